@@ -48,6 +48,7 @@ const QUOTED: &[&str] = &[];
 /// Folders that were rewritten: three of a thousand texts may still match. The others wait for their turn, and `LEFT` may only fall.
 const REWRITTEN: &[&str] = &[
     "src/present",
+    "src/fixes",
     "cufile-ffi",
     "nixl-ffi",
     "src/config",
@@ -61,7 +62,7 @@ const REWRITTEN: &[&str] = &[
 ];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 2540;
+const LEFT: usize = 2014;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

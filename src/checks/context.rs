@@ -1,6 +1,7 @@
 //! What every group of checks looks at: the view, the paths with their facts, the GPUs, the configuration.
 
 use crate::checks::cufile::config_file::Config;
+use crate::domain::FixId;
 use crate::host::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -93,11 +94,11 @@ impl<'a> Context<'a> {
     }
 
     /// The fix that installs a driver for the GPUs of this machine; none for GPUs that no driver with GDS supports.
-    pub(crate) fn driver_fix(&self) -> Option<&'static str> {
+    pub(crate) fn driver_fix(&self) -> Option<FixId> {
         match self.before_turing().map(|gpu| gpu.architecture).max() {
-            None => Some("nvidia-driver-open"),
+            None => Some(FixId::NvidiaDriverOpen),
             Some(Architecture::BeforeMaxwell) => None,
-            Some(_) => Some("nvidia-driver-proprietary"),
+            Some(_) => Some(FixId::NvidiaDriverProprietary),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What one check concluded, and what that means for each route, before it is known which routes matter.
 
 use crate::checks::spec::CheckId;
-use crate::domain::{Evidence, Finding, Route, Status};
+use crate::domain::{Evidence, Finding, FixId, Route, Status};
 use crate::host::Unread;
 
 /// What it would take to mend something, as a rough price; the cheapest sum decides which route is the goal.
@@ -133,14 +133,14 @@ impl Judged {
         self
     }
 
-    pub(crate) fn fix(mut self, id: &str) -> Self {
-        self.finding.fix = Some(id.to_owned());
+    pub(crate) fn fix(mut self, id: FixId) -> Self {
+        self.finding.fix = Some(id);
         self
     }
 
     /// [`Self::fix`], where there is one.
-    pub(crate) fn fixes(mut self, id: Option<&str>) -> Self {
-        self.finding.fix = id.map(str::to_owned);
+    pub(crate) fn fixes(mut self, id: Option<FixId>) -> Self {
+        self.finding.fix = id;
         self
     }
 

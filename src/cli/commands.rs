@@ -67,7 +67,7 @@ pub(super) enum Sub {
     },
     /// Show fixes and apply those that you confirm, one by one
     Fix {
-        /// Ids of fixes or of checks (default: all that apply); nvidia-gds: the complete set-up as a checklist
+        /// Ids of fixes or of checks (default: all that apply); nvidia-gds: the complete set-up, step by step
         ids: Vec<String>,
         /// Show the changes without applying them
         #[arg(long)]

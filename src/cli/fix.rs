@@ -1,59 +1,16 @@
 //! Fixes: listed, previewed, applied after consent, undone, taken up after a reboot.
 
 use super::args::OutputArgs;
+use super::fix_work::{Mode, Order, Work, ask, open};
+use super::guided;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_coloured, print_json};
 use super::race::headless_options;
-use super::view::{examined, open_view};
+use super::view::examined;
 use crate::checks::{self, Report};
-use crate::domain::{FixPlan, FixProgress, FixStage, OpenPlan};
-use crate::fixes::{self, Entry, Journal, Place, RECIPES, Stage, guide};
+use crate::domain::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
+use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
 use crate::host::Root;
-use crate::text::write_json;
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-
-/// What is to be done with the fixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Ask before each.
-    Ask,
-    /// Apply all that are named, or all.
-    Yes,
-    /// Show only.
-    DryRun,
-    /// Take back.
-    Undo,
-    /// List.
-    List,
-}
-
-/// What the command line asks for.
-#[derive(Clone, Debug)]
-pub(super) struct Order<'a> {
-    /// Fixes, or checks that they mend.
-    pub(super) ids: &'a [String],
-    /// What to do with them.
-    pub(super) mode: Mode,
-    /// The path whose reads are to work.
-    pub(super) path: Option<&'a Path>,
-    /// A folder that stands for a machine.
-    pub(super) root: Option<&'a Path>,
-    /// The changes that were consented to elsewhere.
-    pub(super) consent: Option<String>,
-    /// Progress as lines of JSON.
-    pub(super) stream: bool,
-}
-
-impl Order<'_> {
-    /// Whether it shows something and changes nothing.
-    fn only_looks(&self) -> bool {
-        matches!(self.mode, Mode::DryRun | Mode::List) || self.names_guide() && self.mode != Mode::Undo
-    }
-
-    fn names_guide(&self) -> bool {
-        self.ids.iter().any(|id| id == guide::ID)
-    }
-}
 
 /// Runs the command. Exit status 1 when something asked for was not mended or not undone.
 pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
@@ -62,7 +19,8 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let mut taken_back = Vec::new();
-    if order.only_looks() {
+    // A checklist as JSON is only looked at.
+    if order.only_looks() || (output.json && order.names_guide()) {
         fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
     } else {
         match fixes::recover(&place, &mut |sentence| note(&sentence)) {
@@ -70,19 +28,17 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
             Err(error) => return fail(BAD_CALL, &error.to_string()),
         }
     }
-    let named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
+    let mut named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
+    if named.is_empty() && order.names_guide() {
+        // A set-up that was begun is for these paths, wherever it is continued.
+        named = SetUp::load(&place).map(|set_up| set_up.paths).unwrap_or_default();
+    }
     let paths = match examined(&view, &named) {
         Ok(paths) => paths,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let work = Work { order, output, place, view, paths };
     if order.mode == Mode::Undo { work.undo(&taken_back) } else { work.plan() }
-}
-
-/// Where the work is done, and the view of it.
-fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
-    let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
-    Ok((Place::folder(folder)?, Root::stand_in(folder)?))
 }
 
 /// Interrupted fixes, and those that wait for a reboot: notes of commands that are about something else. Nothing is written.
@@ -104,14 +60,6 @@ fn tell(open: &[OpenPlan]) {
     open.iter().filter(|plan| !plan.verified).flat_map(OpenPlan::lines).for_each(|line| note(&line));
 }
 
-struct Work<'a> {
-    order: &'a Order<'a>,
-    output: &'a OutputArgs,
-    place: Place,
-    view: Root,
-    paths: Vec<PathBuf>,
-}
-
 impl Work<'_> {
     /// What is applied here, by this user and by root, and what of it is this user's to undo.
     fn applied(&self) -> (Vec<Entry>, usize) {
@@ -129,13 +77,23 @@ impl Work<'_> {
     }
 
     /// Undoes what is named, or all that is applied. `taken_back`: fixes whose interrupted work was rolled back by this command.
-    fn undo(&self, taken_back: &[String]) -> u8 {
+    fn undo(&self, taken_back: &[FixId]) -> u8 {
         let (applied, own) = self.applied();
-        let ids: Vec<String> = if self.order.ids.is_empty() {
-            applied.iter().take(own).map(|entry| entry.id.clone()).collect()
+        let ids: Vec<FixId> = if self.order.ids.is_empty() {
+            applied.iter().take(own).map(|entry| entry.id).collect()
         } else {
-            let is_done = |id: &&String| taken_back.contains(id) && applied.iter().all(|entry| entry.id != **id);
-            self.order.ids.iter().filter(|id| !is_done(id)).cloned().collect()
+            let mut ids = Vec::new();
+            for text in self.order.ids {
+                let Ok(id) = text.parse() else {
+                    return fail(
+                        BAD_CALL,
+                        &format!("'{text}' is not a fix; 'gds-top fix --list' shows those that are applied"),
+                    );
+                };
+                ids.push(id);
+            }
+            ids.retain(|id| !taken_back.contains(id) || applied.iter().any(|entry| entry.id == *id));
+            ids
         };
         if ids.is_empty() && !taken_back.is_empty() {
             return FINE;
@@ -179,7 +137,7 @@ impl Work<'_> {
         let plans = fixes::plan(&self.view, &report);
         let open = fixes::take_up(&report, &self.place);
         if order.names_guide() {
-            return self.guide(&report, open);
+            return guided::run(self, report, open);
         }
         if order.mode == Mode::List {
             let (applied, _) = self.applied();
@@ -215,22 +173,6 @@ impl Work<'_> {
         status
     }
 
-    fn guide(&self, report: &Report, open: Vec<OpenPlan>) -> u8 {
-        if self.order.ids.len() > 1 {
-            return fail(BAD_CALL, "nvidia-gds is the whole checklist; name it alone, or the fixes without it");
-        }
-        let mut guided = guide::guide(&self.view, report);
-        guided.open = open.into_iter().filter(|plan| !plan.verified).collect();
-        if self.output.json {
-            return print_json(&serde_json::json!({ "guide": guided }));
-        }
-        let status = print(guide::text(&guided).as_bytes());
-        if self.order.mode != Mode::DryRun {
-            note("nothing was changed: the steps are applied one by one, by the commands that stand at them");
-        }
-        status
-    }
-
     /// The plans that are named, by their ids or by the checks that they mend; all where none is named. A fix that no check asks for can be named, too.
     fn choose(&self, plans: Vec<FixPlan>, report: &Report) -> Result<Vec<FixPlan>, String> {
         let ids = self.order.ids;
@@ -240,9 +182,10 @@ impl Work<'_> {
         let mut chosen: Vec<FixPlan> = Vec::new();
         for id in ids {
             let mut found: Vec<FixPlan> =
-                plans.iter().filter(|plan| plan.id == *id || plan.check == *id).cloned().collect();
+                plans.iter().filter(|plan| plan.id == id.as_str() || plan.check == *id).cloned().collect();
             if found.is_empty()
-                && let Some(plan) = fixes::plan_by_id(&self.view, report, id)
+                && let Ok(known) = id.parse()
+                && let Some(plan) = fixes::plan_by_id(&self.view, report, known)
             {
                 note(&format!("no check asks for {id} here; it is shown because it was named"));
                 found.push(plan);
@@ -276,19 +219,9 @@ impl Work<'_> {
             note(&format!("{} is shown only: follow its steps by hand", plan.id));
             return Ok(true);
         }
-        if order.consent.as_ref().is_some_and(|consent| *consent != fixes::consent(plan)) {
-            let text = "it would change something else now than what was previewed; nothing was written, look at the fix again";
-            self.news(&FixProgress {
-                id: plan.id.clone(),
-                stage: FixStage::Failed,
-                text: text.to_owned(),
-                finding: None,
-            });
-            return Ok(false);
-        }
         if order.mode == Mode::Ask {
-            match ask(&plan.id) {
-                Ok(true) => {}
+            match ask(plan.id) {
+                Ok(true) => return Ok(self.apply_as_previewed(plan)),
                 Ok(false) => {
                     note(&format!("{} was not applied", plan.id));
                     return Ok(true);
@@ -296,33 +229,41 @@ impl Work<'_> {
                 Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
             }
         }
-        Ok(fixes::apply_and_verify(&self.view, plan, &self.place, &self.paths, &mut |p| self.news(&p)))
+        let consent = order.consent.clone().unwrap_or_else(|| plan.digest());
+        Ok(self.apply(&self.view, plan, &consent))
     }
 
-    fn news(&self, progress: &FixProgress) {
-        if self.order.stream {
-            let mut line = Vec::new();
-            // If the reader of the stream is gone, the work goes on to its end.
-            let _ = write_json(&mut line, progress);
-            line.push(b'\n');
-            let _ = print(&line);
-        } else {
-            note(&fixes::text::progress(progress));
+    fn apply(&self, view: &Root, plan: &FixPlan, consent: &str) -> bool {
+        fixes::apply_and_verify(view, plan, consent, &self.place, &self.paths, &mut |p| self.news(&p))
+    }
+
+    /// Applies a previewed plan after an answer, which can take long: the plan is made again, and another one is refused.
+    fn apply_as_previewed(&self, plan: &FixPlan) -> bool {
+        let refused = || {
+            let text = FixError::NotConsented { id: plan.id }.to_string();
+            self.news(&FixProgress { id: plan.id, stage: FixStage::Failed, text, finding: None });
+            false
+        };
+        let Ok((_, view)) = open(self.order.root) else { return refused() };
+        let report = checks::run(&view, &self.paths, None, &mut |_| {});
+        match fixes::plan_by_id(&view, &report, plan.id) {
+            Some(now) => self.apply(&view, &FixPlan { check: plan.check.clone(), ..now }, &plan.digest()),
+            None => refused(),
         }
     }
 }
 
 /// The named fixes, the one that was applied last first; `applied` has the oldest first.
-fn newest_first<'a>(ids: &'a [String], applied: &[Entry]) -> Vec<&'a str> {
-    let age = |id: &str| applied.iter().rev().position(|entry| entry.id == id).unwrap_or(usize::MAX);
-    let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    ids.sort_by_key(|id| age(id));
+fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
+    let age = |id: FixId| applied.iter().rev().position(|entry| entry.id == id).unwrap_or(usize::MAX);
+    let mut ids = ids.to_vec();
+    ids.sort_by_key(|id| age(*id));
     ids.dedup();
     ids
 }
 
 fn unknown(id: &str, plans: &[FixPlan]) -> String {
-    if RECIPES.iter().any(|recipe| recipe.id == id) {
+    if id.parse::<FixId>().is_ok() {
         return format!(
             "'{id}' has nothing to change here: what it would need to know is not known of this machine or path"
         );
@@ -333,21 +274,5 @@ fn unknown(id: &str, plans: &[FixPlan]) -> String {
     } else {
         format!("now there are {}", known.join(", "))
     };
-    format!("'{id}' is no fix that this machine needs; {known}; 'gds-top fix --list' tells more")
-}
-
-/// Asks on the terminal. Consent is the word, not the absence of a no.
-fn ask(id: &str) -> Result<bool, String> {
-    if !io::stdin().is_terminal() {
-        return Err(format!(
-            "{id} needs your consent, and there is no terminal to ask on: say --yes to apply it, or --dry-run to see it only"
-        ));
-    }
-    let mut err = io::stderr();
-    let asked = write!(err, "Apply {id}? [y/N] ").and_then(|()| err.flush());
-    let mut answer = String::new();
-    match asked.and_then(|()| io::stdin().lock().read_line(&mut answer)) {
-        Ok(_) => Ok(matches!(answer.trim(), "y" | "Y" | "yes")),
-        Err(error) => Err(format!("the answer could not be read: {error}")),
-    }
+    format!("'{id}' is not a fix that this machine needs; {known}; 'gds-top fix --list' shows more")
 }

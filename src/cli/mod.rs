@@ -11,7 +11,9 @@ mod exit;
 mod explain;
 mod exporter;
 mod fix;
+mod fix_work;
 mod fleet;
+mod guided;
 mod io;
 mod kv;
 mod learn;
@@ -152,13 +154,13 @@ fn run(cli: Cli) -> Ran {
         }
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {
-                (true, ..) => fix::Mode::DryRun,
-                (_, true, ..) => fix::Mode::Yes,
-                (_, _, true, _) => fix::Mode::Undo,
-                (_, _, _, true) => fix::Mode::List,
-                _ => fix::Mode::Ask,
+                (true, ..) => fix_work::Mode::DryRun,
+                (_, true, ..) => fix_work::Mode::Yes,
+                (_, _, true, _) => fix_work::Mode::Undo,
+                (_, _, _, true) => fix_work::Mode::List,
+                _ => fix_work::Mode::Ask,
             };
-            let order = fix::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
+            let order = fix_work::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
             Ok(fix::run(&order, &output))
         }
         None if cli.headless && cli.root.is_some() => {

@@ -1,5 +1,6 @@
 //! Findings of the checks, and the verdict that they add up to.
 
+use super::fix_id::{self, FixId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -162,8 +163,9 @@ pub struct Finding {
     pub why: String,
     /// The routes that this finding blocks (only when it fails).
     pub blocks: Vec<Route>,
-    /// The fix that mends it.
-    pub fix: Option<String>,
+    /// The fix for it.
+    #[serde(default, deserialize_with = "fix_id::known")]
+    pub fix: Option<FixId>,
     /// What to do, in words, when no fix can do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,

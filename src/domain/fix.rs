@@ -1,7 +1,9 @@
 //! Fixes: what would change, who must do it, how it is undone.
 
 use super::finding::Finding;
+use super::fix_id::FixId;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
 
 /// Whom a fix needs.
@@ -67,8 +69,8 @@ pub enum Change {
 /// A fix, previewed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixPlan {
-    /// Stable id: `udev-record`.
-    pub id: String,
+    /// Its id.
+    pub id: FixId,
     /// The check that it mends.
     pub check: String,
     /// One line.
@@ -99,6 +101,14 @@ pub struct FixPlan {
 }
 
 impl FixPlan {
+    /// A digest of all that the plan does. The user consents to a plan by its digest, so that no other plan is applied.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        // The text for debugging, because it has every field and no value makes it fail.
+        let text = format!("{:?}", (self.id, &self.changes, &self.undo_commands, self.needs));
+        Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Whether gds-top carries it out after consent.
     #[must_use]
     pub fn applies(&self) -> bool {
@@ -120,7 +130,7 @@ impl FixPlan {
     pub fn how(&self) -> String {
         match self.policy {
             FixPolicy::Ask if self.obstacle.is_some() => "not as it is".to_owned(),
-            FixPolicy::Ask => format!("gds-top fix {} does it", self.id),
+            FixPolicy::Ask => format!("gds-top fix {} applies it", self.id),
             FixPolicy::Show => "by hand".to_owned(),
             FixPolicy::Never => "by hand, with care".to_owned(),
         }
@@ -164,7 +174,7 @@ pub enum FixStage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixProgress {
     /// Which fix.
-    pub id: String,
+    pub id: FixId,
     /// How far it is.
     pub stage: FixStage,
     /// A line of output, or a sentence.

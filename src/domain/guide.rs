@@ -2,6 +2,7 @@
 
 use super::finding::Route;
 use super::fix::FixPlan;
+use super::fix_id::FixId;
 use serde::{Deserialize, Serialize};
 
 /// How far a step is.
@@ -49,6 +50,9 @@ pub struct GuideStep {
     pub title: String,
     /// How far.
     pub state: StepState,
+    /// The checks that decide it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// What the checks found, or what is missing.
     pub found: Vec<String>,
     /// Fixes that do it.
@@ -107,7 +111,7 @@ pub struct OpenStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPlan {
     /// The fix.
-    pub id: String,
+    pub id: FixId,
     /// One line.
     pub title: String,
     /// Its steps, in order.

@@ -4,7 +4,6 @@ mod causes;
 mod checks;
 mod cuda_codes;
 mod cufile_codes;
-mod fixes;
 mod keys;
 mod lines;
 mod page;

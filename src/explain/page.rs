@@ -1,9 +1,11 @@
 //! Puts answers together from the tables.
 
 use super::causes::Cause as Row;
-use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, fixes, keys, lines};
+use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, keys, lines};
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::Explained;
+use crate::domain::FixId;
+use crate::fixes::spec;
 
 impl Answer {
     fn new(kind: Kind, name: impl Into<String>, meaning: impl Into<String>) -> Self {
@@ -29,9 +31,8 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn remedy(id: &str) -> Option<Remedy> {
-    let page = fixes::of(id)?;
-    Some(Remedy { id: id.to_owned(), command: format!("gds-top fix {id}"), does: page.does.to_owned() })
+fn remedy(id: FixId) -> Remedy {
+    Remedy { id: id.to_string(), command: format!("gds-top fix {id}"), does: format!("{}.", spec::of(id).title) }
 }
 
 fn cause(row: &Row) -> Cause {
@@ -40,7 +41,7 @@ fn cause(row: &Row) -> Cause {
         cause: row.text.to_owned(),
         check: page.map(|page| page.id),
         how_to_check: page.map_or_else(|| some(row.look), |page| some(page.look)),
-        fix: page.and_then(|page| remedy(page.fix)),
+        fix: page.and_then(|page| page.fix.map(remedy)),
         advice: page.map_or_else(|| some(row.todo), |page| some(page.todo)),
     }
 }
@@ -131,7 +132,7 @@ pub(super) fn key(name: &str) -> Option<Answer> {
     answer.how_to_check = Some(format!("gds-top config show | grep {name}"));
     answer.advice = some(advice);
     if name.ends_with("use_pci_p2pdma") && !advice.starts_with("Remove") {
-        answer.fix = remedy("cufile-p2pdma-keys");
+        answer.fix = Some(remedy(FixId::CufileP2pdmaKeys));
     }
     Some(answer)
 }
@@ -142,21 +143,24 @@ pub(super) fn check(id: &str) -> Option<Answer> {
     let mut answer = Answer::new(Kind::Check, id, format!("checks {}", page.subject));
     answer.fact("Why", page.why);
     answer.how_to_check = some(page.look);
-    answer.fix = remedy(page.fix);
+    answer.fix = page.fix.map(remedy);
     answer.advice = some(page.todo);
     Some(answer)
 }
 
 /// A fix, by id.
 pub(super) fn fix(id: &str) -> Option<Answer> {
-    let page = fixes::of(id)?;
-    let mut answer = Answer::new(Kind::Fix, id, page.does.trim_end_matches('.'));
-    answer.fact("Needs", page.needs);
-    if let Some(recipe) = crate::fixes::RECIPES.iter().find(|recipe| recipe.id == id) {
-        answer.fact("Check", recipe.check);
-        answer.how_to_check = checks::of(recipe.check).and_then(|page| some(page.look));
+    let fix: FixId = id.parse().ok()?;
+    let spec = spec::of(fix);
+    let mut answer = Answer::new(Kind::Fix, id, spec.changes);
+    answer.fact("Needs", spec.needs_text());
+    answer.fact("Undo", spec.undo_text());
+    if !spec.note.is_empty() {
+        answer.fact("Note", spec.note);
     }
-    answer.fix = remedy(id);
+    answer.fact("Check", spec.check);
+    answer.how_to_check = checks::of(spec.check.as_str()).and_then(|page| some(page.look));
+    answer.fix = Some(remedy(fix));
     Some(answer)
 }
 
@@ -169,7 +173,7 @@ pub(super) fn known_line(explained: &Explained) -> Answer {
         answer.fact("Why", page.why);
     }
     answer.how_to_check = page.and_then(|page| some(page.look));
-    answer.fix = page.and_then(|page| remedy(page.fix));
+    answer.fix = page.and_then(|page| page.fix.map(remedy));
     answer.advice = some(&explained.todo);
     answer
 }

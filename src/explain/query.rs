@@ -1,8 +1,9 @@
 //! Finds the answers to a query: a code, a name, a key, an id or a line.
 
-use super::{Answer, checks, cuda_codes, fixes, keys, page};
+use super::{Answer, checks, cuda_codes, keys, page};
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
+use crate::domain::FixId;
 
 /// A query that nothing in the tables fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +175,7 @@ fn nearest(query: &str) -> Vec<String> {
     let names = cufile
         .chain(cuda)
         .chain(checks::PAGES.iter().map(|page| page.id))
-        .chain(fixes::PAGES.iter().map(|page| page.id))
+        .chain(FixId::ALL.iter().map(|id| id.as_str()))
         .chain(keys::KEYS.iter().chain(keys::VARIABLES).map(|row| row.0));
     let mut near: Vec<(f64, &str)> = names
         .filter(|name| !name.is_empty())

@@ -1,50 +1,43 @@
-//! Plans that are advice: how a container is started, where a model lies, which GPU is near, how cufile.json and the log are set.
+//! Plans that are advice: how to start a container, which disk and GPU to use, how to set the log.
 
-use super::config;
-use super::recipes::{empty, run, words};
+use super::parts::{empty, run, words};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::Root;
 use std::path::PathBuf;
 
-/// The plan of one of these fixes.
-pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
-    Some(match id {
-        "container-devices" => container(root),
-        "move-model" => FixPlan {
-            title: "Move the model to a local NVMe disk with ext4 or xfs".to_owned(),
-            why: "The direct routes read from ext4 (data=ordered) and xfs on NVMe; this file system is read through host memory, and nothing on the host \
-                  changes that. A new file system (mkfs.xfs) destroys what the disk holds, so choosing the disk is left to you."
-                .to_owned(),
-            changes: vec![
-                run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),
-                Change::Run {
-                    argv: ["cp", "-a", "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned).to_vec(),
-                },
-            ],
-            verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
-            undo: "read the model from where it was; the copy can be removed".to_owned(),
-            ..empty(Needs::User, FixRisk::High, FixPolicy::Never)
-        },
-        "gpu-near-disk" => {
-            let node = nearest(root).map_or_else(|| "N".to_owned(), |node| node.to_string());
-            FixPlan {
-                title: "Use the GPU that is nearest to the disk".to_owned(),
-                why: "Reads across root ports or sockets work, but more slowly. 'nvidia-smi topo -m' shows the distances: PIX and PXB are near, SYS is far."
-                    .to_owned(),
-                changes: vec![
-                    run("nvidia-smi topo -m"),
-                    run(&format!("env CUDA_VISIBLE_DEVICES=NEAREST numactl --cpunodebind={node} PROGRAM")),
-                ],
-                verify: "gds-top check: pcie-topology; gds-top load MODEL --gpu N measures it".to_owned(),
-                undo: "start the program as before".to_owned(),
-                ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
-            }
-        }
-        "cufile-config" => config::plan(root, report),
-        "cufile-log" => log(root, report),
-        _ => return None,
-    })
+/// How to move a model to a disk from which a direct route reads.
+pub(super) fn move_model(report: &Report) -> FixPlan {
+    FixPlan {
+        why: "The direct routes read from ext4 (data=ordered) and xfs on NVMe. Reads of this file system pass through host memory, and no setting of the \
+              host changes that. A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk."
+            .to_owned(),
+        changes: vec![
+            run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),
+            Change::Run {
+                argv: ["cp", "-a", "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned).to_vec(),
+            },
+        ],
+        verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
+        undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
+        ..empty(FixId::MoveModel, Needs::User, FixRisk::High, FixPolicy::Never)
+    }
+}
+
+/// How to choose the GPU that is nearest to the disk.
+pub(super) fn gpu_near_disk(root: &Root) -> FixPlan {
+    let node = nearest(root).map_or_else(|| "N".to_owned(), |node| node.to_string());
+    FixPlan {
+        why: "Reads across root ports or sockets work, but more slowly. 'nvidia-smi topo -m' shows the distances: PIX and PXB are near, SYS is far."
+            .to_owned(),
+        changes: vec![
+            run("nvidia-smi topo -m"),
+            run(&format!("env CUDA_VISIBLE_DEVICES=NEAREST numactl --cpunodebind={node} PROGRAM")),
+        ],
+        verify: "gds-top check: pcie-topology; gds-top load MODEL --gpu N measures it".to_owned(),
+        undo: "start the program as before".to_owned(),
+        ..empty(FixId::GpuNearDisk, Needs::User, FixRisk::Low, FixPolicy::Show)
+    }
 }
 
 fn model(report: &Report) -> String {
@@ -52,7 +45,7 @@ fn model(report: &Report) -> String {
 }
 
 /// A folder that is not there is made; else a name for the log, which only the user's own shell can set.
-fn log(root: &Root, report: &Report) -> FixPlan {
+pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     let missing = report
         .finding("log-location")
         .filter(|f| f.status == Status::Fail)
@@ -62,29 +55,26 @@ fn log(root: &Root, report: &Report) -> FixPlan {
         return FixPlan {
             title: "Make the folder of libcufile's log".to_owned(),
             why: format!(
-                "logging.dir names {folder}, which does not exist, and libcufile then refuses its whole configuration: every open fails. Everybody may \
-                 write into the folder, as into /tmp, because each program writes its own log there."
+                "logging.dir names {folder}, which does not exist. libcufile then refuses the complete configuration, and every open fails. The folder gets the mode of /tmp (1777), because each program writes a log there."
             ),
             changes: vec![run(&format!("sudo mkdir -p -m 1777 {folder}"))],
             verify: "gds-top check: log-location and lib-open-probe".to_owned(),
             undo_commands: vec![words(&format!("sudo rmdir {folder}"))],
-            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+            ..empty(FixId::CufileLog, Needs::Root, FixRisk::Low, FixPolicy::Ask)
         };
     }
     let home = std::env::var("HOME").unwrap_or_else(|_| "/var/tmp".to_owned());
     let home = if root.is_live() { home } else { "/var/tmp".to_owned() };
     FixPlan {
-        title: "Give libcufile a log that it can write".to_owned(),
-        why: "The reasons for a fall-back stand in cufile.log only. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
-              directory. gds-top sets it for its own children without being asked; this is for other programs, and no program can set it for the \
-              shell that starts them. The library expands nothing in the name."
+        why: "Only cufile.log has the reasons for a fall-back. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
+              directory. gds-top sets it for its child processes. For other programs set it in the shell that starts them. The library expands nothing in the name."
             .to_owned(),
         changes: vec![Change::Run {
             argv: vec!["export".to_owned(), format!("CUFILE_LOGFILE_PATH={home}/cufile.log")],
         }],
         verify: "the file appears when a program opens cuFile".to_owned(),
         undo: "unset CUFILE_LOGFILE_PATH".to_owned(),
-        ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
+        ..empty(FixId::CufileLog, Needs::User, FixRisk::Low, FixPolicy::Show)
     }
 }
 
@@ -94,7 +84,7 @@ fn nearest(root: &Root) -> Option<u32> {
     root.read_text(PathBuf::from(format!("/sys/class/nvme/{name}/numa_node"))).ok()?.trim().parse().ok()
 }
 
-/// What runs the container, by the marks that it leaves.
+/// The program that runs the container, recognised by its files and variables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runtime {
     Docker,
@@ -104,7 +94,7 @@ enum Runtime {
     Apptainer,
 }
 
-fn container(root: &Root) -> FixPlan {
+pub(super) fn container(root: &Root) -> FixPlan {
     let set = |name: &str| root.variable(name).is_some();
     let found = if set("KUBERNETES_SERVICE_HOST") || root.exists("/var/run/secrets/kubernetes.io") {
         Some(Runtime::Kubernetes)
@@ -148,7 +138,6 @@ fn container(root: &Root) -> FixPlan {
         None => "One way each for Docker, Podman, containerd with CDI, Enroot, Apptainer and Kubernetes",
     };
     FixPlan {
-        title: "Start the container with what cuFile needs".to_owned(),
         why: format!(
             "udev's records, the nodes of nvidia-fs, and the right to lock memory come from outside; inside nothing can be done. {which}. Leave out the \
              --device of nodes that the host does not have, all of them where the route is P2PDMA; file systems over RDMA want --device /dev/infiniband too."
@@ -156,6 +145,6 @@ fn container(root: &Root) -> FixPlan {
         changes: lines.into_iter().map(run).collect(),
         verify: "gds-top check inside: ctr-udev, ctr-devices, ctr-ipc and lim-memlock".to_owned(),
         undo: "start it as before".to_owned(),
-        ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
+        ..empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show)
     }
 }

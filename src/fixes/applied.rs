@@ -1,37 +1,26 @@
 //! Fixes that are plain file writes (with a command or two behind them) and are applied after consent, with journal and undo.
 
+use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
-use super::recipes::{empty, line_in, run};
-use super::{limits, registry};
+use super::parts::{empty, line_in, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Excluded, Root, Unread, nvidia_fs_excluded};
 use std::path::PathBuf;
 
-/// The plan of one of these fixes.
-pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
-    Some(match id {
-        "cufile-p2pdma-keys" => cufile_keys(root),
-        "p2pdma-registry-keys" => registry::plan(root),
-        "memlock" => limits::plan(root),
-        "nvfs-load" => load(root),
-        "nvfs-stats" => {
-            const FILE: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
-            let set = |value: u32| ["sudo", "sh", "-c", &format!("echo {value} > {FILE}")].map(str::to_owned).to_vec();
-            FixPlan {
-                title: "Let nvidia-fs count reads and writes".to_owned(),
-                why: "Without it the counters of /proc/driver/nvidia-fs/stats stay out, which reads as if nothing went through nvidia-fs. It costs \
-                      small reads a little, and lasts until the module is unloaded."
-                    .to_owned(),
-                changes: vec![Change::Run { argv: set(1) }],
-                verify: "/proc/driver/nvidia-fs/stats says 'IO stats: Enabled'".to_owned(),
-                undo: format!("gds-top fix --undo nvfs-stats writes 0 to {FILE}"),
-                undo_commands: vec![set(0)],
-                ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
-            }
-        }
-        _ => return None,
-    })
+/// The plan that switches the counters of nvidia-fs on.
+pub(super) fn stats() -> FixPlan {
+    const FILE: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
+    let set = |value: u32| ["sudo", "sh", "-c", &format!("echo {value} > {FILE}")].map(str::to_owned).to_vec();
+    FixPlan {
+        why: "Without it /proc/driver/nvidia-fs/stats counts nothing, as if no read used nvidia-fs. Small reads become a little slower. The setting lasts \
+              until the module is unloaded."
+            .to_owned(),
+        changes: vec![Change::Run { argv: set(1) }],
+        verify: "/proc/driver/nvidia-fs/stats shows 'IO stats: Enabled'".to_owned(),
+        undo_commands: vec![set(0)],
+        ..empty(FixId::NvfsStats, Needs::Root, FixRisk::Low, FixPolicy::Ask)
+    }
 }
 
 /// The name of the module in a line of modules-load.d, which takes both spellings.
@@ -60,12 +49,15 @@ fn load_at_boot(root: &Root) -> Option<Change> {
     line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs")
 }
 
-fn load(root: &Root) -> FixPlan {
+/// The plan that loads nvidia-fs now and at boot.
+pub(super) fn load(root: &Root) -> FixPlan {
     let (order, contradicting) = match load_before(root, "nvidia_fs", &["nvidia", "nvme"], "nvidia-fs.conf") {
         Ok(change) => (change, None),
         Err(why) => (None, Some(why)),
     };
     let kept = nvidia_fs_excluded(root);
+    // It can be loaded only after its driver.
+    let waits = waits_for_reboot(root);
     let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {
         format!("{file} says '{line}', so modprobe does nothing. If that is not wanted any more, remove the line first")
     });
@@ -73,26 +65,21 @@ fn load(root: &Root) -> FixPlan {
         format!("take '{line}' out of {file}: as long as it is there, the module is not loaded at boot")
     });
     FixPlan {
-        title: "Load nvidia-fs now and at every boot, after the drivers that it needs".to_owned(),
-        why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
-        changes: [
-            load_at_boot(root),
-            order,
-            Some(run("sudo modprobe nvidia-fs")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing."
+            .to_owned(),
+        changes: [load_at_boot(root), order, (!waits).then(|| run("sudo modprobe nvidia-fs"))]
+            .into_iter()
+            .flatten()
+            .collect(),
         verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
-        undo: "gds-top fix --undo nvfs-load restores the files; the module stays loaded until the next boot or 'sudo modprobe -r nvidia-fs'".to_owned(),
-        remaining: remaining.into_iter().collect(),
+        remaining: remaining.into_iter().chain(waits.then(|| "sudo reboot".to_owned())).collect(),
         obstacle: obstacle.or(contradicting),
-        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::NvfsLoad, if waits { Needs::Reboot } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
     }
 }
 
 /// Both keys of P2PDMA, in the user's file if one is named, else in the system's; everything else in it stays as it is.
-fn cufile_keys(root: &Root) -> FixPlan {
+pub(super) fn cufile_keys(root: &Root) -> FixPlan {
     const KEYS: [(&str, &str); 2] = [("properties.use_pci_p2pdma", "true"), ("block.nvme.use_pci_p2pdma", "true")];
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
@@ -117,12 +104,11 @@ fn cufile_keys(root: &Root) -> FixPlan {
     };
     FixPlan {
         title: format!("Switch P2PDMA on in {path}"),
-        why: "Both keys are off by default. Comments, order and everything else in the file stay as they are. Without root the same two keys work in a \
-              file of your own that CUFILE_ENV_PATH_JSON names: it is merged over /etc/cufile.json key by key."
+        why: "Both keys are off by default. Comments, order and everything else in the file stay as they are. Without root, set the two keys in another file and name it in CUFILE_ENV_PATH_JSON: it is merged over /etc/cufile.json key by key."
             .to_owned(),
         changes,
         verify: "the check cfg-p2p-both runs again; cuFile's statistics of a load then count P2PDMA reads".to_owned(),
         obstacle,
-        ..empty(if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::CufileP2pdmaKeys, if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
     }
 }

@@ -25,25 +25,29 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
     apply_with(plan, place, hook, &mut |_| Err("commands are not run here".to_owned()))
 }
 
-/// Applies a plan to which the user consented: its files, then its commands. `hook` is asked before each step and stops the work, as a power cut
-/// would, by answering false. In a folder that stands for a machine no command is run.
+/// Applies a plan to which the user consented: its files, then its commands. `hook` is asked before each step and
+/// stops the work, as a power cut would, by answering false. Below `--root` no command is run.
 ///
 /// # Errors
 /// When the plan is only shown, needs root, meets a changed file or a symbolic link, cannot be written, or a command fails. The files are then as
 /// they were.
 pub fn apply_with(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {
-    let id = &plan.id;
-    let shown = |why: &str| FixError::OnlyShown { id: id.clone(), why: why.to_owned() };
+    let id = plan.id;
+    let shown = |why: &str| FixError::OnlyShown { id, why: why.to_owned() };
     match plan.policy {
         FixPolicy::Ask => {}
-        FixPolicy::Show => return Err(shown("too much can go wrong without somebody at the machine")),
-        FixPolicy::Never => return Err(shown("what it can destroy is not worth an automatic step")),
+        FixPolicy::Show => {
+            return Err(shown(
+                "a person must be at the machine if it fails; 'gds-top fix nvidia-gds' applies it with the other steps",
+            ));
+        }
+        FixPolicy::Never => return Err(shown("it can destroy data")),
     }
     if let Some(why) = &plan.obstacle {
-        return Err(FixError::Obstacle { id: id.clone(), why: why.clone() });
+        return Err(FixError::Obstacle { id, why: why.clone() });
     }
     if place.lacks_root(plan) {
-        return Err(FixError::NeedsRoot { id: id.clone() });
+        return Err(FixError::NeedsRoot { id });
     }
     place.writable()?;
     for change in &plan.changes {
@@ -88,16 +92,16 @@ fn apply_locked(
 
 /// The entry of a plan, after a look at what the files are now.
 fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, FixError> {
-    let id = &plan.id;
+    let id = plan.id;
     let root = place.open_root()?;
     if let Some(entry) = journal.read(id)? {
         // To overwrite the entry of an interrupted fix would lose the text that was there before it.
         if entry.stage != Stage::Applied {
-            return Err(FixError::Interrupted { id: id.clone() });
+            return Err(FixError::Interrupted { id });
         }
         // An applied one whose files are gone (a tmpfs after a boot) is void.
         if entry.files.iter().any(|file| has_text(&root, &file.path, &file.after)) {
-            return Err(FixError::AlreadyApplied { id: id.clone() });
+            return Err(FixError::AlreadyApplied { id });
         }
     }
     let (mut files, mut commands) = (Vec::new(), Vec::new());
@@ -122,7 +126,7 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
     }
     Ok(Entry {
         schema_version: ENTRY_VERSION,
-        id: id.clone(),
+        id,
         check: plan.check.clone(),
         title: plan.title.clone(),
         at_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
@@ -143,7 +147,7 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
 /// Puts everything back after a step failed, and says what was put back: the files, and which commands had been run. Those that make the old files
 /// effective are run if a command had succeeded, so that a file system does not stay unmounted.
 fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, run: Runner<'_>) -> FixError {
-    let id = &entry.id;
+    let id = entry.id;
     let (back, ended) = roll_back(place, entry, &mut |_| true);
     let mut then = match ended {
         Ok(()) => match journal.forget(id) {
@@ -179,7 +183,7 @@ fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runne
         journal.write(entry)?;
         if let Err(what) = run(&entry.commands[at].argv) {
             let command = quoted_line(&entry.commands[at].argv);
-            return Err(FixError::Command { id: entry.id.clone(), command, what });
+            return Err(FixError::Command { id: entry.id, command, what });
         }
         entry.commands[at].state = CommandState::Done;
         journal.write(entry)?;

@@ -1,62 +1,60 @@
 //! Plans that change how the machine boots or mounts.
 
 use super::command_line::{arguments, place};
-use super::multipath;
-use super::recipes::{empty, family, initramfs, run};
+use super::parts::{empty, family, initramfs as rebuild, run};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
 
-/// The plan of one of these fixes.
-pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
-    let family = family(root);
-    Some(match id {
-        "nvme-multipath-off" => multipath::plan(root),
-        "iommu-off" => {
-            let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
-            let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
-            FixPlan {
-                title: "Boot with the IOMMU passing addresses through".to_owned(),
-                why: format!(
-                    "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices and virtual machines need it. The \
-                     word is {word}; it goes {}. Not on Grace, which wants it on and translating.",
-                    place(root)
-                ),
-                changes: arguments(root, word),
-                verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
-                undo: format!("remove {word} again, reboot"),
-                ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
-            }
-        }
-        "acs-redirect" => acs(root, report),
-        "initramfs" => FixPlan {
-            title: "Rebuild the initramfs, so that settings of modules take effect at the next boot".to_owned(),
-            why: "Drivers that are loaded from the initramfs read the copy of /etc/modprobe.d in it; a change on the disk alone has no effect."
-                .to_owned(),
-            changes: vec![run(initramfs(root, family))],
-            verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
-            undo: "undo the setting, then rebuild it again".to_owned(),
-            remaining: vec!["sudo reboot".to_owned()],
-            ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
-        },
-        "ext4-ordered" => ordered(root, report),
-        "bar1-large" => FixPlan {
-            title: "A BAR1 as large as the GPU's memory".to_owned(),
-            why: "In the BIOS: Above-4G decoding and Resizable BAR. L40, L40S, A40 and the RTX A and Ada workstation cards are switched to their compute \
-                  mode by NVIDIA's display-mode-selector tool."
-                .to_owned(),
-            changes: vec![run("sudo systemctl reboot --firmware-setup")],
-            verify: "gds-top check: gpu-bar1-size".to_owned(),
-            undo: "the same settings back".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
-        },
-        _ => return None,
-    })
+/// The plan for the IOMMU in pass-through mode.
+pub(super) fn iommu(root: &Root) -> FixPlan {
+    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
+    let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
+    FixPlan {
+        why: format!(
+            "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices, and virtual machines need it. The word {word} \
+             goes {}. Grace is an exception: its IOMMU must be on and translate.",
+            place(root)
+        ),
+        verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
+        ..with_word(root, word, empty(FixId::IommuOff, Needs::Reboot, FixRisk::Medium, FixPolicy::Show))
+    }
+}
+
+/// A plan with the changes that add a word to the kernel's command line, and those that remove it.
+fn with_word(root: &Root, word: &str, plan: FixPlan) -> FixPlan {
+    let (changes, undo_commands) = arguments(root, word);
+    FixPlan { changes, undo_commands, undo: format!("remove {word} and reboot"), ..plan }
+}
+
+/// The plan that rebuilds the initramfs.
+pub(super) fn initramfs(root: &Root) -> FixPlan {
+    FixPlan {
+        why: "Drivers in the initramfs read the copy of /etc/modprobe.d in it. A change on the disk alone has no effect on them.".to_owned(),
+        changes: vec![run(rebuild(root, family(root)))],
+        verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
+        undo: "undo the fix that changed the setting, then rebuild the initramfs".to_owned(),
+        remaining: vec!["sudo reboot".to_owned()],
+        ..empty(FixId::Initramfs, Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
+    }
+}
+
+/// How to get a large BAR1.
+pub(super) fn bar1() -> FixPlan {
+    FixPlan {
+        why: "Set it in the firmware: Above-4G decoding and Resizable BAR. L40, L40S, A40 and the RTX A and Ada workstation cards need NVIDIA's \
+              display-mode-selector tool, which switches them to compute mode."
+            .to_owned(),
+        changes: vec![run("sudo systemctl reboot --firmware-setup")],
+        verify: "gds-top check: gpu-bar1-size".to_owned(),
+        undo: "restore the earlier firmware settings".to_owned(),
+        ..empty(FixId::Bar1Large, Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+    }
 }
 
 /// The bridges that the findings name, and no others.
-fn acs(root: &Root, report: &Report) -> FixPlan {
+pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let mut bridges: Vec<String> = ["pcie-acs", "nvfs-bridges-acs"]
         .iter()
         .filter_map(|id| report.finding(id))
@@ -71,17 +69,14 @@ fn acs(root: &Root, report: &Report) -> FixPlan {
     let named = if bridges.is_empty() { "BRIDGE".to_owned() } else { bridges.join(";") };
     let word = format!("pci=disable_acs_redir={named}");
     FixPlan {
-        title: "Let transfers pass the PCIe switch without a detour over the root (ACS)".to_owned(),
         why: format!(
             "Best is the BIOS setting 'ACS'. Else the kernel's {word}, for the bridges between GPU and disk alone: ACS cleared on all bridges has made NVMe \
              disks drop off the bus, and devices lose their isolation from one another. The word goes {}; where a shell reads it, in quotes because of the \
              semicolons.",
             place(root)
         ),
-        changes: arguments(root, &word),
         verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),
-        undo: "remove the word again, reboot".to_owned(),
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Never)
+        ..with_word(root, &word, empty(FixId::AcsRedirect, Needs::Reboot, FixRisk::High, FixPolicy::Never))
     }
 }
 
@@ -96,17 +91,17 @@ fn is_bdf(word: &str) -> bool {
         })
 }
 
-fn ordered(root: &Root, report: &Report) -> FixPlan {
+/// The plan for the mount option data=ordered.
+pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
     let point = report
         .verdicts
         .iter()
         .find_map(|verdict| root.path_facts(&verdict.path)?.mount_point)
         .map(|point| point.display().to_string());
     let plan = FixPlan {
-        title: "Mount the file system with data=ordered spelled out".to_owned(),
         why: "libcufile reads the printed mount options, and the kernel does not print its default.".to_owned(),
         verify: "/proc/mounts shows data=ordered".to_owned(),
-        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::Ext4Ordered, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     };
     if point.as_deref() == Some("/") {
         return FixPlan {
@@ -114,11 +109,9 @@ fn ordered(root: &Root, report: &Report) -> FixPlan {
                 "This is the root file system: rootflags=data=ordered goes {}, and takes effect at the next boot.",
                 place(root)
             ),
-            changes: arguments(root, "rootflags=data=ordered"),
             needs: Needs::Reboot,
             policy: FixPolicy::Show,
-            undo: "remove the parameter, reboot".to_owned(),
-            ..plan
+            ..with_word(root, "rootflags=data=ordered", plan)
         };
     }
     let Some(point) = point else {

@@ -1,6 +1,6 @@
 //! Words of the kernel's command line, written where what starts this machine has them from.
 
-use super::recipes::{Family, family, line_in, run};
+use super::parts::{Family, family, line_in, run, words};
 use crate::domain::Change;
 use crate::host::{BootLoader, Root, boot_loader, kernel_release, os_release};
 use std::ops::Range;
@@ -53,47 +53,66 @@ pub(super) fn is_kept_with_the_image(root: &Root) -> bool {
     loader(root) == BootLoader::RpmOstree
 }
 
-/// A word for the kernel's command line, where what starts this machine has its words from; other words stay, and an earlier value of the same key is changed.
-pub(super) fn arguments(root: &Root, word: &str) -> Vec<Change> {
+/// The changes that add a word to the kernel's command line, and the commands that remove it after the files are restored. Other words stay; an earlier
+/// value of the same key is changed.
+pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String>>) {
     let started = root.read_text("/proc/cmdline").unwrap_or_default();
     let key = key(word);
     let old: Vec<&str> = started.split_whitespace().filter(|other| self::key(other) == key).collect();
-    // Tools know one word of a key, so theirs has what the running kernel was started with, too.
+    // Tools know one word per key, so theirs also has the values of the running kernel.
     let after = with_word(&started, word).unwrap_or_else(|| started.clone());
     let merged = place_of(&after, key).map_or(word, |place| &after[place]);
     // Tools that only add would leave the old value next to the new one.
     let replaced: Vec<&str> = old.into_iter().filter(|other| *other != merged).collect();
-    let removed = |option: &str| replaced.iter().map(|other| run(&format!("{option}{other}"))).collect::<Vec<_>>();
-    let mut changes = match (loader(root), menu(root)) {
+    let each = |option: &str, words: &[&str]| words.iter().map(|word| format!("{option}{word}")).collect::<Vec<_>>();
+    // The lines that make the change, and those that take it back.
+    let (lines, back) = match (loader(root), menu(root)) {
         (BootLoader::RpmOstree, _) => {
             let deleted: String = replaced.iter().map(|other| format!("--delete-if-present={other} ")).collect();
-            vec![run(&format!("sudo rpm-ostree kargs {deleted}--append-if-missing={merged}"))]
+            let added: String = replaced.iter().map(|other| format!(" --append-if-missing={other}")).collect();
+            (
+                vec![format!("sudo rpm-ostree kargs {deleted}--append-if-missing={merged}")],
+                vec![format!("sudo rpm-ostree kargs --delete-if-present={merged}{added}")],
+            )
         }
-        (BootLoader::Kernelstub, _) => {
-            let mut changes = removed("sudo kernelstub --delete-options ");
-            changes.push(run(&format!("sudo kernelstub --add-options {merged}")));
-            changes
-        }
-        (BootLoader::Extlinux, _) => vec![run("sudoedit /boot/extlinux/extlinux.conf")],
-        // Its own tool knows systemd-boot as well.
+        (BootLoader::Kernelstub, _) => (
+            [each("sudo kernelstub --delete-options ", &replaced), each("sudo kernelstub --add-options ", &[merged])]
+                .concat(),
+            [each("sudo kernelstub --delete-options ", &[merged]), each("sudo kernelstub --add-options ", &replaced)]
+                .concat(),
+        ),
+        (BootLoader::Extlinux, _) => (vec!["sudoedit /boot/extlinux/extlinux.conf".to_owned()], Vec::new()),
+        // SUSE's tool writes the entries of systemd-boot too.
         (BootLoader::SystemdBoot | BootLoader::Grub, Menu::Pbl) => {
-            let mut changes = removed("sudo pbl --del-option ");
-            changes.extend([run(&format!("sudo pbl --add-option {merged}")), run("sudo pbl --config")]);
-            changes
-        }
-        (BootLoader::SystemdBoot, _) => kernel_install(root, word),
-        (BootLoader::Grub, Menu::Grubby) => vec![run(&format!("sudo grubby --update-kernel=ALL --args={merged}"))],
-        (BootLoader::Grub, menu) => {
-            let make = if menu == Menu::MakeConfig {
-                "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
-            } else {
-                "sudo update-grub"
+            let config = vec!["sudo pbl --config".to_owned()];
+            let edit = |gone: &[&str], come: &[&str]| {
+                [each("sudo pbl --del-option ", gone), each("sudo pbl --add-option ", come), config.clone()].concat()
             };
-            grub(root, word, merged).into_iter().chain([run(make)]).collect()
+            (edit(&replaced, &[merged]), edit(&[merged], &replaced))
+        }
+        (BootLoader::Grub, Menu::Grubby) => {
+            let mut back = vec![format!("sudo grubby --update-kernel=ALL --remove-args={key}")];
+            back.extend(each("sudo grubby --update-kernel=ALL --args=", &replaced));
+            (vec![format!("sudo grubby --update-kernel=ALL --args={merged}")], back)
+        }
+        (BootLoader::SystemdBoot, _) => {
+            let (edit, renew) = kernel_install(root, word);
+            let changes = edit.into_iter().chain([run(&renew), run("sudo reboot")]).collect();
+            return (changes, vec![words(&renew)]);
+        }
+        (BootLoader::Grub, menu) => {
+            let make = match menu {
+                Menu::MakeConfig => "sudo grub2-mkconfig -o /boot/grub2/grub.cfg",
+                _ => "sudo update-grub",
+            };
+            let changes = grub(root, word, merged).into_iter().chain([run(make), run("sudo reboot")]).collect();
+            return (changes, vec![words(make)]);
         }
     };
-    changes.push(run("sudo reboot"));
-    changes
+    let changes = lines.iter().map(|line| run(line)).chain([run("sudo reboot")]).collect();
+    // A word that was there before stays.
+    let is_new = started.split_whitespace().all(|other| other != merged);
+    (changes, back.iter().filter(|_| is_new).map(|line| words(line)).collect())
 }
 
 /// The part of a word before the first `=`.
@@ -155,9 +174,9 @@ fn union(known: &str, value: &str) -> String {
     format!("{key}={}", items.join(";"))
 }
 
-/// The words of `/etc/kernel/cmdline`, and new entries. Without the file kernel-install takes the words that the kernel was started with, so a new one
-/// has those too.
-fn kernel_install(root: &Root, word: &str) -> Vec<Change> {
+/// The edit of `/etc/kernel/cmdline`, and the command that writes new entries. Without the file kernel-install takes the words of the running kernel, so
+/// a new file has those too.
+fn kernel_install(root: &Root, word: &str) -> (Option<Change>, String) {
     let before = root.read_text(CMDLINE).ok();
     let started = || {
         let text = root.read_text("/proc/cmdline").ok()?;
@@ -182,11 +201,11 @@ fn kernel_install(root: &Root, word: &str) -> Vec<Change> {
         _ => format!("/lib/modules/{release}/vmlinuz"),
     };
     let renew = if root.exists("/etc/kernel/proxmox-boot-uuids") {
-        run("sudo proxmox-boot-tool refresh")
+        "sudo proxmox-boot-tool refresh".to_owned()
     } else {
-        run(&format!("sudo kernel-install add {release} {image}"))
+        format!("sudo kernel-install add {release} {image}")
     };
-    edit.into_iter().chain([renew]).collect()
+    (edit, renew)
 }
 
 /// The edit of GRUB's settings; none if the word is there. `merged` also has the values of the running kernel.
@@ -205,8 +224,9 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
     }
 }
 
-/// A file behind those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images: what is in `/etc/default/grub` is not in effect
-/// then. `None` if no file does, or the word needs quotes; an inner `None` if the file has the word.
+/// A file behind those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images:
+/// `/etc/default/grub` is not in effect then. `None` if no file does, or the word needs quotes; an inner `None` if
+/// the file has the word.
 fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     const FOLDER: &str = "/etc/default/grub.d";
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";

@@ -1,17 +1,30 @@
-//! Running the commands of a fix, with what they say told line by line.
+//! Running the commands of a fix, with their output line by line.
 
 use crate::domain::units;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-/// [`run_streamed`] for a command of a plan: who runs a plan of root is root, and the word `sudo` is for those who copy the line.
+/// [`run_streamed`] for a command of a plan. For root the word `sudo` is left out. A command that asks for a password gets the terminal, if there is one.
 ///
 /// # Errors
 /// As for [`run_streamed`].
-pub(super) fn run_of_plan(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
+pub fn run_for_root(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
     let is_for_root = argv.first().is_some_and(|word| word == "sudo") && rustix::process::geteuid().is_root();
-    run_streamed(if is_for_root { &argv[1..] } else { argv }, line)
+    let argv = if is_for_root { &argv[1..] } else { argv };
+    let asks = argv.iter().find(|word| *word != "sudo").is_some_and(|word| word == "mokutil");
+    if asks && std::io::stdin().is_terminal() { run_attached(argv) } else { run_streamed(argv, line) }
+}
+
+/// Runs a command on the terminal of this process.
+fn run_attached(argv: &[String]) -> Result<(), String> {
+    let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
+    let found = crate::trust::program(program)?;
+    match Command::new(found).args(arguments).env("LC_ALL", "C").status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(e) => Err(format!("it cannot be started: {e}")),
+    }
 }
 
 /// Runs a command with empty input and hands out its lines (standard output and error) as they come.
@@ -53,7 +66,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
         if let Err(error) = begun {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it was ended at once, for nobody could listen to it: {}", units::no_thread(error)));
+            return Err(format!("it was stopped, because its output cannot be read: {}", units::no_thread(error)));
         }
     }
     drop(sender);

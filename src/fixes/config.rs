@@ -1,17 +1,16 @@
-//! Mending a cufile.json that libcufile refuses: edited where what was meant is plain, else shown.
+//! The repair of a cufile.json that libcufile refuses: edited if the meaning is clear, else shown.
 
-use super::recipes::{empty, run};
+use super::parts::{empty, run};
 use crate::checks::Report;
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
 
-const TITLE: &str = "Mend cufile.json";
-const WHY: &str = "A fault in it stops every program that opens cuFile, also where a file of one's own is fine.";
+const WHY: &str = "A fault in it stops every program that opens cuFile, even if the user's file is correct.";
 
-/// The files edited, each with its journal entry and backup; a plan that is only shown where a person must decide something, and where a file may
-/// not be read: who may read it is its owner's to say, and the plan of another user, who can read it, would be another one.
+/// The plan that edits the files. It is only shown if a person must decide something, or if a file cannot be read: a
+/// user with access to it would get another plan.
 pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/') && path != SYSTEM_FILE);
     let (mut changes, mut done, mut left, mut needs) = (Vec::new(), Vec::new(), Vec::new(), Needs::User);
@@ -34,15 +33,13 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     }
     if left.is_empty() && !changes.is_empty() {
         return FixPlan {
-            title: TITLE.to_owned(),
             why: format!(
-                "{WHY} Only what libcufile refuses is changed, to what was plainly meant or to the nearest value that it takes; comments, order and \
-                 everything else stay as they are: {}.",
+                "{WHY} Only refused values are changed, to the intended value if that is clear, else to the nearest valid one. Comments, order and everything else stay: {}.",
                 done.join("; ")
             ),
             changes,
             verify: "the check cfg-parse runs again; gds-top config lint".to_owned(),
-            ..empty(needs, FixRisk::Low, FixPolicy::Ask)
+            ..empty(FixId::CufileConfig, needs, FixRisk::Low, FixPolicy::Ask)
         };
     }
     let by_hand = if left.is_empty() {
@@ -51,15 +48,13 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
         format!(" To be decided: {}.", left.join(" ").trim_end_matches('.'))
     };
     FixPlan {
-        title: TITLE.to_owned(),
         why: format!(
-            "{WHY}{by_hand} 'config lint' names line, column and the nearest known key. Settings of your own go into a file that CUFILE_ENV_PATH_JSON \
-             names: it is merged over /etc/cufile.json key by key."
+            "{WHY}{by_hand} 'config lint' names line, column and the nearest known key. Put your settings into a file that CUFILE_ENV_PATH_JSON names: it is merged over /etc/cufile.json key by key."
         ),
         changes: vec![run("gds-top config lint"), Change::Run { argv: vec!["sudoedit".to_owned(), broken(report)] }],
         verify: "gds-top config lint finds nothing, and gds-top check: cfg-parse and lib-open-probe".to_owned(),
         undo: "put the copy of the file back that the editor made; the package's own file is /usr/local/cuda/gds/cufile.json".to_owned(),
-        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Show)
+        ..empty(FixId::CufileConfig, Needs::Root, FixRisk::Low, FixPolicy::Show)
     }
 }
 

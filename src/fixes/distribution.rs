@@ -1,6 +1,6 @@
 //! Which release of which distribution a machine runs, as far as packages and kernels go.
 
-use super::recipes::{Family, run};
+use super::parts::{Family, run};
 use crate::domain::Change;
 use crate::host::{Root, os_release};
 
@@ -113,13 +113,16 @@ pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
         "rhel" => vec![
             run(&format!("sudo subscription-manager repos --enable=codeready-builder-for-rhel-{major}-{arch}-rpms")),
             run(&format!(
-                "sudo dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-{major}.noarch.rpm"
+                "sudo dnf install -y https://dl.fedoraproject.org/pub/epel/epel-release-latest-{major}.noarch.rpm"
             )),
         ],
-        "ol" => vec![run(&format!("sudo dnf install oracle-epel-release-el{major}"))],
+        "ol" => vec![run(&format!("sudo dnf install -y oracle-epel-release-el{major}"))],
         _ => {
             let builder = if major == 8 { "powertools" } else { "crb" };
-            vec![run(&format!("sudo dnf config-manager --set-enabled {builder}")), run("sudo dnf install epel-release")]
+            vec![
+                run(&format!("sudo dnf config-manager --set-enabled {builder}")),
+                run("sudo dnf install -y epel-release"),
+            ]
         }
     }
 }

@@ -6,10 +6,10 @@
 use super::distribution::{self, called, id, release, rhel};
 use super::kernel::{has_nvidia_fs, is_arm};
 use super::packages::{dkms_version, install};
-use super::recipes::{Family, empty, initramfs, line_in, run};
+use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, built_in, kernel_release, os_release};
 use std::path::PathBuf;
 
@@ -44,14 +44,13 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     let obstacle = obstacle(root).or_else(|| source.as_ref().err().cloned());
     FixPlan {
-        title: "An NVMe driver that is built for GDS".to_owned(),
         why: format!("{WHY} {order}{}{}", source.unwrap_or_default(), signing.map_or_else(String::new, |signing| signing.why)),
         changes,
         verify: "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
             .to_owned(),
         undo: "remove mlnx-nvme-dkms and doca-ofed, rebuild the initramfs, reboot".to_owned(),
         obstacle,
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+        ..empty(FixId::NvmePatch, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
 }
 
@@ -110,7 +109,7 @@ fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'st
             (commands.into(), AGAIN)
         }
         // As NVIDIA's release notes of GDS have it.
-        _ if family == Family::Debian => (vec![run("sudo apt-get install --reinstall nvidia-fs-dkms")], AGAIN),
+        _ if family == Family::Debian => (vec![run("sudo apt-get install -y --reinstall nvidia-fs-dkms")], AGAIN),
         _ => (
             Vec::new(),
             "nvidia-fs must be built again after it; DKMS does not list it here, so reinstall its package.",
@@ -132,7 +131,8 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
             called(root)
         );
         let command = install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"));
-        let refresh = if family == Family::Suse { "sudo zypper refresh" } else { "sudo dnf makecache" };
+        let refresh =
+            if family == Family::Suse { "sudo zypper --gpg-auto-import-keys refresh" } else { "sudo dnf makecache" };
         return Ok((
             vec![run("sudo rpm -Uvh doca-host-*.rpm"), run(refresh), run(&command)],
             format!("{page}{dkms}{FIRMWARE}"),

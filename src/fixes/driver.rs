@@ -4,7 +4,7 @@ use super::packages::install;
 use super::parts::{Family, empty, run};
 use super::{distribution, fabric, secure_boot};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Route};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::host::{
     Architecture, GpuKind, Root, gpu_kinds, kernel_release, nvidia_driver, nvidia_version_line, os_release,
 };
@@ -30,6 +30,17 @@ fn present(root: &Root) -> Option<Flavour> {
     let output = root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
     let license = output.stdout.lines().find_map(|line| line.strip_prefix("license:"))?;
     Some(of(license.contains("GPL")))
+}
+
+/// Whether the open driver for the running kernel is installed, and another one or none is loaded: it is loaded at the next boot.
+pub(super) fn waits_for_reboot(root: &Root) -> bool {
+    let Some(output) = root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0)) else {
+        return false;
+    };
+    let field = |name: &str| output.stdout.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let is_open = field("license:").is_some_and(|license| license.contains("GPL"));
+    let loaded = root.read_text("/sys/module/nvidia/version").ok();
+    is_open && field("version:").is_some_and(|version| loaded.is_none_or(|loaded| loaded.trim() != version))
 }
 
 fn branch_of(version: &str) -> Option<(u32, u32)> {
@@ -68,7 +79,6 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     notes.push_str(&distribution::not_confirmed(root, "nvidia-open"));
     let same = version.zip(branch).is_some_and(|(version, branch)| version.0 == branch);
     FixPlan {
-        title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
         verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
         undo: "install the proprietary package of the same version".to_owned(),
         ..plan(
@@ -178,6 +188,10 @@ fn plan(
     }
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
     changes.push(run("sudo reboot"));
+    let id = match flavour {
+        Flavour::Open => FixId::NvidiaDriverOpen,
+        Flavour::Proprietary => FixId::NvidiaDriverProprietary,
+    };
     FixPlan {
         why: format!(
             "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}",
@@ -191,7 +205,7 @@ fn plan(
         ),
         changes,
         obstacle,
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+        ..empty(id, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
 }
 
@@ -211,7 +225,7 @@ fn packages(
             // zypper takes the newest version below the next branch.
             let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
             let package = branch.map_or_else(|| name.to_owned(), |branch| format!("{name}<{}", branch + 1));
-            (vec![run(&format!("sudo zypper install {package}"))], branch.is_some())
+            (vec![run(&format!("sudo zypper --non-interactive install {package}"))], branch.is_some())
         }
     }
 }
@@ -232,7 +246,7 @@ fn installed_package(root: &Root, branch: u32) -> Option<String> {
 
 fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>) -> (Vec<Change>, bool) {
     let is_debian = os_release(root, "ID").as_deref() == Some("debian");
-    let get = |package: &str| run(&format!("sudo apt-get install {package}"));
+    let get = |package: &str| run(&format!("sudo apt-get install -y {package}"));
     let pinning = |branch: u32| get(&format!("nvidia-driver-pinning-{branch}"));
     let newest = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
     let Some(branch) = branch else { return (vec![get(newest)], false) };
@@ -269,18 +283,18 @@ fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, 
     let Some(branch) = branch else {
         let mut changes = Vec::new();
         if has_streams {
-            changes.push(run("sudo dnf module reset nvidia-driver"));
-            changes.push(run("sudo dnf module enable nvidia-driver:open-dkms"));
+            changes.push(run("sudo dnf module reset -y nvidia-driver"));
+            changes.push(run("sudo dnf module enable -y nvidia-driver:open-dkms"));
         }
-        changes.push(run(&format!("sudo {dnf} install {name}")));
+        changes.push(run(&format!("sudo {dnf} install -y {name}")));
         return (changes, false);
     };
     if has_streams {
         let stream = if flavour == Flavour::Open { format!("{branch}-open") } else { format!("{branch}-dkms") };
         return (
             vec![
-                run("sudo dnf module reset nvidia-driver"),
-                run(&format!("sudo dnf module install --allowerasing nvidia-driver:{stream}")),
+                run("sudo dnf module reset -y nvidia-driver"),
+                run(&format!("sudo dnf module install -y --allowerasing nvidia-driver:{stream}")),
             ],
             false,
         );
@@ -293,13 +307,13 @@ fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, 
     if distribution::rhel(root).is_some() {
         return (
             vec![
-                run("sudo dnf install python3-dnf-plugin-versionlock"),
+                run("sudo dnf install -y python3-dnf-plugin-versionlock"),
                 run(&format!("sudo dnf versionlock *nvidia*{branch}*")),
-                run(&format!("sudo dnf install --allowerasing {packages}")),
+                run(&format!("sudo dnf install -y --allowerasing {packages}")),
             ],
             false,
         );
     }
     let pinned: Vec<String> = packages.split(' ').map(|package| format!("{package}-{branch}.*")).collect();
-    (vec![run(&format!("sudo {dnf} install --allowerasing {}", pinned.join(" ")))], true)
+    (vec![run(&format!("sudo {dnf} install -y --allowerasing {}", pinned.join(" ")))], true)
 }

@@ -1,18 +1,18 @@
 //! The files that each fix may edit. A fix writes no other file, and nothing else is taken back from the journal, whatever an entry names.
 
-use super::RECIPES;
+use super::spec;
+use crate::domain::FixId;
 use std::path::{Component, Path};
 
 /// Whether a fix may edit a file.
 #[must_use]
-pub fn may_edit(id: &str, path: &Path) -> bool {
+pub fn may_edit(id: FixId, path: &Path) -> bool {
     let is_plain = path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
-    let recipe = RECIPES.iter().find(|recipe| recipe.id == id);
-    is_plain && recipe.is_some_and(|recipe| recipe.edits.iter().any(|pattern| fits(pattern, path)))
+    is_plain && spec::of(id).edits.iter().any(|pattern| fits(pattern, path))
 }
 
-/// `/etc/x/*.conf`: `*` stands for a part of one name. `*.json`, without a slash: a file of such a name anywhere. `$NAME`: the file that this variable
-/// names in this process.
+/// `/etc/x/*.conf`: `*` matches a part of one name. `*.json`, without a slash: a file of such a name anywhere.
+/// `$NAME`: the file that this variable names in this process.
 fn fits(pattern: &str, path: &Path) -> bool {
     if let Some(variable) = pattern.strip_prefix('$') {
         return std::env::var_os(variable).is_some_and(|value| Path::new(&value) == path);
@@ -40,19 +40,19 @@ mod tests {
     #[test]
     fn a_fix_edits_what_it_declares_and_nothing_else() {
         for (id, path, wanted) in [
-            ("memlock", "/etc/security/limits.d/99-gds.conf", true),
-            ("memlock", "/etc/passwd", false),
-            ("memlock", "etc/security/limits.d/99-gds.conf", false),
-            ("no-such-fix", "/etc/security/limits.d/99-gds.conf", false),
-            ("udev-record", "/run/udev/data/b259:1", true),
-            ("udev-record", "/run/udev/data/b", false),
-            ("udev-record", "/run/udev/data/b1/../../../etc/passwd", false),
-            ("udev-record", "/run/udev/data/b1/x", false),
-            ("p2pdma-registry-keys", "/etc/modprobe.d/nvidia.conf", true),
-            ("p2pdma-registry-keys", "/etc/modprobe.d/x/nvidia.conf", false),
-            ("cufile-p2pdma-keys", "/home/user/my.json", true),
-            ("cufile-p2pdma-keys", "/home/user/my.json/../.bashrc", false),
-            ("cufile-p2pdma-keys", "/home/user/.ssh/authorized_keys", false),
+            (FixId::Memlock, "/etc/security/limits.d/99-gds.conf", true),
+            (FixId::Memlock, "/etc/passwd", false),
+            (FixId::Memlock, "etc/security/limits.d/99-gds.conf", false),
+            (FixId::Initramfs, "/etc/security/limits.d/99-gds.conf", false),
+            (FixId::UdevRecord, "/run/udev/data/b259:1", true),
+            (FixId::UdevRecord, "/run/udev/data/b", false),
+            (FixId::UdevRecord, "/run/udev/data/b1/../../../etc/passwd", false),
+            (FixId::UdevRecord, "/run/udev/data/b1/x", false),
+            (FixId::P2pdmaRegistryKeys, "/etc/modprobe.d/nvidia.conf", true),
+            (FixId::P2pdmaRegistryKeys, "/etc/modprobe.d/x/nvidia.conf", false),
+            (FixId::CufileP2pdmaKeys, "/home/user/my.json", true),
+            (FixId::CufileP2pdmaKeys, "/home/user/my.json/../.bashrc", false),
+            (FixId::CufileP2pdmaKeys, "/home/user/.ssh/authorized_keys", false),
         ] {
             assert_eq!(may_edit(id, Path::new(path)), wanted, "{id} {path}");
         }

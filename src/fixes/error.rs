@@ -1,5 +1,6 @@
 //! Why a fix was not applied or undone, in sentences.
 
+use crate::domain::FixId;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -10,7 +11,7 @@ pub enum FixError {
     #[error("{id} is shown and never applied by gds-top: {why}; follow its steps by hand")]
     OnlyShown {
         /// The fix.
-        id: String,
+        id: FixId,
         /// Why.
         why: String,
     },
@@ -18,7 +19,7 @@ pub enum FixError {
     #[error("{id} cannot be applied here: {why}")]
     Obstacle {
         /// The fix.
-        id: String,
+        id: FixId,
         /// Why.
         why: String,
     },
@@ -26,20 +27,25 @@ pub enum FixError {
     #[error("{id} needs root; run: sudo gds-top fix {id}")]
     NeedsRoot {
         /// The fix.
-        id: String,
+        id: FixId,
     },
-    /// A file is not what it was when the change was shown.
+    /// The plan is not the one that the user consented to.
+    #[error("{id} would now change something else than in the preview; nothing was changed. Look at the fix again")]
+    NotConsented {
+        /// The fix.
+        id: FixId,
+    },
+    /// A file changed after the preview.
     #[error("{path} changed since the preview ({found}); look at the fix again")]
     Changed {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The present state.
         found: String,
     },
-    /// A file is not what the fix left, and its lines cannot be told from those of others.
+    /// A file changed since the fix, and the lines of the fix cannot be identified.
     #[error(
-        "{path} was changed by somebody since the fix wrote it, and the fix's lines cannot be told from theirs any more; nothing was written. What stood \
-         there before is in {journal}: take the fix's lines out by hand, then this undo only forgets it"
+        "{path} was changed after the fix, and the fix's lines cannot be identified; nothing was written. The earlier text is in {journal}: remove the fix's lines by hand, then run the undo again"
     )]
     ChangedSince {
         /// The file.
@@ -58,14 +64,14 @@ pub enum FixError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the system's words.
+        /// The problem, with the system's message.
         what: String,
     },
     /// The journal does not know the fix.
     #[error("the journal in {journal} has no applied fix '{id}', so there is nothing to undo")]
     NotApplied {
         /// The fix.
-        id: String,
+        id: FixId,
         /// The journal's folder.
         journal: PathBuf,
     },
@@ -73,31 +79,31 @@ pub enum FixError {
     #[error("{id} was applied by root; run: sudo gds-top fix --undo {id}")]
     AppliedByRoot {
         /// The fix.
-        id: String,
+        id: FixId,
     },
     /// It was interrupted, and was not resumed yet.
     #[error("{id} was interrupted; run: gds-top fix {id}")]
     Interrupted {
         /// The fix.
-        id: String,
+        id: FixId,
     },
     /// This user did not apply it, and the journal of root is private.
     #[error("{id} was not applied by this user; if root applied it, run: sudo gds-top fix --undo {id}")]
     PerhapsByRoot {
         /// The fix.
-        id: String,
+        id: FixId,
     },
     /// It is applied already.
     #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
     AlreadyApplied {
         /// The fix.
-        id: String,
+        id: FixId,
     },
     /// A command failed.
     #[error("{id}: {command} failed: {what}")]
     Command {
         /// The fix.
-        id: String,
+        id: FixId,
         /// The command line.
         command: String,
         /// How it ended.
@@ -108,7 +114,7 @@ pub enum FixError {
     Failed {
         /// Why.
         cause: Box<FixError>,
-        /// What is as it was, and what is not: computed from what was done.
+        /// The files that are restored and those that are not, computed from the work that was done.
         state: String,
     },
     /// The journal cannot be used.
@@ -130,7 +136,7 @@ pub enum FixError {
     #[error("{id} changed no file that could be restored; undo it by hand: {how}")]
     UndoByHand {
         /// The fix.
-        id: String,
+        id: FixId,
         /// How.
         how: String,
     },
@@ -149,7 +155,7 @@ pub enum FixError {
 }
 
 impl FixError {
-    /// The error with a statement of what is changed now. An error that is about no file stays as it is.
+    /// The error with a statement about the present state of the files. An error without a file stays as it is.
     pub(super) fn with(self, state: String) -> Self {
         match self {
             Self::File { .. } | Self::Changed { .. } | Self::Symlink { .. } | Self::Command { .. } => {

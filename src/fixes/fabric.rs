@@ -3,7 +3,7 @@
 use super::packages::install;
 use super::parts::{Family, empty, line_in, run};
 use super::{distribution, repository};
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, gpu_kinds, kernel_release, nvidia_driver, os_release, pci_nvidia};
 
 /// The driver that Fabric Manager must match.
@@ -132,12 +132,11 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
         None
     };
     FixPlan {
-        title: "Install Fabric Manager for the NVSwitches".to_owned(),
         why: why(root, family).trim_start().to_owned(),
         changes,
         verify: "systemctl is-active nvidia-fabricmanager says active; nvidia-smi -q shows Fabric State: Completed; gds-top check: gpu-fabric".to_owned(),
         undo: "sudo systemctl disable --now nvidia-fabricmanager, then remove the package".to_owned(),
         obstacle,
-        ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Show)
+        ..empty(FixId::NvidiaFabricmanager, Needs::Root, FixRisk::Medium, FixPolicy::Show)
     }
 }

@@ -1,4 +1,4 @@
-//! Writing a file so that it is whole or untouched, and never through a symbolic link.
+//! Writing a file completely or not at all, and never through a symbolic link.
 
 use super::FixError;
 use super::store::is_link;
@@ -45,7 +45,7 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
             _ => return Err(bad("a fix writes to absolute paths without '..' only".to_owned())),
         }
     }
-    let Some(name) = names.pop() else { return Err(bad("this is no file".to_owned())) };
+    let Some(name) = names.pop() else { return Err(bad("this is not a regular file".to_owned())) };
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0).map_err(|e| bad(format!("it cannot be opened: {e}")))?;
     let mut at = PathBuf::from("/");
@@ -85,7 +85,7 @@ impl Spot {
         FixError::File { path: self.path.clone(), what: what.into() }
     }
 
-    /// What the file is now; `None` where it does not exist.
+    /// The present file; `None` if it does not exist.
     pub(super) fn read(&self) -> Result<Option<Found>, FixError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()) {
@@ -116,8 +116,8 @@ impl Spot {
         name
     }
 
-    /// Writes the new content beside the file, on disk but not yet in its place. `half` is asked when half of it is written, and stops the work
-    /// there by an error.
+    /// Writes the new content next to the file, on disk but not yet in its place. `half` is asked when half of it is
+    /// written, and stops the work there by an error.
     pub(super) fn stage(
         &self,
         text: &str,
@@ -129,7 +129,7 @@ impl Spot {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = self.temporary();
         let fd = rustix::fs::openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600))
-            .map_err(|e| self.bad(format!("a temporary file beside it cannot be made: {e}")))?;
+            .map_err(|e| self.bad(format!("a temporary file next to it cannot be made: {e}")))?;
         let mut file = File::from(fd);
         let (first, second) = text.as_bytes().split_at(text.len() / 2);
         let begun = file.write_all(first);
@@ -164,7 +164,7 @@ impl Spot {
         let mut names = vec![0_u8; MAX_LABELS];
         let Ok(length) = rustix::fs::flistxattr(&old, &mut names[..]) else { return Ok(()) };
         for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
-            // Those of the kernel's own book-keeping tell about the old bytes (security.ima), or are none that can be set.
+            // Those of the kernel describe the old bytes (security.ima), or cannot be set.
             let kept: [&[u8]; 4] = [b"user.", b"trusted.", b"security.selinux", b"system.posix_acl_access"];
             if !kept.iter().any(|kept| name.starts_with(kept)) {
                 continue;
@@ -187,7 +187,7 @@ impl Spot {
         rustix::fs::renameat(&self.folder, self.temporary(), &self.folder, &self.name).map_err(|e| {
             let hint = match e {
                 Errno::PERM => "; perhaps it is immutable, which lsattr shows and chattr -i ends",
-                Errno::BUSY => "; it is a mount by itself, as in a container: change it where it is mounted from",
+                Errno::BUSY => "; it is a separate mount, as in a container: change the file that is mounted here",
                 _ => "",
             };
             self.bad(format!("the new content cannot be put in place: {e}{hint}"))
@@ -196,7 +196,7 @@ impl Spot {
         Ok(())
     }
 
-    /// Removes what an interrupted fix left beside the file.
+    /// Removes the temporary file of an interrupted fix.
     pub(super) fn clear(&self) {
         let _ = rustix::fs::unlinkat(&self.folder, self.temporary(), AtFlags::empty());
     }
@@ -213,7 +213,7 @@ impl Spot {
     }
 }
 
-/// What a file below `root` is now; `None` if it does not exist.
+/// The present file below `root`; `None` if it does not exist.
 pub(super) fn look(root: &OwnedFd, path: &Path) -> Result<Option<Found>, FixError> {
     match spot(root, path, false)? {
         Some(spot) => spot.read(),

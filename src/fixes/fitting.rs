@@ -1,64 +1,23 @@
-//! Whether a plan fits where it is asked for: kernel, driver and boot of a container, of WSL or of an image are changed elsewhere, and the commands of one
-//! distribution are not those of another.
+//! Whether a plan fits the machine. Kernel, driver and boot of a container, of WSL or of an image are changed
+//! elsewhere, and each distribution has other commands.
 
 use super::command_line::is_kept_with_the_image;
-use super::recipes::{Family, family, known_family};
+use super::parts::{Family, family, known_family};
+use super::spec::{self, Systems};
 use crate::checks::Report;
-use crate::domain::{Change, Finding, FixPlan, Route, Status};
+use crate::domain::{Change, Finding, FixId, FixPlan, Route, Status};
 use crate::host::{Root, container, os_release};
 
-/// Fixes of the kernel, the driver, the mounts and the boot: they belong to the host of a container.
-const OF_THE_HOST: &[&str] = &[
-    "nvidia-driver-open",
-    "nvidia-driver-proprietary",
-    "nvidia-fabricmanager",
-    "nvfs-install",
-    "nvfs-load",
-    "nvfs-dkms",
-    "secure-boot-key",
-    "nvme-patch",
-    "iommu-off",
-    "acs-redirect",
-    "ext4-ordered",
-    "nvme-multipath-off",
-    "p2pdma-registry-keys",
-    "initramfs",
-    "md-udev",
-    "nvfs-stats",
-    "bar1-large",
-    "memlock",
-    "kernel-p2pdma",
-];
-/// Fixes by package manager, initramfs or boot loader: each distribution has its own, and images have none.
-const OF_THE_DISTRIBUTION: &[&str] = &[
-    "nvidia-repository",
-    "nvidia-driver-open",
-    "nvidia-driver-proprietary",
-    "nvidia-fabricmanager",
-    "nvfs-install",
-    "libcufile-install",
-    "nvfs-dkms",
-    "secure-boot-key",
-    "nvme-patch",
-    "iommu-off",
-    "acs-redirect",
-    "nvme-multipath-off",
-    "p2pdma-registry-keys",
-    "initramfs",
-    "kernel-p2pdma",
-];
-
-/// Fixes that are files in `/etc` and no more: they last on every system but those that make `/etc` anew from something else.
-const OF_FILES: &[&str] = &["nvfs-load", "md-udev", "memlock", "ext4-ordered"];
-
-/// The plan with what stands in its way here.
+/// The plan with the obstacle that this machine has for it.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
-    let id = plan.id.as_str();
+    let id = plan.id;
+    let spec = spec::of(id);
     let is_wsl = report.finding("wsl").is_some_and(|finding| finding.status == Status::Fail);
-    let of_the_host = OF_THE_HOST.contains(&id);
-    let of_the_distribution = OF_THE_DISTRIBUTION.contains(&id);
+    let of_the_host = spec.is_of_host;
+    let of_the_distribution = spec.systems == Systems::Families;
     // A word of the command line is set by the image's own tool, and that is all that these plans do.
-    let words_only = matches!(id, "iommu-off" | "acs-redirect" | "ext4-ordered") && is_kept_with_the_image(root);
+    let words_only =
+        matches!(id, FixId::IommuOff | FixId::AcsRedirect | FixId::Ext4Ordered) && is_kept_with_the_image(root);
     let obstacle = if of_the_host && is_wsl {
         Some("this is the Windows Subsystem for Linux: its kernel and its driver are those of Windows, and no direct route can be built in it".to_owned())
     } else if let Some(found) = of_the_host.then(|| container(root)).flatten() {
@@ -68,7 +27,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
         ))
     } else if let Some(how) = image(root)
         .filter(|_| !words_only)
-        .filter(|_| of_the_distribution || (OF_FILES.contains(&id) && makes_etc(root)))
+        .filter(|_| of_the_distribution || (spec.systems == Systems::KeepEtc && makes_etc(root)))
     {
         if !known_family(root) {
             plan.changes.retain(|change| matches!(change, Change::WriteFile { .. }));
@@ -84,12 +43,11 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
             || "/etc/os-release does not say which distribution this is, so its commands are not known".to_owned(),
             |name| {
                 format!(
-                    "{name} is neither of the families of Debian, RHEL or SUSE, whose commands gds-top knows; its own package manager, boot loader and \
-                     initramfs do the same"
+                    "gds-top knows the commands of the families of Debian, RHEL and SUSE, and {name} is of another; use its package manager, boot loader and initramfs tool"
                 )
             },
         ))
-    } else if matches!(id, "p2pdma-registry-keys" | "iommu-off")
+    } else if matches!(id, FixId::P2pdmaRegistryKeys | FixId::IommuOff)
         && report.verdicts.iter().any(|v| v.possible == Route::C2c)
     {
         Some(
@@ -103,13 +61,13 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     let driver_is_missing = |finding: &Finding| {
         matches!(finding.status, Status::Fail | Status::Warn | Status::Info)
             && finding.cause.is_none()
-            && finding.fix.as_deref().is_none_or(|fix| fix == "nvme-patch")
+            && finding.fix.is_none_or(|fix| fix == FixId::NvmePatch)
     };
-    if id == "nvfs-install" && report.finding("nvfs-nvme-symbol").is_some_and(driver_is_missing) {
+    if id == FixId::NvfsInstall && report.finding("nvfs-nvme-symbol").is_some_and(driver_is_missing) {
         plan.why
             .push_str(" For NVMe disks gds-top fix nvme-patch comes first: nvidia-fs must be built after that driver.");
     }
-    // Where it is the wrong place altogether, nothing smaller matters.
+    // An obstacle of the machine comes before one of the plan.
     plan.obstacle = obstacle.or(plan.obstacle);
     plan
 }
@@ -127,7 +85,7 @@ fn image(root: &Root) -> Option<String> {
         "on OpenShift NVIDIA's GPU Operator brings driver and nvidia-fs (gds.enabled=true), and a MachineConfig sets words of the kernel"
     } else if os_release(root, "OSTREE_VERSION").is_some() || root.exists("/run/ostree-booted") {
         "packages are layered with 'rpm-ostree install', words of the kernel set with 'rpm-ostree kargs --append=…', the initramfs with 'rpm-ostree initramfs \
-         --enable'; else the image itself is built anew"
+         --enable'; else build the image again"
     } else if ["sl-micro", "sle-micro", "opensuse-microos", "opensuse-leap-micro"].contains(&id.as_str()) {
         "the same commands run in 'sudo transactional-update shell', and take effect with the reboot behind it"
     } else {

@@ -1,10 +1,11 @@
 //! From a bare machine to a proven direct route, as a checklist that knows what is done (`gds-top fix nvidia-gds`).
 
+use super::parts::family;
+use super::plans::{fix_of, for_id, plan_by_id};
 use super::preview::changes_text;
-use super::recipes::{family, fix_of, for_id};
 use super::repository as source;
 use crate::checks::Report;
-use crate::domain::{Finding, Guide, GuideStep as Step, Route, Status};
+use crate::domain::{Finding, FixId, Guide, GuideStep as Step, Route, Status};
 use crate::host::{Root, nvidia_driver};
 use std::fmt::Write as _;
 
@@ -14,52 +15,52 @@ pub use crate::domain::StepState as State;
 pub const ID: &str = "nvidia-gds";
 
 /// A step by its checks, and the fix of each where the check itself names none.
-type Row = (&'static str, &'static [(&'static str, &'static str)]);
+type Row = (&'static str, &'static [(&'static str, Option<FixId>)]);
 
 const START: &[Row] = &[
     (
         "A GPU that can take data from devices",
         &[
-            ("wsl", ""),
-            ("gpu-present", ""),
-            ("gpu-class", ""),
-            ("gpu-compute-cap", ""),
-            ("gpu-gdr-attr", ""),
-            ("gpu-mig-vgpu", ""),
+            ("wsl", None),
+            ("gpu-present", None),
+            ("gpu-class", None),
+            ("gpu-compute-cap", None),
+            ("gpu-gdr-attr", None),
+            ("gpu-mig-vgpu", None),
         ],
     ),
     (
         "The NVIDIA driver, with the open kernel modules",
         &[
-            ("driver-mismatch", ""),
-            ("driver-version", ""),
-            ("driver-flavour", "nvidia-driver-open"),
-            ("gpu-open-capable", ""),
-            ("gpu-fabric", "nvidia-fabricmanager"),
+            ("driver-mismatch", None),
+            ("driver-version", None),
+            ("driver-flavour", Some(FixId::NvidiaDriverOpen)),
+            ("gpu-open-capable", None),
+            ("gpu-fabric", Some(FixId::NvidiaFabricmanager)),
         ],
     ),
-    ("libcufile", &[("lib-found", "libcufile-install"), ("lib-version", "")]),
+    ("libcufile", &[("lib-found", Some(FixId::LibcufileInstall)), ("lib-version", None)]),
 ];
 // nvidia-fs is compiled against the storage driver, so that one comes first.
 const NVFS: &[Row] = &[
-    ("A storage driver that works with nvidia-fs", &[("nvfs-nvme-symbol", "nvme-patch")]),
+    ("A storage driver that works with nvidia-fs", &[("nvfs-nvme-symbol", Some(FixId::NvmePatch))]),
     (
         "The kernel module nvidia-fs, built for this kernel",
         &[
-            ("nvfs-load-errors", ""),
-            ("nvfs-dkms", "nvfs-dkms"),
-            ("nvfs-build-inputs", "nvfs-dkms"),
-            ("nvfs-secureboot", "secure-boot-key"),
-            ("nvfs-version", "nvfs-install"),
+            ("nvfs-load-errors", None),
+            ("nvfs-dkms", Some(FixId::NvfsDkms)),
+            ("nvfs-build-inputs", Some(FixId::NvfsDkms)),
+            ("nvfs-secureboot", Some(FixId::SecureBootKey)),
+            ("nvfs-version", Some(FixId::NvfsInstall)),
         ],
     ),
     (
         "nvidia-fs loaded, now and at every boot",
         &[
-            ("nvfs-loaded", "nvfs-install"),
-            ("nvfs-autoload", "nvfs-load"),
-            ("nvfs-devnodes", ""),
-            ("nvfs-registered", ""),
+            ("nvfs-loaded", Some(FixId::NvfsInstall)),
+            ("nvfs-autoload", Some(FixId::NvfsLoad)),
+            ("nvfs-devnodes", None),
+            ("nvfs-registered", None),
         ],
     ),
 ];
@@ -67,37 +68,40 @@ const P2PDMA: &[Row] = &[
     (
         "A kernel with PCI P2PDMA",
         &[
-            ("kernel-version", ""),
-            ("kernel-p2pdma", "kernel-p2pdma"),
-            ("distro-blocklist", ""),
-            ("kernel-p2p-rootports", ""),
+            ("kernel-version", None),
+            ("kernel-p2pdma", Some(FixId::KernelP2pdma)),
+            ("distro-blocklist", None),
+            ("kernel-p2p-rootports", None),
         ],
     ),
-    ("The GPU's BAR1 mapped statically", &[("gpu-p2pdma-model", ""), ("gpu-static-bar1", "p2pdma-registry-keys")]),
-    ("NVMe disks without the multipath head", &[("nvme-multipath", "nvme-multipath-off")]),
+    (
+        "The GPU's BAR1 mapped statically",
+        &[("gpu-p2pdma-model", None), ("gpu-static-bar1", Some(FixId::P2pdmaRegistryKeys))],
+    ),
+    ("NVMe disks without the multipath head", &[("nvme-multipath", Some(FixId::NvmeMultipathOff))]),
 ];
 const END: &[Row] = &[
-    ("The IOMMU out of the way", &[("iommu-state", "iommu-off"), ("pcie-acs", "")]),
+    ("The IOMMU out of the way", &[("iommu-state", Some(FixId::IommuOff)), ("pcie-acs", None)]),
     (
         "The model's disk and file system",
         &[
-            ("fs-type", ""),
-            ("ext4-ordered", "ext4-ordered"),
-            ("odirect-open", ""),
-            ("md-raid", ""),
-            ("dm-lvm", ""),
-            ("nvme-integrity", ""),
-            ("nfs-rdma", ""),
-            ("vm-type", ""),
+            ("fs-type", None),
+            ("ext4-ordered", Some(FixId::Ext4Ordered)),
+            ("odirect-open", None),
+            ("md-raid", None),
+            ("dm-lvm", None),
+            ("nvme-integrity", None),
+            ("nfs-rdma", None),
+            ("vm-type", None),
         ],
     ),
-    ("udev's record of the disk", &[("udev-database", "udev-record")]),
-    ("cufile.json", &[("cfg-parse", ""), ("cfg-compat", ""), ("cfg-effective", "")]),
-    ("The changes in effect", &[("reboot-pending", "")]),
-    ("libcufile opens", &[("lib-open-probe", "")]),
+    ("udev's record of the disk", &[("udev-database", Some(FixId::UdevRecord))]),
+    ("cufile.json", &[("cfg-parse", None), ("cfg-compat", None), ("cfg-effective", None)]),
+    ("The changes in effect", &[("reboot-pending", None)]),
+    ("libcufile opens", &[("lib-open-probe", None)]),
 ];
 
-/// The checklist for this machine. P2PDMA is taken where it is nearer: it needs no module of a third party.
+/// The checklist for this machine. P2PDMA is preferred if it is nearer: it needs no additional kernel module.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
     let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
@@ -120,7 +124,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         ),
         _ => (Route::Nvfs, "no direct route was found that this machine could take; these are the steps of nvidia-fs"),
     };
-    let keys: &[Row] = &[("P2PDMA switched on in cufile.json", &[("cfg-p2p-both", "cufile-p2pdma-keys")])];
+    let keys: &[Row] = &[("P2PDMA switched on in cufile.json", &[("cfg-p2p-both", Some(FixId::CufileP2pdmaKeys))])];
     let (middle, keys) = match route {
         Route::Nvfs => (NVFS, &[] as &[Row]),
         Route::P2pdma => (P2PDMA, keys),
@@ -129,14 +133,14 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     };
     let mut steps: Vec<Step> =
         [START, middle, END, keys].into_iter().flatten().map(|row| step(root, report, row, route)).collect();
-    let installs = |step: &Step| step.plans.iter().any(|plan| INSTALLS.contains(&plan.id.as_str()));
+    let installs = |step: &Step| step.plans.iter().any(|plan| INSTALLS.contains(&plan.id));
     let at = steps.iter().position(installs).map_or(REPOSITORY_AT, |at| at.min(REPOSITORY_AT));
     steps.insert(at, repository(root, report, &steps));
     steps.push(proof(report, route));
     if let Some(finding) = ruled_out(report, possible) {
         // Steps that lead nowhere are not offered, least of all with root and a reboot.
         for step in &mut steps {
-            let is_it = step.found.iter().any(|found| found.starts_with(&format!("{}:", finding.id)));
+            let is_it = step.checks.contains(&finding.id);
             step.plans.clear();
             step.advice.clear();
             if is_it {
@@ -145,18 +149,19 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
             }
         }
         let reason = format!(
-            "no direct route can be built on this machine: {}; what is marked below would not change that",
+            "no direct route can be built on this machine: {}; the steps below would not change that",
             finding.summary
         );
         return Guide { route, reason, open: Vec::new(), steps };
     }
     for (at, cause) in causes_elsewhere(report, &steps) {
-        // What a step waits for is shown with it, where no step of its own has it.
+        // The cause of a step is shown with it, if the cause has no separate step.
         let Some(finding) = report.finding(&cause) else { continue };
         match fix_of(finding).and_then(|id| for_id(root, report, id, &finding.id)) {
             Some(plan) => steps[at].plans.push(plan),
             None => steps[at].advice.extend(finding.advice.clone()),
         }
+        steps[at].checks.push(finding.id.clone());
         steps[at].found.push(format!("{}: {}", finding.id, finding.summary));
     }
     once(&mut steps);
@@ -165,12 +170,12 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
 
 /// A fix that several steps wait for is shown with the first of them.
 fn once(steps: &mut [Step]) {
-    let mut shown: Vec<String> = Vec::new();
+    let mut shown: Vec<FixId> = Vec::new();
     for step in steps {
         let (mine, known): (Vec<_>, Vec<_>) =
             std::mem::take(&mut step.plans).into_iter().partition(|p| !shown.contains(&p.id));
         step.advice.extend(known.iter().map(|plan| format!("done by the fix {} above", plan.id)));
-        shown.extend(mine.iter().map(|plan| plan.id.clone()));
+        shown.extend(mine.iter().map(|plan| plan.id));
         step.plans = mine;
     }
 }
@@ -178,10 +183,9 @@ fn once(steps: &mut [Step]) {
 /// Causes that steps wait for and that are the check of no step, each with the first step that waits for it.
 fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     let mut out: Vec<(usize, String)> = Vec::new();
-    let shown = |id: &str| steps.iter().flat_map(|step| &step.found).any(|found| found.starts_with(&format!("{id}:")));
+    let shown = |id: &String| steps.iter().any(|step| step.checks.contains(id));
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.state == State::Open) {
-        for found in &step.found {
-            let id = found.split(':').next().unwrap_or_default();
+        for id in &step.checks {
             let Some(cause) = report.finding(id).and_then(|finding| finding.cause.clone()) else { continue };
             if !shown(&cause) && out.iter().all(|(_, known)| *known != cause) {
                 out.push((at, cause));
@@ -191,11 +195,16 @@ fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     out
 }
 
-/// The repository comes before what is installed from it, and behind the driver's flavour where nothing before that is.
+/// The repository comes before the first step that installs from it, and at this place if no earlier step does.
 const REPOSITORY_AT: usize = 2;
 /// Fixes that install from NVIDIA's repository.
-const INSTALLS: [&str; 5] =
-    ["nvidia-driver-open", "nvidia-driver-proprietary", "nvidia-fabricmanager", "nvfs-install", "libcufile-install"];
+const INSTALLS: [FixId; 5] = [
+    FixId::NvidiaDriverOpen,
+    FixId::NvidiaDriverProprietary,
+    FixId::NvidiaFabricmanager,
+    FixId::NvfsInstall,
+    FixId::LibcufileInstall,
+];
 
 /// Whether packages can come from NVIDIA's repository, as far as any are needed.
 fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
@@ -203,11 +212,12 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
     let mut out = Step {
         title: "NVIDIA's package repository".to_owned(),
         state: State::Done,
+        checks: Vec::new(),
         found: Vec::new(),
         plans: Vec::new(),
         advice: Vec::new(),
     };
-    let needed: Vec<&str> = INSTALLS
+    let needed: Vec<FixId> = INSTALLS
         .into_iter()
         .filter(|id| steps.iter().flat_map(|step| &step.plans).any(|plan| plan.id == *id))
         .collect();
@@ -221,9 +231,12 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
         return out;
     }
     let (folder, server) = (source::folder(family), source::SERVER);
-    out.found.push(format!("no file in {folder} names {server}; it is needed for {}", needed.join(", ")));
+    out.found.push(format!(
+        "no file in {folder} names {server}; it is needed for {}",
+        needed.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ")
+    ));
     out.state = if configured == Err(true) { State::Open } else { State::Unknown };
-    out.plans.extend(for_id(root, report, "nvidia-repository", "driver-flavour"));
+    out.plans.extend(plan_by_id(root, report, FixId::NvidiaRepository));
     out
 }
 
@@ -231,6 +244,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     let mut out = Step {
         title: (*title).to_owned(),
         state: State::Unknown,
+        checks: Vec::new(),
         found: Vec::new(),
         plans: Vec::new(),
         advice: Vec::new(),
@@ -238,22 +252,23 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     let mut states = Vec::new();
     for (check, fix) in *checks {
         let Some(finding) = report.finding(check) else { continue };
-        let mut state = state(finding, route, fix);
+        let mut state = state(finding, route, *fix);
         // Only P2PDMA needs a later driver than nvidia-fs does: a driver that works stays.
         if *check == "driver-version" && state == State::Open && !stops(root, route) {
             state = State::Done;
         }
         states.push(state);
+        out.checks.push(finding.id.clone());
         out.found.push(format!("{}: {}", finding.id, finding.summary));
         if state == State::Done || state == State::Unknown {
             continue;
         }
-        // A consequence is mended with its cause.
+        // A consequence is fixed with its cause.
         if let Some(cause) = &finding.cause {
-            out.advice.push(format!("{} comes from {cause}: mend that first", finding.id));
+            out.advice.push(format!("{} is caused by {cause}: fix that first", finding.id));
             continue;
         }
-        let id = fix_of(finding).or((!fix.is_empty()).then_some(*fix));
+        let id = fix_of(finding).or(*fix);
         match id.and_then(|id| for_id(root, report, id, &finding.id)) {
             Some(plan) if out.plans.iter().any(|known| known.id == plan.id) => {}
             Some(plan) => out.plans.push(plan),
@@ -283,7 +298,7 @@ fn stops(root: &Root, route: Route) -> bool {
     version < if route == Route::P2pdma { (565, 47) } else { (460, 0) }
 }
 
-/// What is given with the machine, and without which no step leads to a direct route.
+/// Properties of the machine without which no direct route is possible.
 const GIVEN: &[&str] = &[
     "wsl",
     "cpu-arch",
@@ -295,7 +310,7 @@ const GIVEN: &[&str] = &[
     "gpu-open-capable",
 ];
 
-/// What rules every direct route out, whatever is installed: the kind of system, or the GPU.
+/// The finding that makes every direct route impossible, whatever is installed: the kind of system, or the GPU.
 fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
     if !matches!(possible, Route::Compat | Route::None) {
         return None;
@@ -310,19 +325,19 @@ fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
     report.findings.iter().find(of_the_machine)
 }
 
-fn state(finding: &Finding, route: Route, fix: &str) -> State {
-    // The GPU and the kind of system are given: words of comfort are no remedy.
-    let is_given = finding.fix.is_none() && fix.is_empty() && (finding.id.starts_with("gpu-") || finding.id == "wsl");
-    // A GPU that is there and has no driver that works is no fate.
+fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
+    // The GPU and the kind of system cannot be changed: advice is not a fix.
+    let is_given = finding.fix.is_none() && fix.is_none() && (finding.id.starts_with("gpu-") || finding.id == "wsl");
+    // A GPU without a working driver can be fixed.
     let is_missing = finding.id != "gpu-present" || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {
         return State::Impossible;
     }
-    let can_be_mended = finding.fix.is_some() || !fix.is_empty() || finding.advice.is_some();
+    let can_be_mended = finding.fix.is_some() || fix.is_some() || finding.advice.is_some();
     match finding.status {
         Status::Pass => State::Done,
         Status::Na => State::Unknown,
-        // What lies on no route that matters is told as mere information, though it is missing.
+        // A finding that blocks no relevant route is only information, although something is missing.
         Status::Info if finding.fix.is_some() => State::Open,
         Status::Info => State::Done,
         // A consequence goes with its cause.
@@ -338,6 +353,7 @@ fn proof(report: &Report, route: Route) -> Step {
     Step {
         title: format!("The proof: reads counted on {route}"),
         state: if proven.is_some() { State::Done } else { State::Open },
+        checks: Vec::new(),
         found: vec![proven.map_or_else(
             || "no read has been counted yet; checks alone prove nothing".to_owned(),
             |verdict| verdict.proof.clone(),

@@ -1,6 +1,6 @@
 //! Kernel packages that a package manager holds back, and the commands that release them.
 
-use super::recipes::{Family, run};
+use super::parts::{Family, run};
 use crate::domain::Change;
 use crate::host::Root;
 

@@ -1,4 +1,4 @@
-//! Holding at a step, so that whoever wants to see what a kill leaves can kill it there.
+//! Waiting before a step, so that a test can kill the program there.
 
 use super::{Place, Step};
 use std::io::Write as _;
@@ -11,8 +11,8 @@ const GO: &str = "go";
 /// How long it waits to be killed or let go; then it goes on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is asked before each step. Everything goes on at once, but on a folder that stands for a machine, with the variable set, the work
-/// rests before that step and says so on standard error. On the machine itself the variable means nothing.
+/// The hook that is called before each step. If the variable is set and the fix works below `--root`, it waits before
+/// that step and reports it on standard error. On the machine itself the variable has no effect.
 pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
     let wanted: Option<u32> = std::env::var(VARIABLE).ok().filter(|_| !place.is_live()).and_then(|n| n.parse().ok());
     let go = place.state.join(GO);
@@ -20,7 +20,7 @@ pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
     move |step| {
         at += 1;
         if wanted == Some(at) {
-            // Whoever waits for the line reads it; one that cannot be written changes nothing.
+            // The line is for the test that waits for it.
             let _ = writeln!(std::io::stderr(), "holding before step {at}: {step:?}");
             let until = Instant::now() + PATIENCE;
             while Instant::now() < until && !go.exists() {

@@ -1,55 +1,37 @@
-//! Plans that install: repository, driver, nvidia-fs, libcufile, keys, storage driver, kernel.
+//! Plans that install nvidia-fs and libcufile, and that build nvidia-fs.
 
 use super::packages::{dkms_version, install, remove};
-use super::recipes::{Family, empty, family, run};
+use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
-use super::{distribution, doca, driver, fabric, kernel, repository, secure_boot};
+use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::{Root, cufile_wheel};
 
-/// The plan of one of these fixes.
-pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
-    let family = family(root);
-    Some(match id {
-        "nvidia-repository" => repository::plan(root, family),
-        "nvidia-driver-open" => driver::open(root, report, family),
-        "nvidia-driver-proprietary" => driver::proprietary(root, report, family),
-        "nvidia-fabricmanager" => fabric::plan(root, family),
-        "nvfs-install" => nvfs(root, report, family),
-        "libcufile-install" => libcufile(root, report, family),
-        "nvfs-dkms" => dkms(root, report, family),
-        "secure-boot-key" => secure_boot::plan(root, report, family),
-        "nvme-patch" => doca::plan(root, report, family),
-        "kernel-p2pdma" => kernel::plan(root, report, family),
-        _ => return None,
-    })
-}
-
 /// nvidia-fs, with libcufile and the tools of the CUDA that the driver serves.
-fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
+pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
-    let package = format!("nvidia-gds-{}", cuda.suffix);
+    let package = format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" });
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
     changes.push(run(&install(root, family, &package)));
-    match &signing {
-        Some(signing) => {
-            changes.extend(signing.after.clone());
-            changes.push(run("sudo reboot"));
-        }
-        None => changes.push(run("sudo modprobe nvidia-fs")),
-    }
+    // A driver that is installed and not loaded yet: nvidia-fs is built now and loaded after the same reboot.
+    let waits = driver::waits_for_reboot(root);
+    changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
+    let needs = if signing.is_some() || waits {
+        changes.push(run("sudo reboot"));
+        Needs::Reboot
+    } else {
+        changes.push(run("sudo modprobe nvidia-fs"));
+        Needs::Root
+    };
     let bad = |id: &str| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
     // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
-    let obstacle = if !root.exists("/proc/driver/nvidia/version") {
-        Some(
-            "nvidia-fs is built against the NVIDIA driver, and none is loaded: install that first, and reboot"
-                .to_owned(),
-        )
+    let obstacle = if !waits && !root.exists("/proc/driver/nvidia/version") {
+        Some("nvidia-fs is built against the NVIDIA driver, and none is installed: install the driver first".to_owned())
     } else if let Some(finding) = bad("gpu-open-capable") {
         Some(format!("{}; the packages have a later nvidia-fs, which needs the open kernel modules", finding.summary))
-    } else if bad("driver-flavour").is_some() {
+    } else if !waits && bad("driver-flavour").is_some() {
         Some(
             "this nvidia-fs needs the open kernel modules of the driver: gds-top fix nvidia-driver-open comes first"
                 .to_owned(),
@@ -57,16 +39,15 @@ fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     } else {
         cuda.obstacle
     };
-    let needs = if signing.is_some() { Needs::Reboot } else { Needs::Root };
     // mokutil asks for a password on the terminal.
     let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
-        title: "Install nvidia-fs".to_owned(),
         why: format!(
-            "The route nvfs needs this kernel module.{} '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
+            "The route nvfs needs this kernel module.{}{} '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
              kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later do not go with \
              modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
             cuda.why,
+            if cuda.is_without_nvidia_fs { " From CUDA 13.4 on nvidia-fs is a separate package." } else { "" },
             match family {
                 Family::Debian => format!("apt-get install -s {package}"),
                 Family::RedHat => format!("{} install --assumeno {package}", distribution::dnf(root)),
@@ -79,16 +60,16 @@ fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes,
         verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
         undo: format!(
-            "{}: {package} and the packages that came with it; the loaded module goes at the next boot",
+            "'{}' removes {package} and unused dependencies; the module stays loaded until the next boot",
             remove(root, family, &package)
         ),
         obstacle,
-        ..empty(needs, FixRisk::Medium, policy)
+        ..empty(FixId::NvfsInstall, needs, FixRisk::Medium, policy)
     }
 }
 
 /// libcufile of the CUDA that the driver serves.
-fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
+pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
     let package = format!("libcufile-{}", cuda.suffix);
     let wheel = cufile_wheel(cuda.major);
@@ -114,7 +95,6 @@ fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
         _ => (Needs::User, FixPolicy::Show),
     };
     FixPlan {
-        title: "Install libcufile".to_owned(),
         why: format!(
             "Every cuFile read goes through this library.{}{}{}{}{}",
             cuda.why,
@@ -129,18 +109,20 @@ fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
         ),
         changes,
         verify: "gds-top check: lib-found and cuda-driver-runtime".to_owned(),
-        undo: remove(root, family, &package),
+        undo: format!("'{}' removes {package} and unused dependencies", remove(root, family, &package)),
         remaining,
         obstacle: obstacle.or_else(|| unneeded.then(|| format!("{chosen} is here already, and the driver serves it"))),
-        ..empty(needs, FixRisk::Low, policy)
+        ..empty(FixId::LibcufileInstall, needs, FixRisk::Low, policy)
     }
 }
 
-fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
+/// nvidia-fs built for the running kernel.
+pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let kernel = crate::host::kernel_release(root);
     let module = dkms_version(root, "nvidia-fs");
     let (k, v) = (kernel.as_deref().unwrap_or("KERNEL"), module.as_deref().unwrap_or("VERSION"));
-    // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions beside a .ko.zst.
+    // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions if the driver's is a
+    // .ko.zst.
     let compressed =
         report.finding("nvfs-build-inputs").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
     let too_old = compressed && module.as_deref().and_then(release).is_some_and(|version| version < (2, 29));
@@ -182,15 +164,14 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         _ => None,
     };
     FixPlan {
-        title: "Build nvidia-fs for the running kernel".to_owned(),
         why: "The module must be built for this kernel and against the loaded driver. DKMS reports success even where nvidia_p2p symbols stayed \
               unresolved, so only loading it proves the build."
             .to_owned(),
         changes,
         verify: "gds-top check: nvfs-dkms and nvfs-load-errors; modinfo nvidia_fs".to_owned(),
-        undo: format!("sudo dkms uninstall nvidia-fs/{v} -k {k}"),
+        undo: format!("'sudo dkms uninstall nvidia-fs/{v} -k {k}' removes this build"),
         obstacle,
-        ..empty(needs, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::NvfsDkms, needs, FixRisk::Low, FixPolicy::Ask)
     }
 }
 

@@ -6,9 +6,11 @@ use super::lock::{is_locked, lock};
 use super::rollback::{RolledBack, roll_back};
 use super::step::{Hook, Step, step};
 use super::{FixError, Place, hold};
+use crate::domain::FixId;
 use crate::text::quoted_line;
 
-/// What a command that only looks says about the journal: damaged entries, interrupted fixes, and whether a fix is under way. Nothing is written.
+/// The state of the journal for commands that change nothing: damaged entries, interrupted fixes, and whether a fix
+/// is running.
 #[must_use]
 pub fn interrupted(place: &Place) -> Vec<String> {
     let journal = Journal::open(place);
@@ -22,7 +24,7 @@ pub fn interrupted(place: &Place) -> Vec<String> {
         return said;
     }
     said.extend(entries.iter().map(|entry| {
-        let id = &entry.id;
+        let id = entry.id;
         format!("{id}: {}; 'gds-top fix {id}' or 'gds-top fix --undo {id}' resumes it", begun(entry))
     }));
     said
@@ -36,7 +38,7 @@ fn begun(entry: &Entry) -> &'static str {
 ///
 /// # Errors
 /// As for [`recover_with`].
-pub fn recover(place: &Place, say: &mut dyn FnMut(String)) -> Result<Vec<String>, FixError> {
+pub fn recover(place: &Place, say: &mut dyn FnMut(String)) -> Result<Vec<FixId>, FixError> {
     recover_with(place, &mut hold::hook(place), say)
 }
 
@@ -46,13 +48,13 @@ pub fn recover(place: &Place, say: &mut dyn FnMut(String)) -> Result<Vec<String>
 ///
 /// # Errors
 /// When a file cannot be restored. The journal keeps the entry.
-pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) -> Result<Vec<String>, FixError> {
+pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) -> Result<Vec<FixId>, FixError> {
     place.writable()?;
     let Some(journal) = Journal::existing(place)? else { return Ok(Vec::new()) };
     journal.problems().into_iter().for_each(&mut *say);
     let _lock = match lock(&journal) {
         Ok(lock) => lock,
-        // Not interrupted, but under way.
+        // Not interrupted, but running.
         Err(busy @ FixError::Busy { .. }) => {
             say(busy.to_string());
             return Ok(Vec::new());
@@ -81,7 +83,7 @@ pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) 
             let (back, ended) = roll_back(place, &entry, hook);
             ended.map_err(|error| error.with(format!("{back}; the journal keeps {}", entry.id)))?;
             step(hook, Step::Forget)?;
-            journal.forget(&entry.id)?;
+            journal.forget(entry.id)?;
             say(rolled_back(&entry, &back));
             gone.push(entry.id);
         }
@@ -90,13 +92,13 @@ pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) 
     Ok(gone)
 }
 
-/// The result of a fix that was rolled back: what became of its files, and its commands, which cannot be taken back.
+/// The result of a rollback: the state of the files, and the commands, which cannot be undone.
 fn rolled_back(entry: &Entry, back: &RolledBack) -> String {
     let mut text = format!("{}: it was interrupted, and is rolled back: {back}", entry.id);
     let is_begun = |state| matches!(state, CommandState::Started | CommandState::Done);
     let ran: Vec<String> = entry.commands.iter().filter(|c| is_begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
     if entry.stage == Stage::Applying && !ran.is_empty() {
-        text.push_str(&format!("; these commands had been started, and what they did stays: {}", ran.join("; ")));
+        text.push_str(&format!("; these commands had been started, and their changes stay: {}", ran.join("; ")));
     }
     let after: Vec<String> = entry.undo_commands.iter().map(|argv| quoted_line(argv)).collect();
     if !after.is_empty() && (entry.stage == Stage::Undoing || !ran.is_empty()) {

@@ -1,8 +1,8 @@
-//! The journal of fixes: what is being changed, what stood there before, how far it came. Written to disk before anything is changed.
+//! The journal of fixes: changes, earlier contents and progress. It is written to disk before anything is changed.
 
 use super::store::{Closed, distrust};
 use super::{FixError, Place, editable};
-use crate::domain::{FixRisk, Needs};
+use crate::domain::{FixId, FixRisk, Needs};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -25,7 +25,7 @@ pub enum Stage {
     Undoing,
 }
 
-/// What stood in a file before.
+/// The earlier content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
     /// The text.
@@ -43,9 +43,9 @@ pub struct Before {
 pub struct Written {
     /// The file.
     pub path: PathBuf,
-    /// What stood there; `None` where it did not exist.
+    /// The earlier content; `None` if the file did not exist.
     pub before: Option<Before>,
-    /// What the fix writes.
+    /// The new content.
     pub after: String,
     /// Permission bits that the fix gives it.
     pub mode: u32,
@@ -59,8 +59,8 @@ pub struct Entry {
     /// Form of the entry.
     pub schema_version: u32,
     /// The fix.
-    pub id: String,
-    /// The check that it mends.
+    pub id: FixId,
+    /// The check that it satisfies.
     pub check: String,
     /// One line.
     pub title: String,
@@ -79,7 +79,7 @@ pub struct Entry {
     /// Commands that follow when it is undone.
     #[serde(default)]
     pub undo_commands: Vec<Vec<String>>,
-    /// What is left for a person.
+    /// Commands that a person must run.
     #[serde(default)]
     pub remaining: Vec<String>,
     /// How it is verified.
@@ -91,7 +91,7 @@ pub struct Entry {
     /// The boot in which it was applied (`/proc/sys/kernel/random/boot_id`), where that can be read.
     #[serde(default)]
     pub boot_id: Option<String>,
-    /// Whom it needed; entries of earlier versions do not say.
+    /// The rights that it needed; absent in entries of earlier versions.
     #[serde(default)]
     pub needs: Option<Needs>,
     /// How risky it was.
@@ -141,11 +141,11 @@ fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
         ));
     }
     let entry: Entry = serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))?;
-    if file_name(&entry.id) != name {
-        return Err(format!("is refused: it names the fix {:?}", entry.id));
+    if file_name(entry.id) != name {
+        return Err(format!("is refused: it names the fix {}", entry.id));
     }
     for file in &entry.files {
-        if !editable::may_edit(&entry.id, &file.path) {
+        if !editable::may_edit(entry.id, &file.path) {
             return Err(format!("is refused: {} does not edit {}", entry.id, file.path.display()));
         }
         if let Some(folder) = file.made_folders.iter().find(|folder| !file.path.starts_with(folder)) {
@@ -158,12 +158,13 @@ fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
 /// The file that is locked by a process that works on the journal. Only its owner can open it: a lock on a folder that others may open could be held by
 /// any user.
 pub(super) const LOCK: &str = "lock";
+/// The record of a guided set-up.
+const SETUP: &str = "set-up";
 /// Names of entries that are being written begin so.
 const TEMPORARY: &str = ".entry-";
 
-fn file_name(id: &str) -> String {
-    let safe: String = id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-    format!("{safe}.json")
+fn file_name(id: FixId) -> String {
+    format!("{id}.json")
 }
 
 /// The journal's folder, open if it is there and may be used.
@@ -185,7 +186,7 @@ impl Journal {
         Self { path: place.state.join("journal"), folder: opened.map_err(Some).and_then(|folder| folder.ok_or(None)) }
     }
 
-    /// The journals that say what was done in a place: the one of this user, and that of root, which may be one that this user may not read.
+    /// The journals of a place: this user's and root's. This user may have no access to that of root.
     #[must_use]
     pub fn all(place: &Place) -> Vec<Self> {
         [Some(Self::open(place)), place.of_root().as_ref().map(Self::open)].into_iter().flatten().collect()
@@ -210,7 +211,7 @@ impl Journal {
         &self.path
     }
 
-    pub(super) fn entry_path(&self, id: &str) -> PathBuf {
+    pub(super) fn entry_path(&self, id: FixId) -> PathBuf {
         self.path.join(file_name(id))
     }
 
@@ -224,17 +225,40 @@ impl Journal {
 
     /// Writes an entry and waits until it is on disk.
     pub(super) fn write(&self, entry: &Entry) -> Result<(), FixError> {
-        let path = self.entry_path(&entry.id);
+        let bytes =
+            serde_json::to_vec_pretty(entry).map_err(|e| Self::bad(&self.entry_path(entry.id), e.to_string()))?;
+        self.write_file(&file_name(entry.id), &bytes)
+    }
+
+    /// The record of a guided set-up.
+    pub(super) fn read_setup(&self) -> Option<Vec<u8>> {
+        self.load(SETUP).ok()
+    }
+
+    /// Writes the record of a guided set-up.
+    pub(super) fn write_setup(&self, bytes: &[u8]) -> Result<(), FixError> {
+        self.write_file(SETUP, bytes)
+    }
+
+    /// Removes the record of a guided set-up.
+    pub(super) fn forget_setup(&self) {
+        if let Ok(folder) = &self.folder {
+            let _ = rustix::fs::unlinkat(folder, SETUP, AtFlags::empty());
+        }
+    }
+
+    /// Writes a file of the journal and waits until it is on disk.
+    fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), FixError> {
+        let path = self.path.join(name);
         let folder = self.folder()?;
-        let (name, temporary) = (file_name(&entry.id), format!("{TEMPORARY}{}", file_name(&entry.id)));
-        let bytes = serde_json::to_vec_pretty(entry).map_err(|e| Self::bad(&path, e.to_string()))?;
+        let temporary = format!("{TEMPORARY}{name}");
         let written = (|| -> std::io::Result<()> {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
             let mut file = File::from(rustix::fs::openat(folder, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
-            file.write_all(&bytes)?;
+            file.write_all(bytes)?;
             file.sync_all()?;
-            rustix::fs::renameat(folder, &temporary, folder, &name)?;
+            rustix::fs::renameat(folder, &temporary, folder, name)?;
             // Some file systems do not sync a folder; the rename is then as durable as they make it.
             let _ = rustix::fs::fsync(folder);
             Ok(())
@@ -246,7 +270,7 @@ impl Journal {
     }
 
     /// The entry of a fix.
-    pub(super) fn read(&self, id: &str) -> Result<Option<Entry>, FixError> {
+    pub(super) fn read(&self, id: FixId) -> Result<Option<Entry>, FixError> {
         let path = self.entry_path(id);
         let name = file_name(id);
         match self.load(&name) {
@@ -278,7 +302,7 @@ impl Journal {
     }
 
     /// Forgets a fix whose changes are taken back.
-    pub(super) fn forget(&self, id: &str) -> Result<(), FixError> {
+    pub(super) fn forget(&self, id: FixId) -> Result<(), FixError> {
         match rustix::fs::unlinkat(self.folder()?, file_name(id), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(Self::bad(&self.entry_path(id), format!("this entry of the journal cannot be removed: {e}"))),
@@ -290,7 +314,7 @@ impl Journal {
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |name: &String| parse(&self.load(name).ok()?, name).ok();
         let mut out: Vec<Entry> = self.names().iter().filter_map(entry).collect();
-        out.sort_by(|a, b| (a.sequence, a.at_unix_s, &a.id).cmp(&(b.sequence, b.at_unix_s, &b.id)));
+        out.sort_by(|a, b| (a.sequence, a.at_unix_s, a.id.as_str()).cmp(&(b.sequence, b.at_unix_s, b.id.as_str())));
         out
     }
 
@@ -306,7 +330,7 @@ impl Journal {
                 Err(error) => format!("cannot be read: {error}"),
             };
             Some(format!(
-                "{}: this entry of the journal {what}; what its fix wrote stays, look at it by hand",
+                "{}: this entry of the journal {what}; the changes of its fix stay; look at the file by hand",
                 self.path.join(name).display()
             ))
         };
@@ -328,7 +352,7 @@ impl Journal {
         }
     }
 
-    /// Removes the journal of a folder that stands for a machine if no fix is applied there any more.
+    /// Removes the journal below `--root` if no fix is applied there any more.
     pub(super) fn tidy(&self, place: &Place) {
         let is_empty = || self.all_names().iter().all(|name| [".", "..", LOCK].iter().any(|known| name == known));
         if place.is_live() || !is_empty() {

@@ -2,9 +2,9 @@
 
 use super::distribution::{called, dnf, fedora, id, release, rhel};
 use super::held;
-use super::recipes::{Family, empty, line_in, run};
+use super::parts::{Family, empty, line_in, run};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, kernel_release, os_release};
 
 /// The newest kernel that is installed, for a shell: `6.12.30+bpo-amd64`.
@@ -13,11 +13,10 @@ const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let plan = FixPlan {
-        title: "A kernel with PCI P2PDMA".to_owned(),
         verify: "before the reboot dkms status lists nvidia as installed for the new kernel; after it gds-top check: kernel-version and kernel-p2pdma"
             .to_owned(),
         undo: "choose the old kernel in the boot menu".to_owned(),
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+        ..empty(FixId::KernelP2pdma, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
     const WHY: &str = "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.";
     let packages = match packages(root, family) {
@@ -42,7 +41,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let nvidia_fs = has_nvidia_fs(root, report);
     if let Driver::Ready(file) = &driver {
         changes.extend(
-            precompiled(root, file, nvidia_fs).map(|packages| run(&format!("sudo apt-get install {packages}"))),
+            precompiled(root, file, nvidia_fs).map(|packages| run(&format!("sudo apt-get install -y {packages}"))),
         );
         why = format!(
             "{why} The driver here was not built by DKMS ({file}): it exists for certain kernels only. If the check fails, install its package for the \
@@ -140,15 +139,15 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
         Family::Debian => debian(root, &running),
         Family::RedHat => {
             let devel = match running.as_str() {
-                r if r.ends_with("+64k") => "sudo dnf install kernel-64k-devel-matched kernel-headers",
-                _ => "sudo dnf install kernel-devel-matched kernel-headers",
+                r if r.ends_with("+64k") => "sudo dnf install -y kernel-64k-devel-matched kernel-headers",
+                _ => "sudo dnf install -y kernel-devel-matched kernel-headers",
             };
             let is_uek = running.contains("uek");
             match (id(root).as_str(), release(root).map(|(major, _)| major), rhel(root)) {
                 // kernel6.12-headers takes the place of kernel-headers.
                 ("amzn", Some(2023), _) => Ok(vec![
                     run(
-                        "sudo dnf install --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
+                        "sudo dnf install -y --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
                     ),
                     shell("grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\""),
                 ]),
@@ -157,31 +156,31 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
                     let name = if running.starts_with("6.6.") || running.is_empty() { "kernel" } else { "kernel-hwe" };
                     let tool = dnf(root);
                     Ok(vec![
-                        run(&format!("sudo {tool} upgrade {name}")),
-                        run(&format!("sudo {tool} install {name}-devel kernel-headers")),
+                        run(&format!("sudo {tool} upgrade -y {name}")),
+                        run(&format!("sudo {tool} install -y {name}-devel kernel-headers")),
                     ])
                 }
                 (_, _, Some(..=8)) => none("4.18", "Move to release 9.6 or 10 (leapp upgrade)."),
                 ("ol", _, Some(major @ 9..)) if is_uek => Ok(vec![
                     run(&format!("sudo dnf config-manager --enable ol{major}_UEKR8")),
-                    run("sudo dnf upgrade --refresh kernel-uek"),
-                    run("sudo dnf install kernel-uek-devel"),
+                    run("sudo dnf upgrade -y --refresh kernel-uek"),
+                    run("sudo dnf install -y kernel-uek-devel"),
                 ]),
                 // P2PDMA came with 9.6, so the release itself is what has to be newer.
-                (_, _, Some(9)) => lines(&["sudo dnf upgrade --refresh", devel]),
-                (_, _, Some(_)) => lines(&["sudo dnf upgrade kernel", devel]),
-                _ if fedora(root).is_some() => lines(&["sudo dnf upgrade kernel", devel]),
+                (_, _, Some(9)) => lines(&["sudo dnf upgrade -y --refresh", devel]),
+                (_, _, Some(_)) => lines(&["sudo dnf upgrade -y kernel", devel]),
+                _ if fedora(root).is_some() => lines(&["sudo dnf upgrade -y kernel", devel]),
                 _ => Err(format!("which kernels {} has is not known to gds-top", called(root))),
             }
         }
         Family::Suse => {
             let flavour = running.rsplit_once('-').map_or("default", |(_, flavour)| flavour);
-            let devel = format!("sudo zypper install kernel-{flavour}-devel");
+            let devel = format!("sudo zypper --non-interactive install kernel-{flavour}-devel");
             match release(root) {
                 Some((..=14, _)) => none("of branch 4 or 5", "Move to 15 SP6 or later."),
-                Some((15, ..=5)) if id(root) == "sles" => lines(&["sudo zypper migration", &devel]),
-                Some((15, ..=5)) => none("5.14", "Move to 15.6: sudo zypper --releasever=15.6 dup."),
-                _ => lines(&[&format!("sudo zypper update kernel-{flavour}"), &devel]),
+                Some((15, ..=5)) if id(root) == "sles" => lines(&["sudo zypper --non-interactive migration", &devel]),
+                Some((15, ..=5)) => none("5.14", "Move to 15.6: sudo zypper --non-interactive --releasever=15.6 dup."),
+                _ => lines(&[&format!("sudo zypper --non-interactive update kernel-{flavour}"), &devel]),
             }
         }
     }
@@ -225,7 +224,7 @@ fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
         let meta = ubuntu_meta(root, version)?;
         // Of the flavour nvidia in 22.04 the package of the image is the one that was seen.
         let kernel = if meta.starts_with("nvidia") { format!("linux-image-{meta}") } else { format!("linux-{meta}") };
-        return Ok(vec![run(&format!("sudo apt-get install {kernel} linux-headers-{meta}"))]);
+        return Ok(vec![run(&format!("sudo apt-get install -y {kernel} linux-headers-{meta}"))]);
     }
     let arch = if is_arm(root) { "arm64" } else { "amd64" };
     let flavour = ["cloud", "rt"].into_iter().find(|kind| running.contains(&format!("-{kind}-")));
@@ -246,9 +245,12 @@ fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
         )),
         Some(12) => Ok(backports(root)
             .into_iter()
-            .chain([run("sudo apt-get update"), run(&format!("sudo apt-get install -t bookworm-backports {packages}"))])
+            .chain([
+                run("sudo apt-get update"),
+                run(&format!("sudo apt-get install -y -t bookworm-backports {packages}")),
+            ])
             .collect()),
-        _ => Ok(vec![run(&format!("sudo apt-get install {packages}"))]),
+        _ => Ok(vec![run(&format!("sudo apt-get install -y {packages}"))]),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The limit on locked memory in limits.d: lines that contradict it are changed, others stay.
 
-use super::recipes::{empty, line_in};
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use super::parts::{empty, line_in};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
 
@@ -24,7 +24,6 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         format!(" Lines for one user or group win over * and stay as they are: {}.", others.join(", "))
     };
     FixPlan {
-        title: "Lift the limit on locked memory".to_owned(),
         why: format!(
             "Registering memory for RDMA and io_uring counts against it. Services of systemd want LimitMEMLOCK=infinity in their unit instead, \
              containers --ulimit memlock=-1.{of_others}"
@@ -35,7 +34,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         changes,
         verify: "log out and in again (or reboot), then 'ulimit -l' says unlimited".to_owned(),
         remaining: vec!["log out and in again".to_owned()],
-        ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::Memlock, Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One process at a time works on the journal, so that a fix which is under way is not taken for interrupted.
+//! One process at a time works on the journal, so that a running fix is not mistaken for an interrupted one.
 
 use super::FixError;
 use super::journal::{Journal, LOCK};

@@ -1,7 +1,7 @@
 //! Taking a fix out of a file that was changed since: only its lines go, all others stay.
 
-/// The text `now` without the change from `before` to `after`, where the changed lines stand in it once and whole. `None` where that is not plain: then a
-/// person must look.
+/// The text `now` without the change from `before` to `after`, if the changed lines are in it exactly once. Otherwise
+/// `None`: then a person must look.
 pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<String> {
     let (old, new, now): (Vec<&str>, Vec<&str>, Vec<&str>) = (lines(before.unwrap_or("")), lines(after), lines(now));
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -39,9 +39,9 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
 struct Words<'a> {
     /// The words before them, up to two: `options nvme_core`.
     start: Vec<&'a str>,
-    /// What the fix wrote.
+    /// The words of the fix.
     come: String,
-    /// What it replaced; may be empty.
+    /// The words that it replaced; may be empty.
     gone: String,
 }
 
@@ -107,7 +107,7 @@ mod tests {
             (Some("a\nc\n"), "a\nb\nc\n", "a\nb\nC\n", Some("a\nC\n")),
             // Its lines are gone, and others came.
             (Some("a\nc\n"), "a\nb\nc\n", "a\nz\nc\n", Some("a\nz\nc\n")),
-            // Its line stands there twice, or was itself changed in part.
+            // Its line is there twice, or was changed in part.
             (Some("a\n"), "a\nb\n", "a\nb\nb\nc\n", None),
             (Some("a\n"), "a\nb\nc\n", "a\nb\nd\n", None),
             // It only took a line away.

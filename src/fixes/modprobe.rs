@@ -1,6 +1,6 @@
 //! Lines of modprobe.d: where a parameter or a dependency of a module is set, and how it is set there without changing anything else.
 
-use super::recipes::line_in;
+use super::parts::line_in;
 use crate::domain::Change;
 use crate::host::{Root, Unread};
 use std::ops::Range;
@@ -178,7 +178,7 @@ pub(super) fn set_parameter(
     Ok(changed(&files, texts))
 }
 
-/// A new line in a file of this program, whose name sorts behind `after`.
+/// A new line in a file of this program. The file's name sorts behind `after`.
 fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result<Change, String> {
     let is_behind = |path: &str| after.as_deref().is_none_or(|after| path.rsplit('/').next() > Some(after));
     let path = [own_path(root, own), own_path(root, &format!("zz-{own}"))]

@@ -2,8 +2,8 @@
 
 use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
-use super::recipes::{empty, family, initramfs, run, words};
-use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
+use super::parts::{empty, family, initramfs, run, words};
+use crate::domain::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, built_in, nvme_subsystems};
 
 const WORD: &str = "nvme_core.multipath=N";
@@ -15,13 +15,12 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     let subsystems = nvme_subsystems(root);
     let shared = subsystems.iter().find(|(_, controllers)| controllers.len() > 1);
     let plan = FixPlan {
-        title: "Switch NVMe native multipath off".to_owned(),
         verify: "after the reboot /sys/module/nvme_core/parameters/multipath is N, and gds-top check: nvme-multipath"
             .to_owned(),
         obstacle: shared.map(|(name, controllers)| {
             format!("{name} is reached by several controllers ({}): multipath is in use here", controllers.join(", "))
         }),
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+        ..empty(FixId::NvmeMultipathOff, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
     let built_in = built_in(root, "nvme_core", "CONFIG_NVME_CORE");
     let started = root.read_text("/proc/cmdline").unwrap_or_default();
@@ -34,10 +33,12 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         (None, Some(word)) => format!("the kernel was started with {word}, which overrules modprobe.d"),
         (None, None) => return by_modprobe(root, &subsystems, plan),
     };
+    let (changes, undo_commands) = arguments(root, WORD);
     FixPlan {
         why: format!("{WHY} Here {reason}: {WORD} goes {}.", place(root)),
-        changes: arguments(root, WORD),
-        undo: format!("remove {WORD} again, reboot"),
+        changes,
+        undo_commands,
+        undo: format!("remove {WORD} and reboot"),
         ..plan
     }
 }
@@ -59,11 +60,7 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
         why: format!("{WHY}{done}"),
         changes: changes.into_iter().chain([run(rebuild)]).collect(),
         policy: if single { FixPolicy::Ask } else { plan.policy },
-        undo: if single {
-            "gds-top fix --undo nvme-multipath-off restores the file and rebuilds the initramfs; then reboot".to_owned()
-        } else {
-            "remove multipath=N again, rebuild the initramfs, reboot".to_owned()
-        },
+        undo: if single { String::new() } else { "remove multipath=N, rebuild the initramfs and reboot".to_owned() },
         undo_commands: vec![words(rebuild)],
         remaining: vec!["sudo reboot".to_owned()],
         obstacle: plan.obstacle.or(obstacle),

@@ -1,15 +1,17 @@
 //! Parts of plans: the family of distributions, commands, and changes of files.
 
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use super::spec;
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, os_release};
 use std::path::PathBuf;
 
-/// A plan without content; id and check are filled in by `for_id`.
-pub(super) fn empty(needs: Needs, risk: FixRisk, policy: FixPolicy) -> FixPlan {
+/// A plan of a fix with the title and check of its specification.
+pub(super) fn empty(id: FixId, needs: Needs, risk: FixRisk, policy: FixPolicy) -> FixPlan {
+    let spec = spec::of(id);
     FixPlan {
-        id: String::new(),
-        check: String::new(),
-        title: String::new(),
+        id,
+        check: spec.check.into(),
+        title: spec.title.to_owned(),
         why: String::new(),
         changes: Vec::new(),
         needs,
@@ -66,7 +68,7 @@ pub(super) fn run(line: &str) -> Change {
     Change::Run { argv: words(line) }
 }
 
-/// A file with one line more, all else as it is; none where the line stands there.
+/// The change that adds a line to a file; none if the file has it.
 pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
     let before = root.read_text(path).ok();
     let text = before.clone().unwrap_or_default();

@@ -11,17 +11,18 @@ use std::sync::Arc;
 
 /// The folder of root's journal.
 const ROOT_STATE: &str = "/var/lib/gds-top";
-/// The folder of the journal in a folder that stands for a machine.
+/// The name of the journal's folder below `--root`.
 const STATE: &str = ".gds-top";
 
 /// Where fixes act and where they keep their journal.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What the absolute paths of a plan are below: `/` for the machine itself, else a folder that stands for one.
+    /// The folder below which the absolute paths of a plan are: `/` for the machine itself, else a copy of a machine.
     pub root: PathBuf,
     /// The folder of the journal.
     pub state: PathBuf,
-    /// The folder that the user named, held open: whoever can rename folders must not lead a fix elsewhere between two of its steps.
+    /// The folder that the user named, held open: a user who can rename folders must not lead a fix elsewhere between
+    /// two steps.
     held: Option<Arc<Held>>,
 }
 
@@ -29,7 +30,7 @@ pub struct Place {
 struct Held {
     /// The folder itself.
     top: OwnedFd,
-    /// What the paths of a plan are below: the folder, or `files` in it.
+    /// The folder below which the paths of a plan are: the named one, or `files` in it.
     root: OwnedFd,
     /// It is a capture.
     is_capture: bool,
@@ -52,8 +53,8 @@ impl Place {
         Self::below(Path::new("/"), &state)
     }
 
-    /// A folder that stands for a machine: a plain tree, or a copy of a capture without its `capture.json` (its files are below `files/`). The journal
-    /// is in `.gds-top` in it, and goes when nothing is applied any more.
+    /// A copy of a machine: a plain tree, or a capture without its `capture.json` (its files are below `files/`). The
+    /// journal is in `.gds-top` in it, and goes when nothing is applied any more.
     ///
     /// # Errors
     /// A sentence, when it is not a folder, or the machine itself.
@@ -64,7 +65,7 @@ impl Place {
         let top = match rustix::fs::open(folder, flags, Mode::empty()) {
             Err(Errno::NOTDIR) => {
                 return Err(format!(
-                    "{} is no folder; fixes are written to a folder, so unpack an archive first (tar --zstd -xf)",
+                    "{} is not a directory; fixes are written to a directory, so unpack an archive first (tar --zstd -xf)",
                     folder.display()
                 ));
             }
@@ -81,7 +82,7 @@ impl Place {
         };
         if kind("files") == Some(FileType::Symlink) {
             return Err(format!(
-                "{} is a symbolic link, and fixes never write through one: replace it by what it points to",
+                "{} is a symbolic link, and fixes never write through one: replace it by its target",
                 real.join("files").display()
             ));
         }
@@ -103,7 +104,7 @@ impl Place {
         (self.is_live() && self.state != Path::new(ROOT_STATE)).then(|| Self::below(&self.root, Path::new(ROOT_STATE)))
     }
 
-    /// A folder that stands for a machine, with the journal elsewhere.
+    /// A folder with a copy of a machine, with the journal elsewhere.
     #[must_use]
     pub fn below(root: &Path, state: &Path) -> Self {
         Self { root: root.to_owned(), state: state.to_owned(), held: None }
@@ -172,7 +173,7 @@ impl Place {
         let needs = plan.needs != Needs::User;
         #[cfg(debug_assertions)]
         if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
-            // For the test that the terminal is lent to sudo, whoever runs it; not in a release.
+            // For the test that the terminal is lent to sudo, also if root runs it; not in a release.
             return needs;
         }
         self.is_live() && needs && !rustix::process::geteuid().is_root()

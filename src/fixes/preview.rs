@@ -1,4 +1,4 @@
-//! What a plan would change, as text: a diff for files, the command line for commands.
+//! The preview of a plan as text: a diff for files, the command line for commands.
 
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::text::{diff, quoted_line, sanitise};
@@ -42,7 +42,7 @@ pub fn preview(plan: &FixPlan) -> String {
     out
 }
 
-/// What a plan changes: a diff for files, the command line for commands.
+/// The changes of a plan: a diff for files, the command line for commands.
 pub(super) fn changes_text(plan: &FixPlan) -> String {
     let mut out = String::new();
     for change in &plan.changes {

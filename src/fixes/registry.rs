@@ -1,8 +1,8 @@
 //! The registry keys of the NVIDIA driver that P2PDMA needs, next to those that are set already.
 
 use super::modprobe::{self, Setting};
-use super::recipes::{empty, family, initramfs, line_in, run, words};
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use super::parts::{empty, family, initramfs, line_in, run, words};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
 
@@ -25,18 +25,16 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     let rebuild = initramfs(root, family(root));
     let (change, obstacle) = change(root, &keys);
     FixPlan {
-        title: "Map the GPU's BAR1 statically".to_owned(),
         why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well. Keys that \
               are set already stay next to them, because the driver takes one list only. All programs that use the GPU get the changed driver after the \
               reboot."
             .to_owned(),
         changes: change.into_iter().chain([run(rebuild)]).collect(),
         verify: "after the reboot /proc/driver/nvidia/params has the keys, and gds-top check: gpu-static-bar1".to_owned(),
-        undo: "gds-top fix --undo p2pdma-registry-keys restores what was there and rebuilds the initramfs; then reboot".to_owned(),
         undo_commands: vec![words(rebuild)],
         remaining: vec!["sudo reboot".to_owned()],
         obstacle,
-        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
+        ..empty(FixId::P2pdmaRegistryKeys, Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
     }
 }
 

@@ -1,14 +1,14 @@
 //! NVIDIA's package repository and the open driver from it, for the distribution and release of a machine.
 
 use super::distribution;
-use super::recipes::{Family, empty, run};
-use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
+use super::parts::{Family, empty, run};
+use crate::domain::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, os_release};
 
 /// The server of the repository.
 pub(super) const SERVER: &str = "developer.download.nvidia.com";
 
-/// Where the package manager keeps its repositories.
+/// The folder of the package manager's repositories.
 pub(super) const fn folder(family: Family) -> &'static str {
     match family {
         Family::Debian => "/etc/apt/sources.list.d",
@@ -107,15 +107,17 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             vec![run(&format!("sudo curl -o /etc/yum.repos.d/cuda-{name}.repo {base}/cuda-{name}.repo"))]
         }
         Family::RedHat => {
-            let mut changes = vec![run("sudo dnf install dnf-command(config-manager)")];
+            let mut changes = vec![run("sudo dnf install -y dnf-command(config-manager)")];
             changes.extend(distribution::dkms_source(root));
             changes.push(run(&format!("sudo dnf config-manager --add-repo {base}/cuda-{name}.repo")));
             changes
         }
-        Family::Suse => vec![run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")), run("sudo zypper refresh")],
+        Family::Suse => vec![
+            run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")),
+            run("sudo zypper --gpg-auto-import-keys refresh"),
+        ],
     };
     FixPlan {
-        title: "Add NVIDIA's package repository".to_owned(),
         why: format!(
             "The current driver, nvidia-gds and libcufile come from there. Adding it means trusting NVIDIA's signing key for packages on this machine, \
              which is yours to decide; without network it is NVIDIA's local repository package instead.{}{}",
@@ -144,11 +146,12 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             Family::Suse => format!("sudo zypper removerepo cuda-{name}"),
         },
         obstacle,
-        ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Show)
+        ..empty(FixId::NvidiaRepository, Needs::Root, FixRisk::Medium, FixPolicy::Show)
     }
 }
 
-/// What is to be known where no repository of NVIDIA is in sight; a mirror of one's own may have the packages.
+/// A sentence for plans that install packages, if no repository of NVIDIA is configured; a private mirror may have
+/// the packages.
 pub(super) fn hint(root: &Root, family: Family) -> String {
     match configured(root, family) {
         Err(true) => format!(

@@ -1,4 +1,4 @@
-//! Taking up fixes whose proof waits for a reboot: what is done, what comes next, and whether the check passes now.
+//! Fixes that wait for a reboot: progress, the next step, and whether the check passes.
 
 use super::journal::{CommandState, Entry, Journal, Stage};
 use super::{Place, files};
@@ -8,14 +8,16 @@ use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 
-/// The boot that a machine is in: `/proc/sys/kernel/random/boot_id` below its root, which Linux makes anew at every boot (random(4)).
+/// The boot that a machine is in: `/proc/sys/kernel/random/boot_id` below its root, which is new at every boot
+/// (random(4)).
 pub(super) fn boot_id(root: &OwnedFd) -> Option<String> {
     let found = files::look(root, Path::new("/proc/sys/kernel/random/boot_id")).ok()??;
     Some(found.text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// Every applied fix that takes effect after a reboot, with fresh findings: what is done, what comes next, and whether its check passes now. Nothing
-/// is written, so a fix is reported as verified for as long as it is applied and its check passes.
+/// Every applied fix that takes effect after a reboot, with fresh findings: progress, the next step, and whether its
+/// check passes. Nothing is written, so a fix is reported as verified for as long as it is applied and its check
+/// passes.
 #[must_use]
 pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
     let Ok(root) = place.open_root() else { return Vec::new() };
@@ -96,5 +98,5 @@ fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> O
         }
         (_, _, None) => format!("whether it was rebooted is not known here; {}: {says}", entry.check),
     };
-    OpenPlan { id: entry.id.clone(), title: entry.title.clone(), steps, verified, next }
+    OpenPlan { id: entry.id, title: entry.title.clone(), steps, verified, next }
 }

@@ -1,4 +1,5 @@
-//! Putting back the files of a fix, and a statement of what was put back: computed from what was done, so that "no file was changed" is said only if it is true.
+//! The rollback of a fix's files, and a statement about it. The statement is computed from the work that was done, so
+//! that "no file was changed" is always true.
 
 use super::files::{has_text, remove_folders, spot};
 use super::journal::{Entry, Written};
@@ -7,7 +8,7 @@ use super::{FixError, Place};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What became of the files of a fix.
+/// The state of the files after a rollback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RolledBack {
     /// Files that have their old text again, or are gone again.

@@ -3,7 +3,7 @@
 use super::packages::{dkms_version, install};
 use super::parts::{Family, empty, run};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::{Root, kernel_release, os_release, secure_boot};
 
 /// The certificate with which DKMS signs on Ubuntu, and elsewhere (`prepare_mok` in dkms 3.0.10 and 3.2.2).
@@ -65,7 +65,7 @@ impl Module {
         }
     }
 
-    /// What is lost without it.
+    /// The loss without it.
     const fn loss(self) -> &'static str {
         match self {
             Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU is gone after the reboot",
@@ -75,7 +75,7 @@ impl Module {
     }
 }
 
-/// What a plan that installs kernel modules does on a machine with Secure Boot.
+/// The additional steps of a plan that installs kernel modules on a machine with Secure Boot.
 pub(super) struct Signing {
     /// Before the modules are built: the key is there, and its enrolment is requested.
     pub(super) before: Vec<Change>,
@@ -150,12 +150,18 @@ fn without_console(root: &Root, family: Family, module: Module) -> String {
     format!(" No console: {signed}.")
 }
 
+/// Whether a module for the running kernel is installed and has no signature.
+fn is_unsigned(root: &Root, module: &str) -> bool {
+    let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0));
+    output.is_some_and(|output| !output.stdout.lines().any(|line| line.starts_with("signer:")))
+}
+
 /// The plan of the fix `secure-boot-key`: modules without a signature are built again, so that they get one, and the key is enrolled.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let file = certificate(root, family);
-    let lacks_signature = |check: &str| report.finding(check).is_some_and(|f| f.summary.contains("not signed"));
-    let driver = lacks_signature("gpu-present");
-    let unsigned = driver || lacks_signature("nvfs-secureboot");
+    let is_refused = |check: &str| report.finding(check).is_some_and(|finding| finding.status == Status::Fail);
+    let driver = is_refused("gpu-present") && is_unsigned(root, "nvidia");
+    let unsigned = driver || (is_refused("nvfs-secureboot") && is_unsigned(root, "nvidia_fs"));
     let module = if driver { "nvidia" } else { "nvidia_fs" };
     let package = if driver { "nvidia" } else { "nvidia-fs" };
     let mut changes = Vec::new();
@@ -194,6 +200,6 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         ),
         undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
         obstacle,
-        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+        ..empty(FixId::SecureBootKey, Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
     }
 }

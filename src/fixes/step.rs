@@ -7,7 +7,7 @@ use super::FixError;
 pub enum Step {
     /// The journal entry is about to be written.
     Journal,
-    /// New content is about to be written beside the file.
+    /// New content is about to be written next to the file.
     Stage,
     /// Half of it is written.
     Half,

@@ -35,7 +35,7 @@ impl From<Closed> for FixError {
     }
 }
 
-/// Where the search for the journal begins, and the names that follow.
+/// The folder in which the search for the journal begins, and the names that follow.
 #[derive(Debug)]
 pub(super) struct Chain {
     top: OwnedFd,
@@ -130,7 +130,8 @@ fn trust(folder: &OwnedFd, at: &Path, is_last: bool) -> Result<(), Closed> {
     }
 }
 
-/// Why another user could have written a file or folder, as a part of a sentence: it must belong to this user or root, and nobody else may write it.
+/// Why another user could have written a file or folder, as a part of a sentence: it must belong to this user or
+/// root, and no other user may write to it.
 ///
 /// `is_on_the_way`: a folder with the sticky bit is then enough. Others can add names to it, but they can neither remove nor rename the next folder, which is
 /// examined as well.
@@ -150,7 +151,7 @@ pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
     facts.distrust(user, unmapped_owner())
 }
 
-/// What decides whether a file or folder is trusted.
+/// The facts that decide whether a file or folder is trusted.
 #[derive(Clone, Copy)]
 struct Facts {
     owner: u32,
@@ -163,7 +164,7 @@ struct Facts {
 
 impl Facts {
     fn distrust(self, (user, group): (u32, u32), unmapped: Option<u32>) -> Option<String> {
-        // In a container in which root is not mapped, `/` and the folders of the system belong to nobody that has a number here.
+        // In a container in which root is not mapped, `/` and the folders of the system show the overflow owner.
         let is_of_the_system = self.owner == 0 || (self.is_on_the_way && unmapped == Some(self.owner));
         if !is_of_the_system && self.owner != user {
             return Some(format!("belongs to another user (uid {}); use one that belongs to you", self.owner));

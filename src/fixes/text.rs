@@ -1,11 +1,12 @@
 //! Fixes as text for a terminal or a pipe.
 
 use super::journal::{Entry, Stage};
+use super::statement;
 use crate::domain::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
 use crate::text::{sanitise, sanitise_line};
 use std::fmt::Write as _;
 
-/// The list of `gds-top fix --list`: what can be done now, what was done, and what of it waits for its proof.
+/// The list of `gds-top fix --list`: fixes that can be applied, applied fixes, and those that wait for their proof.
 #[must_use]
 pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: bool) -> String {
     let strong = |text: &str| if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
@@ -28,15 +29,17 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
         };
         let _ = writeln!(
             out,
-            "{}  {}\n    fixes {} ({how}{needs})",
-            strong(&sanitise_line(&plan.id)),
+            "{}  {}\n    fixes {} ({how}{needs})\n    undo: {}",
+            strong(plan.id.as_str()),
             sanitise_line(&plan.title),
-            sanitise_line(&plan.check)
+            sanitise_line(&plan.check),
+            sanitise_line(&plan.undo)
         );
     }
     for entry in applied.iter().filter(|entry| entry.stage == Stage::Applied) {
-        let id = sanitise_line(&entry.id);
-        let _ = writeln!(out, "{}  applied; gds-top fix --undo {} takes it back", strong(&id), id);
+        let files = entry.files.iter().map(|file| (file.path.display().to_string(), file.before.is_some()));
+        let undo = statement::of_applied(entry.id, files, &entry.undo_commands);
+        let _ = writeln!(out, "{}  applied\n    undo: {}", strong(entry.id.as_str()), sanitise_line(&undo));
     }
     let waiting: Vec<&OpenPlan> = open.iter().filter(|plan| !plan.verified).collect();
     if !waiting.is_empty() {

@@ -12,6 +12,10 @@ type Version = (u32, u32);
 const FIRST: &[(&str, Version)] =
     &[("debian12", (12, 3)), ("ubuntu2404", (12, 5)), ("debian13", (13, 0)), ("suse16", (13, 2))];
 
+/// From this CUDA version on nvidia-fs has its own releases and package (NVIDIA GPUDirect Storage Filesystem Kernel Driver, release 2.30; GDS release
+/// notes, Included Packages).
+const SEPARATE_NVIDIA_FS: Version = (13, 4);
+
 /// The CUDA version of the packages to install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Toolkit {
@@ -19,6 +23,8 @@ pub(super) struct Toolkit {
     pub(super) suffix: String,
     /// 12.
     pub(super) major: u32,
+    /// nvidia-fs has a separate package.
+    pub(super) is_without_nvidia_fs: bool,
     /// Why this one, in a sentence.
     pub(super) why: String,
     /// Why the repository of this release does not have it.
@@ -39,6 +45,7 @@ pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
     let of = |version: Version, why: String, obstacle: Option<String>| Toolkit {
         suffix: format!("{}-{}", version.0, version.1),
         major: version.0,
+        is_without_nvidia_fs: version >= SEPARATE_NVIDIA_FS,
         why,
         obstacle,
     };

@@ -1,8 +1,8 @@
 //! Plans about udev: the record of a disk, and the rule that reads the level of a RAID.
 
-use super::recipes::{empty, line_in, run, words};
+use super::parts::{empty, line_in, run, words};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{PathFacts, Root, Unread, udev_record_path};
 use std::path::PathBuf;
 
@@ -37,8 +37,6 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
         return None;
     }
     Some(FixPlan {
-        id: "udev-record".to_owned(),
-        check: "udev-database".to_owned(),
         title: format!("Write the udev record of {}", if names.is_empty() { "the disk".to_owned() } else { names.join(", ") }),
         why: "libcufile asks udev for ID_FS_USAGE of the disk before it registers a file; where the record is missing every registration fails with \
               5027. With these lines it worked at once (measured with libcufile 1.15 and 1.20). In a container the host's records can be brought in \
@@ -46,9 +44,8 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
             .to_owned(),
         changes,
         verify: "the check udev-database runs again".to_owned(),
-        undo: "gds-top fix --undo udev-record restores what was there; without it the record lasts until the next boot, because /run is in memory".to_owned(),
         obstacle,
-        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::UdevRecord, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     })
 }
 
@@ -86,7 +83,6 @@ pub(super) fn md_rule(root: &Root) -> FixPlan {
         Err(_) => line_in(root, RULES, &format!("# cuFile reads the level of a RAID from udev (MD_LEVEL).\n{rule}")),
     };
     FixPlan {
-        title: "Let udev know the level of md RAIDs".to_owned(),
         why: "cuFile learns from udev's MD_LEVEL that a RAID is raid0, and refuses it where udev does not say (NVIDIA's GDS guide, udev rules for RAID \
               volumes). The rule is in a separate file below /etc, which no update replaces."
             .to_owned(),
@@ -96,7 +92,7 @@ pub(super) fn md_rule(root: &Root) -> FixPlan {
             .collect(),
         verify: "udevadm info /dev/md0 shows MD_LEVEL=raid0, and gds-top check: md-raid".to_owned(),
         undo_commands: vec![words("sudo udevadm control --reload")],
-        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::MdUdev, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     }
 }
 

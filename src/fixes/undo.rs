@@ -6,6 +6,7 @@ use super::lock::lock;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
 use super::{FixError, Place, merge};
+use crate::domain::FixId;
 use crate::text::quoted_line;
 
 /// The result of an undo.
@@ -21,7 +22,7 @@ pub struct Undone {
 ///
 /// # Errors
 /// As for [`undo_with`].
-pub fn undo(id: &str, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
+pub fn undo(id: FixId, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
     undo_with(id, place, hook, &mut |_| Err("commands are not run here".to_owned())).map(|_| ())
 }
 
@@ -31,7 +32,7 @@ pub fn undo(id: &str, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
 /// # Errors
 /// When the fix is not applied, changed nothing that can be restored, or its lines in a changed file cannot be identified; then nothing is touched. When
 /// the work fails later the error says what was restored, and the journal keeps the fix.
-pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Undone, FixError> {
+pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Undone, FixError> {
     place.writable()?;
     let Some(journal) = Journal::existing(place)? else { return Err(not_applied(id, place)) };
     let _lock = lock(&journal)?;
@@ -44,7 +45,7 @@ pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Re
         journal.forget(id)?;
         journal.tidy(place);
         let how = entry.commands.iter().map(|c| quoted_line(&c.argv)).collect::<Vec<_>>().join("; ");
-        return Err(FixError::UndoByHand { id: id.to_owned(), how: format!("it ran {how}") });
+        return Err(FixError::UndoByHand { id, how: format!("it ran {how}") });
     }
     let mut undone = Undone { kept: take_out_lines(&mut entry, place, &journal)?, failed: Vec::new() };
     entry.stage = Stage::Undoing;
@@ -74,15 +75,15 @@ pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Re
     Ok(undone)
 }
 
-fn not_applied(id: &str, place: &Place) -> FixError {
+fn not_applied(id: FixId, place: &Place) -> FixError {
     let others = Journal::all(place).split_off(1);
     if others.iter().flat_map(Journal::entries).any(|entry| entry.id == id) {
-        return FixError::AppliedByRoot { id: id.to_owned() };
+        return FixError::AppliedByRoot { id };
     }
     if others.iter().any(Journal::is_denied) {
-        return FixError::PerhapsByRoot { id: id.to_owned() };
+        return FixError::PerhapsByRoot { id };
     }
-    FixError::NotApplied { id: id.to_owned(), journal: place.state.join("journal") }
+    FixError::NotApplied { id, journal: place.state.join("journal") }
 }
 
 /// For each file that was changed since the fix wrote it: its text of now, and the same without the lines of the fix, become what the undo replaces and
@@ -93,15 +94,16 @@ fn take_out_lines(entry: &mut Entry, place: &Place, journal: &Journal) -> Result
     for file in &mut entry.files {
         let Some(found) = look(&root, &file.path)? else { continue };
         let before = file.before.as_ref().map(|b| b.text.as_str());
-        // The text of the fix or the one before it is replaced whole; anything else was written by another process.
+        // The text of the fix or the one before it is replaced completely; any other text was written by another
+        // process.
         if found.text == file.after || Some(found.text.as_str()) == before {
             continue;
         }
         let Some(text) = merge::without(&found.text, before, &file.after) else {
-            return Err(FixError::ChangedSince { path: file.path.clone(), journal: journal.entry_path(&entry.id) });
+            return Err(FixError::ChangedSince { path: file.path.clone(), journal: journal.entry_path(entry.id) });
         };
         kept.push(format!(
-            "{} was changed by somebody since; {}",
+            "{} was changed after the fix; {}",
             file.path.display(),
             if text == found.text {
                 "none of the lines that the fix wrote is in it any more, so it stays as it is"

@@ -1,10 +1,10 @@
-//! What the journals know as applied, as plans that can be shown and undone, whichever session applied them.
+//! The applied fixes of the journals, as plans that can be shown and undone, whichever session applied them.
 
 use super::Place;
 use super::files::has_text;
 use super::journal::{Entry, Journal, Stage};
+use super::statement;
 use crate::domain::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 
 /// Every fix that is applied here, the newest last. One that two journals know is the one that this process would undo.
@@ -26,7 +26,8 @@ pub fn undoable(place: &Place) -> Vec<AppliedFix> {
 
 fn applied(entry: Entry, root: &OwnedFd, own: bool) -> AppliedFix {
     let stands = entry.files.iter().any(|file| has_text(root, &file.path, &file.after));
-    let undo = undo_words(&entry);
+    let files = entry.files.iter().map(|file| (file.path.display().to_string(), file.before.is_some()));
+    let undo = statement::of_applied(entry.id, files, &entry.undo_commands);
     let needs = match entry.needs {
         _ if entry.waits_for_boot => Needs::Reboot,
         Some(needs) if own || needs != Needs::User => needs,
@@ -55,22 +56,4 @@ fn applied(entry: Entry, root: &OwnedFd, own: bool) -> AppliedFix {
         id: entry.id,
     };
     AppliedFix { plan, at_unix_s: entry.at_unix_s, stands }
-}
-
-/// What undoing it does.
-fn undo_words(entry: &Entry) -> String {
-    let mut done: Vec<String> = Vec::new();
-    for file in &entry.files {
-        let path = file.path.display();
-        done.push(if file.before.is_some() {
-            format!("restores the text of {path}")
-        } else {
-            format!("removes {path}")
-        });
-    }
-    done.extend(entry.undo_commands.iter().map(|argv| format!("runs {}", quoted_line(argv))));
-    if done.is_empty() {
-        return "it only ran commands, and nothing takes them back; undo makes gds-top forget it".to_owned();
-    }
-    format!("{}; so does gds-top fix --undo {}", done.join("; "), entry.id)
 }

@@ -1,49 +1,68 @@
-//! Applying or undoing with proof: what was written is read back, and the check runs again.
+//! Applying or undoing with proof: written files are read back, and the check runs again.
 
-use super::commands::run_of_plan;
-use super::{Place, apply_with, hold, undo_with};
+use super::commands::run_for_root;
+use super::{FixError, Place, apply_with, hold, undo_with};
 use crate::checks;
-use crate::domain::{Change, FixPlan, FixProgress, FixStage, Needs, Status};
+use crate::domain::{Change, FixId, FixPlan, FixProgress, FixStage, Needs, Status};
 use crate::host::Root;
 use crate::text::quoted_line;
 use std::path::PathBuf;
 
-/// Applies a plan to which the user consented and runs its check again. Says what happens as it happens, and returns whether all is as it should
-/// be: the check passes now, or what takes effect after a reboot is in place.
-pub fn apply_and_verify(
+/// Applies a plan and reads its files back. `consent` is the digest of the plan that the user saw; another plan is refused and nothing is changed. Each
+/// step is reported when it happens. Returns whether it worked.
+pub fn apply_consented(
     root: &Root,
     plan: &FixPlan,
+    consent: &str,
     place: &Place,
-    paths: &[PathBuf],
     emit: &mut dyn FnMut(FixProgress),
 ) -> bool {
-    let mut say = |stage, text: String, finding| emit(FixProgress { id: plan.id.clone(), stage, text, finding });
-    say(FixStage::Applying, plan.title.clone(), None);
-    let applied = apply_with(plan, place, &mut hold::hook(place), &mut |argv| {
-        say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
-        run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
-    });
-    if let Err(error) = applied {
-        say(FixStage::Failed, error.to_string(), None);
+    let mut say = |stage, text: String| emit(FixProgress { id: plan.id, stage, text, finding: None });
+    if plan.digest() != consent {
+        say(FixStage::Failed, FixError::NotConsented { id: plan.id }.to_string());
         return false;
     }
-    let mut files = 0;
+    say(FixStage::Applying, plan.title.clone());
+    let applied = apply_with(plan, place, &mut hold::hook(place), &mut |argv| {
+        say(FixStage::Applying, format!("$ {}", quoted_line(argv)));
+        run_for_root(argv, &mut |line| say(FixStage::Applying, line))
+    });
+    if let Err(error) = applied {
+        say(FixStage::Failed, error.to_string());
+        return false;
+    }
     for change in &plan.changes {
         match change {
             Change::WriteFile { path, after, .. } => {
-                files += 1;
                 if root.read_text(path).ok().as_deref() != Some(after.as_str()) {
                     let text = format!("{} was written, but reads back as something else", path.display());
-                    say(FixStage::Failed, text, None);
+                    say(FixStage::Failed, text);
                     return false;
                 }
             }
             Change::Run { argv } if !place.is_live() => {
-                say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)), None);
+                say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)));
             }
             Change::Run { .. } => {}
         }
     }
+    true
+}
+
+/// [`apply_consented`], and the plan's check afterwards. Returns whether the check passes now, or the change waits for a reboot.
+pub fn apply_and_verify(
+    root: &Root,
+    plan: &FixPlan,
+    consent: &str,
+    place: &Place,
+    paths: &[PathBuf],
+    emit: &mut dyn FnMut(FixProgress),
+) -> bool {
+    if !apply_consented(root, plan, consent, place, emit) {
+        return false;
+    }
+    let mut say = |stage, text: String, finding| emit(FixProgress { id: plan.id, stage, text, finding });
+    let files = plan.changes.iter().filter(|change| matches!(change, Change::WriteFile { .. })).count();
     if plan.needs == Needs::Reboot {
         // Nothing that can be checked changes before the reboot; calling it still wrong would mislead.
         let left = if plan.remaining.is_empty() { String::new() } else { format!("{}; ", plan.remaining.join("; ")) };
@@ -63,8 +82,7 @@ pub fn apply_and_verify(
     match finding {
         // Mere information may be the end of the way, but not where it still asks for this fix.
         Some(finding)
-            if finding.status == Status::Pass
-                || (finding.status == Status::Info && finding.fix.as_deref() != Some(plan.id.as_str())) =>
+            if finding.status == Status::Pass || (finding.status == Status::Info && finding.fix != Some(plan.id)) =>
         {
             say(FixStage::Mended, finding.summary.clone(), Some(finding));
             true
@@ -80,7 +98,7 @@ pub fn apply_and_verify(
         found => {
             let says = found.map_or_else(|| "it has nothing to judge".to_owned(), |finding| finding.summary);
             let text = format!(
-                "{files} file(s) are as previewed; whether it helps can be told on the machine only ({}: {says})",
+                "{files} file(s) are as previewed; only the machine itself shows whether it helps ({}: {says})",
                 plan.check
             );
             say(FixStage::Waiting, text, None);
@@ -89,7 +107,7 @@ pub fn apply_and_verify(
     }
 }
 
-/// What was seen of the files.
+/// The result of reading the files back.
 fn read_back(files: usize) -> String {
     match files {
         0 => String::new(),
@@ -101,16 +119,16 @@ fn read_back(files: usize) -> String {
 /// Undoes a fix and runs its check again. Returns whether it was undone.
 pub fn undo_and_verify(
     root: &Root,
-    id: &str,
+    id: FixId,
     place: &Place,
     paths: &[PathBuf],
     emit: &mut dyn FnMut(FixProgress),
 ) -> bool {
-    let mut say = |stage, text: String, finding| emit(FixProgress { id: id.to_owned(), stage, text, finding });
+    let mut say = |stage, text: String, finding| emit(FixProgress { id, stage, text, finding });
     let entry = super::Journal::open(place).entries().into_iter().find(|entry| entry.id == id);
     let undone = undo_with(id, place, &mut hold::hook(place), &mut |argv| {
         say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
-        run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
+        run_for_root(argv, &mut |line| say(FixStage::Applying, line, None))
     });
     let undone = match undone {
         Ok(undone) => undone,
@@ -128,7 +146,7 @@ pub fn undo_and_verify(
     let report = checks::run(root, paths, None, &mut |_| {});
     let finding = entry.as_ref().and_then(|entry| report.finding(&entry.check).cloned());
     let waits = entry.is_some_and(|entry| entry.waits_for_boot);
-    let what = if undone.kept.is_empty() { "what was there before is there again" } else { "the fix is taken back" };
+    let what = if undone.kept.is_empty() { "the earlier state is restored" } else { "the fix is taken back" };
     let when = if waits { "; it takes effect after a reboot" } else { "" };
     say(FixStage::Undone, format!("{what}{when}"), finding);
     undone.failed.is_empty()

@@ -104,7 +104,7 @@ impl Progress {
                 vec![format!("checks: {} ({})", machine::check_counts(state), units::duration(*took_ns))]
             }
             EventBody::FixProgress { progress } => {
-                vec![format!("{}: {}", sanitise_line(&progress.id), sanitise_line(&progress.text))]
+                vec![format!("{}: {}", progress.id, sanitise_line(&progress.text))]
             }
             EventBody::ModelOpened { .. } => machine::model(state)
                 .map(|(_, model)| sanitise_line(&format!("model {model}")).into_owned())

@@ -67,6 +67,8 @@ const RELEASED: &[(u32, u32)] = &[
     (13, 1),
     (13, 2),
     (13, 3),
+    // Archive of the CUDA Toolkit release notes: 13.4.1 and 13.4.2.
+    (13, 4),
 ];
 /// The last CUDA for GPUs before Turing: CUDA 13 dropped Maxwell, Pascal and Volta (CUDA 13.0 Release Notes).
 const LAST_BEFORE_TURING: (u32, u32) = (12, 9);

@@ -1,6 +1,6 @@
 //! What a front may ask of a session.
 
-use crate::domain::Engine;
+use crate::domain::{Engine, FixId};
 
 /// The [`Command::Speed`] at which a replay takes as long as the session did.
 pub const REAL_TIME: u32 = 16;
@@ -10,12 +10,12 @@ pub const REAL_TIME: u32 = 16;
 pub enum Command {
     /// Run all checks again.
     Recheck,
-    /// Apply the fix with this id; consent was given by the user.
-    ApplyFix(String),
+    /// Apply this fix. The second value is the digest of the plan that the user consented to (`FixPlan::digest`): a plan with another digest is refused.
+    ApplyFix(FixId, String),
     /// Say what the fix would do, without doing it (as fix progress).
-    DryRunFix(String),
+    DryRunFix(FixId),
     /// Undo the fix with this id.
-    UndoFix(String),
+    UndoFix(FixId),
     /// Run the race again; `None` is the engines of the first plan.
     Race(Option<Vec<Engine>>),
     /// Run the plan of this name, see [`crate::domain::RacePlan`]; consent to what it writes was given by the user.

@@ -14,7 +14,7 @@ use super::screen_id::ScreenId;
 use super::theme::Theme;
 use super::widgets::scroll::Scroll;
 use super::{ascii, everywhere, frame, help, layout, screens};
-use crate::domain::FixStage;
+use crate::domain::{FixId, FixStage};
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{
     Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -398,10 +398,10 @@ impl App {
 
 /// Whether a fix is being applied or verified.
 fn is_fixing(session: &State) -> bool {
-    let mut newer: Vec<&str> = Vec::new();
+    let mut newer: Vec<FixId> = Vec::new();
     session.fix_log.iter().rev().any(|line| {
-        let is_last = !newer.contains(&line.id.as_str());
-        newer.push(&line.id);
+        let is_last = !newer.contains(&line.id);
+        newer.push(line.id);
         is_last && matches!(line.stage, FixStage::Applying | FixStage::Verifying)
     })
 }

@@ -1,8 +1,8 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
 use crate::domain::{
-    AppliedFix, Basis, Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage,
-    Gpu, Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
+    AppliedFix, Basis, Change, Event, EventBody, Evidence, Finding, FixId, FixPlan, FixPolicy, FixProgress, FixRisk,
+    FixStage, Gpu, Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };
 mod loads;
 mod measured;
@@ -94,7 +94,7 @@ pub(crate) fn fixing(stage: FixStage) -> State {
             let body = EventBody::FixesApplied { applied: vec![fix] };
             state.reduce(&Event { at_ns: state.now_ns, body });
         }
-        let progress = FixProgress { id: "udev-record".into(), stage: at, text: text.into(), finding };
+        let progress = FixProgress { id: FixId::UdevRecord, stage: at, text: text.into(), finding };
         state.reduce(&Event { at_ns: state.now_ns + 5 * MS, body: EventBody::FixProgress { progress } });
         if at == stage {
             break;
@@ -179,7 +179,7 @@ fn udev_finding() -> Finding {
               fails, compat too."
             .into(),
         blocks: vec![Route::Nvfs, Route::P2pdma, Route::Compat],
-        fix: Some("udev-record".into()),
+        fix: Some(FixId::UdevRecord),
         advice: Some("in a container: start it with -v /run/udev:/run/udev:ro".into()),
         cause: None,
         permanent: false,
@@ -253,7 +253,7 @@ fn verdict(scene: Scene) -> Verdict {
 
 fn udev_plan() -> FixPlan {
     FixPlan {
-        id: "udev-record".into(),
+        id: FixId::UdevRecord,
         check: "udev-database".into(),
         title: "write the missing udev record".into(),
         why: "libcufile reads ID_FS_USAGE and ID_FS_TYPE of the disk from this record and refuses the file without it."

@@ -1,7 +1,7 @@
 //! Machines with NVSwitches: Fabric Manager that is missing, of another version, or not running keeps CUDA from starting.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::domain::{FixId, Route};
 use serde_json::json;
 
 const PROGRAM: &str = "files/usr/bin/nv-fabricmanager";
@@ -68,7 +68,7 @@ fn a_version_that_differs_is_said_before_cuda_was_asked() {
     let report = machine(installed("580.82.07"));
     let finding = report.finding("gpu-fabric").unwrap();
     assert!(finding.summary.contains("580.82.07") && finding.summary.contains("580.95.05"), "{}", finding.summary);
-    assert_eq!(finding.fix.as_deref(), Some("nvidia-fabricmanager"));
+    assert_eq!(finding.fix, Some(FixId::NvidiaFabricmanager));
     // The file of its process is missing: that alone stops nothing, because CUDA was not asked.
     let report = machine(installed("580.95.05"));
     let finding = report.finding("gpu-fabric").unwrap();

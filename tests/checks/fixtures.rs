@@ -2,7 +2,7 @@
 
 use crate::machine::fixture;
 use gds_top::checks::{self, Report};
-use gds_top::domain::{Finding, Route, RouteCounts, Status};
+use gds_top::domain::{Finding, FixId, Route, RouteCounts, Status};
 use gds_top::host::Root;
 use std::path::{Path, PathBuf};
 
@@ -281,7 +281,7 @@ fn facts_of_the_bus_are_read_where_they_are_shown() {
 fn the_missing_udev_record_blocks_compat_too_and_offers_its_fix() {
     let report = check("h200-vm-no-udev");
     let finding = report.finding("udev-database").unwrap();
-    assert_eq!(finding.fix.as_deref(), Some("udev-record"));
+    assert_eq!(finding.fix, Some(FixId::UdevRecord));
     assert!(finding.blocks.contains(&Route::Compat));
     assert!(finding.evidence.iter().any(|e| e.source == "/run/udev/data/b254:0"));
     assert!(report.blocks_route_in_use());

@@ -1,13 +1,13 @@
 //! Fixes that run commands on a running machine: in order, streamed, rolled back when one fails, taken up when one was cut short.
 
 use crate::copies::recover;
-use gds_top::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use gds_top::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};
 use std::fs;
 use std::path::Path;
 
 /// A fix that may edit a file of the user's.
-const ID: &str = "cufile-p2pdma-keys";
+const ID: FixId = FixId::CufileP2pdmaKeys;
 
 /// A plan that needs nobody special: a file in a folder of the test's own, then commands.
 fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
@@ -19,7 +19,7 @@ fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     };
     let argv = |text: &str| ["sh", "-c", text].map(str::to_owned).to_vec();
     FixPlan {
-        id: ID.to_owned(),
+        id: ID,
         check: "none".to_owned(),
         title: "A setting and commands".to_owned(),
         why: "for the test".to_owned(),

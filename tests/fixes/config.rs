@@ -2,7 +2,7 @@
 
 use crate::copies::Machine;
 use crate::machine::{JOURNAL, said};
-use gds_top::domain::{FixStage, Route, Status};
+use gds_top::domain::{FixId, FixStage, Route, Status};
 use gds_top::fixes;
 use gds_top::fixes::guide::{self, State};
 use std::fs;
@@ -21,7 +21,7 @@ fn the_keys_of_p2pdma_are_set_in_the_file_that_is_there_and_taken_back() {
         "{after}"
     );
     assert_eq!(machine.report().finding("cfg-p2p-both").unwrap().status, Status::Pass);
-    fixes::undo("cufile-p2pdma-keys", &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
 }
 
@@ -29,7 +29,7 @@ fn the_keys_of_p2pdma_are_set_in_the_file_that_is_there_and_taken_back() {
 fn keys_in_a_file_that_libcufile_refuses_are_not_called_in_effect() {
     let machine = Machine::new("p2pdma-two-steps");
     machine.write("/etc/cufile.json", "{ \"properties\": { \"io_batchsize\": \"many\" } }\n");
-    let plan = fixes::plan_by_id(&machine.root(), &machine.report(), "cufile-p2pdma-keys").unwrap();
+    let plan = fixes::plan_by_id(&machine.root(), &machine.report(), FixId::CufileP2pdmaKeys).unwrap();
     let told = machine.apply(&plan);
     assert_eq!(told.last().map(|(stage, _)| *stage), Some(FixStage::StillWrong), "{told:?}");
 }
@@ -56,7 +56,7 @@ fn the_drivers_registry_keys_are_written_and_nothing_is_claimed_before_the_reboo
     assert!(text.contains("reboot"), "{text}");
     let path = machine.file("/etc/modprobe.d/nvidia-p2pdma.conf");
     assert!(fs::read_to_string(&path).unwrap().contains("RMForceStaticBar1=1"));
-    fixes::undo("p2pdma-registry-keys", &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(FixId::P2pdmaRegistryKeys, &machine.place(), &mut |_| true).unwrap();
     assert!(!path.exists() && !path.parent().unwrap().exists(), "the folder that it made is gone, too");
 }
 
@@ -72,7 +72,7 @@ fn the_checklist_knows_what_is_done_and_takes_the_shorter_way() {
     );
     let text = guide::text(&guided);
     assert!(text.contains("✔  2. The NVIDIA driver, with the open kernel modules (done)"), "{text}");
-    assert!(text.contains("gds-top fix cufile-p2pdma-keys does it") && !text.contains("nvidia-fs built"), "{text}");
+    assert!(text.contains("gds-top fix cufile-p2pdma-keys applies it") && !text.contains("nvidia-fs built"), "{text}");
 
     let boot = Machine::new("secure-boot");
     let guided = guide::guide(&boot.root(), &boot.report());

@@ -101,7 +101,9 @@ impl Machine {
         let root = self.root();
         let mut said = Vec::new();
         let paths = root.captured_paths();
-        fixes::apply_and_verify(&root, plan, &self.place(), &paths, &mut |p| said.push((p.stage, p.text)));
+        fixes::apply_and_verify(&root, plan, &plan.digest(), &self.place(), &paths, &mut |p| {
+            said.push((p.stage, p.text))
+        });
         said
     }
 

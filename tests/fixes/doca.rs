@@ -3,7 +3,7 @@
 use crate::copies::Machine;
 use crate::machine::*;
 use gds_top::checks;
-use gds_top::domain::{Change, FixPlan, Route};
+use gds_top::domain::{Change, FixId, FixPlan, Route};
 use gds_top::fixes::{self, guide};
 use gds_top::host::Root;
 
@@ -21,7 +21,7 @@ fn plan_of(base: &str, release: &str, running: &str, edits: Vec<Edit>) -> FixPla
     let folder = build(base, &all([own, edits]));
     let root = Root::folder(folder.path()).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-    fixes::plan_by_id(&root, &report, "nvme-patch").unwrap()
+    fixes::plan_by_id(&root, &report, FixId::NvmePatch).unwrap()
 }
 
 /// A machine without nvidia-fs.
@@ -62,7 +62,7 @@ fn the_repository_the_headers_and_the_driver_of_the_release_are_installed() {
         )),
         "{told:#?}"
     );
-    assert!(told.contains(&"sudo dnf install epel-release".to_owned()), "DKMS is in EPEL: {told:#?}");
+    assert!(told.contains(&"sudo dnf install -y epel-release".to_owned()), "DKMS is in EPEL: {told:#?}");
     assert!(
         told.contains(
             &"sudo dnf install -y kernel-devel-5.14.0-570.17.1.el9_6.x86_64 kernel-headers doca-ofed mlnx-nvme-dkms"
@@ -100,7 +100,7 @@ fn an_address_that_was_not_seen_is_called_not_confirmed_and_none_is_made_up() {
         lines(&sles),
         [
             "sudo rpm -Uvh 'doca-host-*.rpm'",
-            "sudo zypper refresh",
+            "sudo zypper --gpg-auto-import-keys refresh",
             "sudo zypper --non-interactive install kernel-default-devel=6.4.0-150600.23.17 doca-ofed mlnx-nvme-dkms",
             REPLACED,
             "sudo dracut -f",
@@ -128,12 +128,12 @@ fn a_repository_that_is_there_keeps_its_lines_and_is_not_added_again() {
     machine.write("/etc/os-release", RHEL);
     let repo = machine.write("/etc/yum.repos.d/doca.repo", "[ours]\nname=ours\nbaseurl=https://mirror.example/ours");
     let before = machine.image();
-    let plan = fixes::plan_by_id(&machine.root(), &machine.report(), "nvme-patch").unwrap();
+    let plan = fixes::plan_by_id(&machine.root(), &machine.report(), FixId::NvmePatch).unwrap();
     let plan = FixPlan { policy: gds_top::domain::FixPolicy::Ask, obstacle: None, ..plan };
     fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
     let text = std::fs::read_to_string(repo).unwrap();
     assert!(text.starts_with("[ours]\nname=ours\nbaseurl=https://mirror.example/ours\n[doca]\n"), "{text}");
-    fixes::undo(&plan.id, &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(plan.id, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(machine.image(), before);
 }
 
@@ -148,7 +148,7 @@ fn nvidia_fs_is_built_again_after_the_driver_and_before_the_reboot() {
         at("dkms build") < at("dkms install --force nvidia-fs/2.28.4") && at("dkms install") < at("update-initramfs")
     );
     let unknown = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", Vec::new()));
-    assert!(unknown.contains(&"sudo apt-get install --reinstall nvidia-fs-dkms".to_owned()), "{unknown:#?}");
+    assert!(unknown.contains(&"sudo apt-get install -y --reinstall nvidia-fs-dkms".to_owned()), "{unknown:#?}");
 }
 
 #[test]
@@ -204,6 +204,6 @@ fn the_checklist_has_the_storage_driver_before_nvidia_fs() {
     let ids: Vec<&str> = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.as_str()).collect();
     let at = |id: &str| ids.iter().position(|known| *known == id).unwrap_or_else(|| panic!("{id}: {ids:?}"));
     assert!(at("nvme-patch") < at("nvfs-install"), "{ids:?}");
-    let nvidia_fs = fixes::plan_by_id(&root, &report, "nvfs-install").unwrap();
+    let nvidia_fs = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
     assert!(nvidia_fs.why.contains("fix nvme-patch comes first"), "{}", nvidia_fs.why);
 }

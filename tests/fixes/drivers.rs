@@ -2,7 +2,7 @@
 
 use crate::machine::*;
 use gds_top::checks::{self, Report};
-use gds_top::domain::{Change, FixPlan, FixPolicy, Needs, Route, Status};
+use gds_top::domain::{Change, FixId, FixPlan, FixPolicy, Needs, Route, Status};
 use gds_top::fixes::{self, guide};
 use gds_top::host::Root;
 use serde_json::json;
@@ -37,7 +37,7 @@ impl Machine {
     }
 
     fn plan(&self, id: &str) -> FixPlan {
-        fixes::plan_by_id(&self.root, &self.report, id).unwrap_or_else(|| panic!("{id} has no plan"))
+        fixes::plan_by_id(&self.root, &self.report, id.parse().unwrap()).unwrap_or_else(|| panic!("{id} has no plan"))
     }
 
     /// The drivers that are offered.
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     fn offered(&self) -> Vec<String> {
-        fixes::plan(&self.root, &self.report).into_iter().map(|plan| plan.id).collect()
+        fixes::plan(&self.root, &self.report).into_iter().map(|plan| plan.id.to_string()).collect()
     }
 }
 
@@ -87,6 +87,14 @@ fn proprietary(version: &str, cuda: &str) -> Vec<Edit> {
         format!("NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Release Build\n"),
     ));
     edits
+}
+
+#[test]
+fn from_cuda_13_4_on_nvidia_fs_is_a_separate_package() {
+    for (cuda, wanted) in [("13.3", "nvidia-gds-13-3"), ("13.4", "nvidia-gds-13-4 nvidia-fs")] {
+        let machine = Machine::new("nvfs-healthy", UBUNTU, driver("615.20.01", cuda));
+        assert_eq!(lines(&machine.plan("nvfs-install"))[0], format!("sudo apt-get install -y {wanted}"));
+    }
 }
 
 #[test]
@@ -167,21 +175,21 @@ fn proprietary_modules_are_replaced_by_the_open_ones_of_the_same_branch() {
         Machine::new("proprietary-nvfs", release, edits).plan("nvidia-driver-open")
     };
     for (release, edits, wanted) in [
-        (DEBIAN, vec![], "sudo apt-get install 'nvidia-kernel-open-dkms=570.133.20*'"),
+        (DEBIAN, vec![], "sudo apt-get install -y 'nvidia-kernel-open-dkms=570.133.20*'"),
         (
             DEBIAN,
             vec![put("files/var/lib/dpkg/info/nvidia-alternative.list", "")],
-            "sudo apt-get install nvidia-open-kernel-dkms",
+            "sudo apt-get install -y nvidia-open-kernel-dkms",
         ),
-        (UBUNTU, vec![], "sudo apt-get install nvidia-open-570"),
+        (UBUNTU, vec![], "sudo apt-get install -y nvidia-open-570"),
         (
             UBUNTU,
             vec![put("files/var/lib/dpkg/info/nvidia-driver-570-server.list", "")],
-            "sudo apt-get install nvidia-driver-570-server-open",
+            "sudo apt-get install -y nvidia-driver-570-server-open",
         ),
-        (RHEL, vec![], "sudo dnf module install --allowerasing nvidia-driver:570-open"),
+        (RHEL, vec![], "sudo dnf module install -y --allowerasing nvidia-driver:570-open"),
         (RHEL_10, vec![], "sudo dnf versionlock '*nvidia*570*'"),
-        (SLES, vec![], "sudo zypper install 'nvidia-open<571'"),
+        (SLES, vec![], "sudo zypper --non-interactive install 'nvidia-open<571'"),
     ] {
         let plan = plan(release, edits);
         assert!(has(&plan, wanted), "{release}: {:?}", lines(&plan));
@@ -193,10 +201,10 @@ fn proprietary_modules_are_replaced_by_the_open_ones_of_the_same_branch() {
 #[test]
 fn a_driver_that_is_too_old_for_p2pdma_becomes_one_with_long_support() {
     for (release, wanted) in [
-        (DEBIAN, "sudo apt-get install nvidia-driver-pinning-580"),
-        (UBUNTU, "sudo apt-get install nvidia-open-580"),
-        (RHEL, "sudo dnf module install --allowerasing nvidia-driver:580-open"),
-        (SLES, "sudo zypper install 'nvidia-open<581'"),
+        (DEBIAN, "sudo apt-get install -y nvidia-driver-pinning-580"),
+        (UBUNTU, "sudo apt-get install -y nvidia-open-580"),
+        (RHEL, "sudo dnf module install -y --allowerasing nvidia-driver:580-open"),
+        (SLES, "sudo zypper --non-interactive install 'nvidia-open<581'"),
     ] {
         let machine = Machine::new("p2pdma-two-steps", release, driver("550.163.01", "12.4"));
         assert_eq!(machine.report.verdicts[0].possible, Route::P2pdma);
@@ -282,12 +290,7 @@ fn an_unsigned_driver_under_secure_boot_is_signed_and_not_installed_again() {
     ]);
     let machine = Machine::new("p2pdma-two-steps", UBUNTU, edits);
     let finding = machine.report.finding("gpu-present").unwrap();
-    assert_eq!(
-        (finding.status, finding.fix.as_deref()),
-        (Status::Fail, Some("secure-boot-key")),
-        "{}",
-        finding.summary
-    );
+    assert_eq!((finding.status, finding.fix), (Status::Fail, Some(FixId::SecureBootKey)), "{}", finding.summary);
     let plan = machine.plan("secure-boot-key");
     assert!(at(&plan, "dkms install --force nvidia/580.95.05") < at(&plan, "mokutil --import"), "{:?}", lines(&plan));
     assert!(!machine.offered().iter().any(|id| id == "nvidia-driver-open"), "{:?}", machine.offered());
@@ -298,24 +301,24 @@ fn an_unsigned_driver_under_secure_boot_is_signed_and_not_installed_again() {
     ]);
     let machine = Machine::new("p2pdma-two-steps", UBUNTU, edits);
     let finding = machine.report.finding("gpu-present").unwrap();
-    assert_eq!((finding.status, finding.fix.as_deref()), (Status::Fail, None));
+    assert_eq!((finding.status, finding.fix), (Status::Fail, None));
     assert!(finding.advice.as_deref().unwrap().contains("modprobe nvidia"));
 }
 
 #[test]
 fn gpus_before_turing_get_the_proprietary_driver_of_their_last_branch_by_their_pci_id() {
     for (release, wanted) in [
-        (DEBIAN, vec!["sudo apt-get install nvidia-driver-pinning-580", "sudo apt-get install cuda-drivers"]),
-        (UBUNTU, vec!["sudo apt-get install nvidia-driver-pinning-580", "sudo apt-get install cuda-drivers-580"]),
-        (RHEL, vec!["sudo dnf module install --allowerasing nvidia-driver:580-dkms"]),
+        (DEBIAN, vec!["sudo apt-get install -y nvidia-driver-pinning-580", "sudo apt-get install -y cuda-drivers"]),
+        (UBUNTU, vec!["sudo apt-get install -y nvidia-driver-pinning-580", "sudo apt-get install -y cuda-drivers-580"]),
+        (RHEL, vec!["sudo dnf module install -y --allowerasing nvidia-driver:580-dkms"]),
         (
             RHEL_10,
             vec![
                 "sudo dnf versionlock '*nvidia*580*'",
-                "sudo dnf install --allowerasing kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
+                "sudo dnf install -y --allowerasing kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
             ],
         ),
-        (SLES, vec!["sudo zypper install 'cuda-drivers<581'"]),
+        (SLES, vec!["sudo zypper --non-interactive install 'cuda-drivers<581'"]),
     ] {
         // V100, P100, P4.
         for device in ["0x1db1", "0x15f8", "0x1bb3"] {
@@ -384,7 +387,7 @@ fn open_modules_next_to_a_volta_gpu_are_replaced() {
     ];
     let machine = Machine::new("p2pdma-two-steps", RHEL, edits);
     let finding = machine.report.finding("gpu-present").unwrap();
-    assert_eq!(finding.fix.as_deref(), Some("nvidia-driver-proprietary"), "{}", finding.summary);
+    assert_eq!(finding.fix, Some(FixId::NvidiaDriverProprietary), "{}", finding.summary);
     assert_eq!(machine.plan("nvidia-driver-proprietary").obstacle, None);
 }
 

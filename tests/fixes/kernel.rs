@@ -2,7 +2,7 @@
 
 use crate::machine::*;
 use gds_top::checks;
-use gds_top::domain::{Change, FixPlan};
+use gds_top::domain::{Change, FixId, FixPlan};
 use gds_top::fixes;
 use gds_top::host::Root;
 use std::fs;
@@ -19,7 +19,7 @@ fn plan(release: &str, running: &str, edits: Vec<Edit>) -> FixPlan {
     let folder = build("p2pdma-two-steps", &all([own, edits]));
     let root = Root::folder(folder.path()).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-    fixes::plan_by_id(&root, &report, "kernel-p2pdma").unwrap()
+    fixes::plan_by_id(&root, &report, FixId::KernelP2pdma).unwrap()
 }
 
 fn commands(plan: &FixPlan) -> Vec<Vec<String>> {
@@ -85,7 +85,7 @@ fn a_driver_that_dkms_does_not_build_gets_its_package_or_a_warning() {
     );
     assert!(
         lines(&plan)
-            .contains(&"sudo apt-get install linux-modules-nvidia-580-server-open-generic-hwe-22.04".to_owned()),
+            .contains(&"sudo apt-get install -y linux-modules-nvidia-580-server-open-generic-hwe-22.04".to_owned()),
         "{:?}",
         lines(&plan)
     );
@@ -110,8 +110,7 @@ fn an_nvidia_kernel_gets_its_precompiled_modules_and_dkms_builds_what_it_built_b
     let ready =
         vec![driver.clone(), module("nvidia_fs", "/lib/modules/6.8.0-1030-nvidia/kernel/nvidia-fs/nvidia-fs.ko")];
     let plan = self::plan(UBUNTU, "6.8.0-1030-nvidia", ready);
-    let modules =
-        "sudo apt-get install linux-modules-nvidia-580-open-nvidia-hwe-22.04 linux-modules-nvidia-fs-nvidia-hwe-22.04";
+    let modules = "sudo apt-get install -y linux-modules-nvidia-580-open-nvidia-hwe-22.04 linux-modules-nvidia-fs-nvidia-hwe-22.04";
     assert!(lines(&plan).contains(&modules.to_owned()), "{:?}", lines(&plan));
     let status = command(&["dkms", "status"], "nvidia-fs/2.28.4, 6.8.0-1030-nvidia, x86_64: installed\n");
     let mixed = self::plan(UBUNTU, "6.8.0-1030-nvidia", vec![driver, status]);
@@ -130,7 +129,7 @@ fn a_machine_without_a_driver_has_none_to_lose() {
     let plan = plan(ROCKY, "5.14.0-427.13.1.el9_4.x86_64", bare);
     assert_eq!(
         lines(&plan),
-        ["sudo dnf upgrade --refresh", "sudo dnf install kernel-devel-matched kernel-headers", "sudo reboot"]
+        ["sudo dnf upgrade -y --refresh", "sudo dnf install -y kernel-devel-matched kernel-headers", "sudo reboot"]
     );
 }
 

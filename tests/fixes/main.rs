@@ -9,8 +9,10 @@ mod program;
 
 mod commands;
 mod config;
+mod consent;
 mod copies;
 mod doca;
+mod docs;
 mod drivers;
 mod guide;
 mod kernel;

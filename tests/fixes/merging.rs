@@ -1,12 +1,12 @@
 //! Fixes on machines whose files hold other settings: one value is added or changed, everything else stays, and undo restores every byte.
 
 use crate::copies::Machine;
-use gds_top::domain::{Change, FixPlan, FixPolicy, Needs};
+use gds_top::domain::{Change, FixId, FixPlan, FixPolicy, Needs};
 use gds_top::fixes;
 use std::fs;
 
 const NVME: &str = "/etc/modprobe.d/nvme.conf";
-const MULTIPATH: &str = "nvme-multipath-off";
+const MULTIPATH: FixId = FixId::NvmeMultipathOff;
 /// What cloud images have in it.
 const CLOUD: &str = "# keep: required by the storage team\noptions nvme poll_queues=8 write_queues=2\noptions nvme_core io_timeout=4294967295 max_retries=10\n\n\
                      # end of file, without a newline";
@@ -35,7 +35,7 @@ fn applied_and_undone(machine: &Machine, plan: &FixPlan, path: &str) -> String {
     fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
     let after = fs::read_to_string(machine.file(path)).unwrap();
     assert_ne!(machine.image(), before);
-    fixes::undo(&plan.id, &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(plan.id, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(machine.image(), before, "{}: undo restores every byte", plan.id);
     after
 }
@@ -52,7 +52,7 @@ fn with_one_path() -> Machine {
 fn multipath_is_switched_off_next_to_the_options_of_a_cloud_image() {
     let machine = with_one_path();
     machine.write(NVME, CLOUD);
-    let plan = machine.plan(MULTIPATH);
+    let plan = machine.plan(MULTIPATH.as_str());
     assert_eq!((plan.policy, plan.needs, plan.obstacle.as_ref()), (FixPolicy::Ask, Needs::Reboot, None));
     assert_eq!(commands(&plan), ["sudo update-initramfs -u -k all"]);
     assert_eq!(plan.remaining, ["sudo reboot"]);
@@ -68,7 +68,7 @@ fn a_file_whose_name_comes_later_is_the_one_that_is_changed() {
     let machine = with_one_path();
     machine.write(NVME, CLOUD);
     machine.write(LATER, "options nvme-core multipath=Y admin_timeout=90\noptions scsi_mod use_blk_mq=1\n");
-    let plan = machine.plan(MULTIPATH);
+    let plan = machine.plan(MULTIPATH.as_str());
     assert_eq!(files(&plan), [LATER]);
     let after = applied_and_undone(&machine, &plan, LATER);
     assert_eq!(after, "options nvme-core multipath=N admin_timeout=90\noptions scsi_mod use_blk_mq=1\n");
@@ -88,10 +88,10 @@ fn an_option_that_is_written_already_is_not_written_again() {
 fn multipath_that_is_in_use_is_not_switched_off_and_unknown_disks_are_left_to_a_person() {
     let machine = with_one_path();
     machine.write("/sys/class/nvme-subsystem/nvme-subsys0/nvme1/transport", "pcie\n");
-    let plan = machine.plan(MULTIPATH);
+    let plan = machine.plan(MULTIPATH.as_str());
     assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("nvme0, nvme1")), "{:?}", plan.obstacle);
     assert_eq!(plan.policy, FixPolicy::Show);
-    assert_eq!(Machine::new("multipath-on").plan(MULTIPATH).policy, FixPolicy::Show);
+    assert_eq!(Machine::new("multipath-on").plan(MULTIPATH.as_str()).policy, FixPolicy::Show);
 }
 
 /// The release of the kernel of this machine, and its GRUB with words of its owner.
@@ -119,7 +119,7 @@ fn a_driver_in_the_kernel_image_gets_a_word_of_the_command_line() {
         let finding = machine.report().finding("nvme-multipath").unwrap().clone();
         assert!(finding.advice.unwrap().contains("nvme_core.multipath=N"));
         assert!(finding.evidence.iter().any(|e| e.source.ends_with("modules.builtin")));
-        let plan = machine.plan(MULTIPATH);
+        let plan = machine.plan(MULTIPATH.as_str());
         assert_eq!(files(&plan), ["/etc/default/grub"]);
         assert_eq!(commands(&plan), ["sudo update-grub", "sudo reboot"]);
         let after = applied_and_undone(&machine, &plan, "/etc/default/grub");
@@ -137,7 +137,7 @@ fn a_word_that_overrules_modprobe_is_changed_where_it_is() {
     let machine = with_one_path();
     with_grub(&machine, "quiet nvme_core.multipath=Y");
     machine.write("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/nvme0n1p2 ro quiet nvme_core.multipath=Y\n");
-    let plan = machine.plan(MULTIPATH);
+    let plan = machine.plan(MULTIPATH.as_str());
     assert_eq!(files(&plan), ["/etc/default/grub"]);
     assert!(plan.why.contains("nvme_core.multipath=Y"), "{}", plan.why);
     let after = applied_and_undone(&machine, &plan, "/etc/default/grub");
@@ -149,14 +149,14 @@ fn a_driver_whose_modules_are_listed_is_not_taken_for_built_in() {
     let machine = with_one_path();
     let release = gds_top::host::kernel_release(&machine.root()).unwrap();
     machine.write(&format!("/lib/modules/{release}/modules.builtin"), "kernel/fs/ext4/ext4.ko\n");
-    assert_eq!(files(&machine.plan(MULTIPATH)), [NVME]);
+    assert_eq!(files(&machine.plan(MULTIPATH.as_str())), [NVME]);
     // A configuration decides if there is no list.
     let machine = with_one_path();
     machine.write("/proc/modules", "nvidia 14000000 12 - Live 0x0\n");
     machine.write(&format!("/boot/config-{release}"), "CONFIG_PCI_P2PDMA=y\nCONFIG_NVME_CORE=m\n");
-    assert_eq!(files(&machine.plan(MULTIPATH)), [NVME]);
+    assert_eq!(files(&machine.plan(MULTIPATH.as_str())), [NVME]);
     machine.write(&format!("/boot/config-{release}"), "CONFIG_PCI_P2PDMA=y\nCONFIG_NVME_CORE=y\n");
-    assert!(!files(&machine.plan(MULTIPATH)).contains(&NVME.to_owned()));
+    assert!(!files(&machine.plan(MULTIPATH.as_str())).contains(&NVME.to_owned()));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn keys_of_the_driver_join_a_list_that_is_broken_over_lines() {
     );
 }
 
-fn plan_by_id(machine: &Machine, id: &str) -> FixPlan {
+fn plan_by_id(machine: &Machine, id: FixId) -> FixPlan {
     fixes::plan_by_id(&machine.root(), &machine.report(), id).unwrap()
 }
 
@@ -182,7 +182,7 @@ fn nvidia_fs_is_loaded_after_what_a_softdep_lists_already_and_only_once() {
     let machine = Machine::new("unknown-symbol");
     machine.write("/etc/modules-load.d/gpu.conf", "# ours\nnvidia-fs\nnvidia-uvm\n");
     machine.write(SOFTDEP, "options nvidia_fs max_peer=8\nsoftdep nvidia_fs pre: nvidia post: weka\n");
-    let plan = plan_by_id(&machine, "nvfs-load");
+    let plan = plan_by_id(&machine, FixId::NvfsLoad);
     assert_eq!(files(&plan), [SOFTDEP], "modules-load.d has the module");
     let after = applied_and_undone(&machine, &plan, SOFTDEP);
     assert_eq!(after, "options nvidia_fs max_peer=8\nsoftdep nvidia_fs pre: nvme nvidia post: weka\n");
@@ -193,7 +193,7 @@ fn limits_of_other_resources_and_groups_stay() {
     const OWN: &str = "/etc/security/limits.d/99-gds.conf";
     let machine = Machine::new("p2pdma-two-steps");
     machine.write(OWN, "* soft nofile 1048576\n* soft memlock 65536 # old\n@hpc hard memlock 8388608");
-    let plan = plan_by_id(&machine, "memlock");
+    let plan = plan_by_id(&machine, FixId::Memlock);
     assert!(plan.why.contains("@hpc"), "{}", plan.why);
     let after = applied_and_undone(&machine, &plan, OWN);
     assert_eq!(
@@ -211,7 +211,7 @@ fn a_rule_of_udev_is_added_to_the_rules_that_are_there() {
     let after = applied_and_undone(&machine, &machine.plan("md-udev"), RULES);
     assert!(after.starts_with(own) && after.lines().count() == 3 && after.contains("--detail --export"), "{after}");
     machine.write(RULES, &after);
-    assert_eq!(files(&plan_by_id(&machine, "md-udev")), [""; 0]);
+    assert_eq!(files(&plan_by_id(&machine, FixId::MdUdev)), [""; 0]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn words_of_the_command_line_are_joined_and_none_is_lost() {
         "/etc/default/grub",
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet iommu=nobypass console=ttyS0,115200'\nGRUB_DISABLE_OS_PROBER=true\n",
     );
-    let after = applied_and_undone(&machine, &plan_by_id(&machine, "iommu-off"), "/etc/default/grub");
+    let after = applied_and_undone(&machine, &plan_by_id(&machine, FixId::IommuOff), "/etc/default/grub");
     assert_eq!(
         after,
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet iommu=nobypass,pt console=ttyS0,115200'\nGRUB_DISABLE_OS_PROBER=true\n"
@@ -255,7 +255,7 @@ fn words_of_the_command_line_are_joined_and_none_is_lost() {
 fn undo_takes_only_its_word_out_of_a_line_that_was_changed_since() {
     let machine = with_one_path();
     let path = machine.write(NVME, CLOUD);
-    let plan = machine.plan(MULTIPATH);
+    let plan = machine.plan(MULTIPATH.as_str());
     fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
     let changed = fs::read_to_string(&path).unwrap().replace("io_timeout=4294967295", "io_timeout=30");
     fs::write(&path, &changed).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::copies::look;
 use crate::machine::{build, config};
-use gds_top::domain::{FixPlan, FixPolicy, FixStage, Status};
+use gds_top::domain::{FixId, FixPlan, FixPolicy, FixStage, Status};
 use gds_top::fixes::{self, Place};
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ const ELSEWHERE: &[&str] = &["udev-record", "nvidia-repository"];
 
 fn plan(folder: &Path, id: &str) -> FixPlan {
     let (root, report) = look(folder);
-    fixes::plan_by_id(&root, &report, id).unwrap_or_else(|| panic!("{id} has no plan"))
+    fixes::plan_by_id(&root, &report, id.parse().unwrap()).unwrap_or_else(|| panic!("{id} has no plan"))
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn every_recipe_has_its_policy_and_says_what_it_changes() {
         assert!(!plan.changes.is_empty() || plan.obstacle.is_some(), "{id} changes nothing");
     }
     let covered: BTreeSet<&str> = POLICIES.iter().map(|(id, _)| *id).chain(ELSEWHERE.iter().copied()).collect();
-    let known: BTreeSet<&str> = fixes::RECIPES.iter().map(|recipe| recipe.id).collect();
+    let known: BTreeSet<&str> = FixId::ALL.iter().map(|id| id.as_str()).collect();
     assert_eq!(covered, known, "a recipe is not in the table, or the table names one that is not");
 }
 
@@ -84,13 +84,12 @@ fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
     let state = tempfile::tempdir().unwrap();
     let place = Place::below(&machine.path().join("files"), state.path());
     let mut said = Vec::new();
-    assert!(
-        fixes::apply_and_verify(&root, &plan, &place, &root.captured_paths(), &mut |p| said.push((p.stage, p.text)))
-    );
+    assert!(fixes::apply_and_verify(&root, &plan, &plan.digest(), &place, &root.captured_paths(), &mut |p| said
+        .push((p.stage, p.text))));
     assert_eq!(said.last().unwrap().0, FixStage::Mended, "{said:?}");
     let path = machine.path().join("files/etc/cufile.json");
     assert_eq!(fs::read_to_string(&path).unwrap(), after);
-    fixes::undo("cufile-config", &place, &mut |_| true).unwrap();
+    fixes::undo(FixId::CufileConfig, &place, &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
 }
 

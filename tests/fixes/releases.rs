@@ -37,7 +37,7 @@ fn plan_with(release: &'static str, id: &str, mut edits: Vec<Edit>) -> FixPlan {
     let folder = build("p2pdma-two-steps", &edits);
     let root = Root::folder(folder.path()).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-    fixes::plan_by_id(&root, &report, id).unwrap_or_else(|| panic!("{release}: {id} has no plan"))
+    fixes::plan_by_id(&root, &report, id.parse().unwrap()).unwrap_or_else(|| panic!("{release}: {id} has no plan"))
 }
 
 fn plan(release: &'static str, id: &str) -> FixPlan {
@@ -58,86 +58,96 @@ fn lines(plan: &FixPlan) -> Vec<String> {
 
 #[test]
 fn a_kernel_for_p2pdma_comes_with_its_headers_if_the_release_has_one() {
-    const DEVEL: &str = "sudo dnf install kernel-devel-matched kernel-headers";
+    const DEVEL: &str = "sudo dnf install -y kernel-devel-matched kernel-headers";
     let rows: &[(&'static str, &'static str, &[&str])] = &[
         (
             UBUNTU_22,
             "5.15.0-139-generic",
-            &["sudo apt-get install linux-generic-hwe-22.04 linux-headers-generic-hwe-22.04"],
+            &["sudo apt-get install -y linux-generic-hwe-22.04 linux-headers-generic-hwe-22.04"],
         ),
         (
             UBUNTU_22,
             "5.15.0-1050-generic-64k",
-            &["sudo apt-get install linux-generic-64k-hwe-22.04 linux-headers-generic-64k-hwe-22.04"],
+            &["sudo apt-get install -y linux-generic-64k-hwe-22.04 linux-headers-generic-64k-hwe-22.04"],
         ),
-        (UBUNTU_22, "5.15.0-1080-aws", &["sudo apt-get install linux-aws linux-headers-aws"]),
+        (UBUNTU_22, "5.15.0-1080-aws", &["sudo apt-get install -y linux-aws linux-headers-aws"]),
         (
             UBUNTU_22,
             "5.15.0-1040-nvidia",
-            &["sudo apt-get install linux-image-nvidia-hwe-22.04 linux-headers-nvidia-hwe-22.04"],
+            &["sudo apt-get install -y linux-image-nvidia-hwe-22.04 linux-headers-nvidia-hwe-22.04"],
         ),
         (
             UBUNTU_24,
             "6.8.0-60-generic",
-            &["sudo apt-get install linux-generic-hwe-24.04 linux-headers-generic-hwe-24.04"],
+            &["sudo apt-get install -y linux-generic-hwe-24.04 linux-headers-generic-hwe-24.04"],
         ),
-        (UBUNTU_26, "6.1.0-1-generic", &["sudo apt-get install linux-generic linux-headers-generic"]),
+        (UBUNTU_26, "6.1.0-1-generic", &["sudo apt-get install -y linux-generic linux-headers-generic"]),
         (
             DEBIAN_12,
             "6.1.0-28-amd64",
             &[
                 "/etc/apt/sources.list.d/bookworm-backports.list: deb http://deb.debian.org/debian bookworm-backports main",
                 "sudo apt-get update",
-                "sudo apt-get install -t bookworm-backports linux-image-amd64 linux-headers-amd64",
+                "sudo apt-get install -y -t bookworm-backports linux-image-amd64 linux-headers-amd64",
             ],
         ),
-        (DEBIAN_13, "6.1.0-28-amd64", &["sudo apt-get install linux-image-amd64 linux-headers-amd64"]),
+        (DEBIAN_13, "6.1.0-28-amd64", &["sudo apt-get install -y linux-image-amd64 linux-headers-amd64"]),
         (
             DEBIAN_13,
             "6.1.0-28-cloud-amd64",
-            &["sudo apt-get install linux-image-cloud-amd64 linux-headers-cloud-amd64"],
+            &["sudo apt-get install -y linux-image-cloud-amd64 linux-headers-cloud-amd64"],
         ),
-        (RHEL_9, "5.14.0-427.13.1.el9_4.x86_64", &["sudo dnf upgrade --refresh", DEVEL]),
+        (RHEL_9, "5.14.0-427.13.1.el9_4.x86_64", &["sudo dnf upgrade -y --refresh", DEVEL]),
         (
             RHEL_9,
             "5.14.0-427.13.1.el9_4.aarch64+64k",
-            &["sudo dnf upgrade --refresh", "sudo dnf install kernel-64k-devel-matched kernel-headers"],
+            &["sudo dnf upgrade -y --refresh", "sudo dnf install -y kernel-64k-devel-matched kernel-headers"],
         ),
-        (RHEL_10, "6.12.0-55.el10.x86_64", &["sudo dnf upgrade kernel", DEVEL]),
-        (NOBARA, "6.1.0-1.fc42.x86_64", &["sudo dnf upgrade kernel", DEVEL]),
+        (RHEL_10, "6.12.0-55.el10.x86_64", &["sudo dnf upgrade -y kernel", DEVEL]),
+        (NOBARA, "6.1.0-1.fc42.x86_64", &["sudo dnf upgrade -y kernel", DEVEL]),
         (
             ORACLE_9,
             "5.15.0-310.el9uek.x86_64",
             &[
                 "sudo dnf config-manager --enable ol9_UEKR8",
-                "sudo dnf upgrade --refresh kernel-uek",
-                "sudo dnf install kernel-uek-devel",
+                "sudo dnf upgrade -y --refresh kernel-uek",
+                "sudo dnf install -y kernel-uek-devel",
             ],
         ),
         (
             SLES_15_5,
             "5.14.21-150500.55.100-default",
-            &["sudo zypper migration", "sudo zypper install kernel-default-devel"],
+            &["sudo zypper --non-interactive migration", "sudo zypper --non-interactive install kernel-default-devel"],
         ),
         (
             SLES_16,
             "6.12.0-160000.5-default",
-            &["sudo zypper update kernel-default", "sudo zypper install kernel-default-devel"],
+            &[
+                "sudo zypper --non-interactive update kernel-default",
+                "sudo zypper --non-interactive install kernel-default-devel",
+            ],
         ),
         (
             SLES_15_6,
             "6.4.0-150600.8.8-azure",
-            &["sudo zypper update kernel-azure", "sudo zypper install kernel-azure-devel"],
+            &[
+                "sudo zypper --non-interactive update kernel-azure",
+                "sudo zypper --non-interactive install kernel-azure-devel",
+            ],
         ),
         (
             AMAZON,
             "6.1.150-174.273.amzn2023.x86_64",
             &[
-                "sudo dnf install --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
+                "sudo dnf install -y --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
                 "sudo sh -c 'grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\"'",
             ],
         ),
-        (AZURE, "6.6.96.2-2.azl3", &["sudo tdnf upgrade kernel", "sudo tdnf install kernel-devel kernel-headers"]),
+        (
+            AZURE,
+            "6.6.96.2-2.azl3",
+            &["sudo tdnf upgrade -y kernel", "sudo tdnf install -y kernel-devel kernel-headers"],
+        ),
     ];
     for (release, running, wanted) in rows {
         let plan = plan_with(release, "kernel-p2pdma", vec![kernel(running)]);
@@ -179,9 +189,9 @@ fn the_repository_is_that_of_the_release_and_brings_dkms() {
             "wget https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2004/x86_64/cuda-keyring_1.1-1_all.deb",
         ),
         (RHEL_8, "sudo subscription-manager repos --enable=codeready-builder-for-rhel-8-x86_64-rpms"),
-        (RHEL_10, "sudo dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-10.noarch.rpm"),
+        (RHEL_10, "sudo dnf install -y https://dl.fedoraproject.org/pub/epel/epel-release-latest-10.noarch.rpm"),
         (ROCKY_9, "sudo dnf config-manager --set-enabled crb"),
-        (ORACLE_9, "sudo dnf install oracle-epel-release-el9"),
+        (ORACLE_9, "sudo dnf install -y oracle-epel-release-el9"),
         (
             SLES_16,
             "sudo zypper addrepo https://developer.download.nvidia.com/compute/cuda/repos/suse16/x86_64/cuda-suse16.repo",

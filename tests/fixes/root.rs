@@ -194,7 +194,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     assert!(rest.contains("changed since the preview"), "{rest}");
     let digest = root.fix(&["p2pdma-registry-keys", "--yes", "--consent", "0000000000000000"]);
     assert_eq!(digest.status.code(), Some(1));
-    assert!(err(&digest).contains("something else now than what was previewed"), "{}", err(&digest));
+    assert!(err(&digest).contains("would now change something else than in the preview"), "{}", err(&digest));
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody was quicker\n");
 }
 
@@ -251,21 +251,21 @@ fn every_recipe_of_every_family_has_all_that_a_plan_needs() {
     ];
     for (release, packages, initramfs) in FAMILIES {
         let root = Throwaway::tree(release);
-        for recipe in gds_top::fixes::RECIPES.iter().filter(|recipe| recipe.id != "udev-record") {
-            let shown = root.fix(&[recipe.id, "--dry-run", "--json"]);
-            assert!(shown.status.success(), "{}: {}", recipe.id, err(&shown));
+        for id in gds_top::domain::FixId::ALL.iter().map(|id| id.as_str()).filter(|id| *id != "udev-record") {
+            let shown = root.fix(&[id, "--dry-run", "--json"]);
+            assert!(shown.status.success(), "{}: {}", id, err(&shown));
             let told: serde_json::Value = serde_json::from_str(&out(&shown)).unwrap();
             let plan = &told["plans"][0];
             for field in ["title", "why", "needs", "risk", "policy", "verify", "undo", "check"] {
-                assert!(plan[field].as_str().is_some_and(|text| !text.is_empty()), "{}: {field}: {plan}", recipe.id);
+                assert!(plan[field].as_str().is_some_and(|text| !text.is_empty()), "{}: {field}: {plan}", id);
             }
-            assert!(!plan["changes"].as_array().unwrap().is_empty(), "{}: {plan}", recipe.id);
+            assert!(!plan["changes"].as_array().unwrap().is_empty(), "{}: {plan}", id);
             let text = plan.to_string();
-            if ["nvfs-install", "libcufile-install", "nvfs-dkms", "nvidia-driver-open"].contains(&recipe.id) {
-                assert!(plan["changes"].to_string().contains(packages), "{}: {text}", recipe.id);
+            if ["nvfs-install", "libcufile-install", "nvfs-dkms", "nvidia-driver-open"].contains(&id) {
+                assert!(plan["changes"].to_string().contains(packages), "{}: {text}", id);
             }
-            if ["initramfs", "nvme-multipath-off", "p2pdma-registry-keys"].contains(&recipe.id) {
-                assert!(plan["changes"].to_string().replace("\",\"", " ").contains(initramfs), "{}: {text}", recipe.id);
+            if ["initramfs", "nvme-multipath-off", "p2pdma-registry-keys"].contains(&id) {
+                assert!(plan["changes"].to_string().replace("\",\"", " ").contains(initramfs), "{}: {text}", id);
             }
         }
     }
@@ -314,7 +314,7 @@ fn the_policy_of_the_recipes_is_kept() {
 #[test]
 fn a_root_that_is_none_is_refused() {
     for (root, part) in
-        [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is no folder")]
+        [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is not a directory")]
     {
         let refused = gds_top().args(["fix", "--list", "--root", root]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{root}");

@@ -1,6 +1,7 @@
 //! Files that somebody changed after a fix, and what files carry besides their bytes.
 
 use crate::copies::{Machine, recover};
+use gds_top::domain::FixId;
 use gds_top::fixes::{self, FixError, Step};
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ fn undo_takes_only_the_lines_of_the_fix_out_of_a_file_that_was_changed_since() {
     let theirs = |text: &str| format!("// theirs, above\n{text}// and below\n");
     fs::write(&path, theirs(&fs::read_to_string(&path).unwrap())).unwrap();
     let mut run = |_: &[String]| Ok(());
-    let undone = fixes::undo_with("cufile-p2pdma-keys", &machine.place(), &mut |_| true, &mut run).unwrap();
+    let undone = fixes::undo_with(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_| true, &mut run).unwrap();
     assert!(undone.kept[0].contains("/etc/cufile.json") && undone.kept[0].contains("only the lines"), "{undone:?}");
     assert_eq!(fs::read_to_string(&path).unwrap(), theirs(CUFILE));
     assert!(!machine.place().state.exists(), "the fix is forgotten");
@@ -36,7 +37,7 @@ fn such_an_undo_that_is_interrupted_anywhere_ends_the_same() {
         let changed = format!("{}// below\n", fs::read_to_string(&path).unwrap());
         fs::write(&path, &changed).unwrap();
         let mut at = 0;
-        let ended = fixes::undo("cufile-p2pdma-keys", &machine.place(), &mut |_: Step| {
+        let ended = fixes::undo(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_: Step| {
             at += 1;
             at != stop
         });
@@ -56,7 +57,7 @@ fn lines_that_were_changed_themselves_are_left_to_a_person_who_is_told_where_the
     let (machine, path) = with_keys(CUFILE);
     let changed = fs::read_to_string(&path).unwrap().replace("\"nvme\": {", "\"nvme\": { /* hm */");
     fs::write(&path, &changed).unwrap();
-    let said = fixes::undo("cufile-p2pdma-keys", &machine.place(), &mut |_| true).unwrap_err();
+    let said = fixes::undo(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_| true).unwrap_err();
     assert!(matches!(said, FixError::ChangedSince { .. }), "{said}");
     let entry = machine.place().state.join("journal/cufile-p2pdma-keys.json");
     assert!(said.to_string().contains(entry.to_str().unwrap()) && entry.exists(), "{said}");
@@ -64,7 +65,7 @@ fn lines_that_were_changed_themselves_are_left_to_a_person_who_is_told_where_the
     // Taken out by hand, and something else changed: then it is only forgotten.
     let by_hand = CUFILE.replace("// mine", "// hers");
     fs::write(&path, &by_hand).unwrap();
-    fixes::undo("cufile-p2pdma-keys", &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), by_hand);
     assert!(!entry.exists());
 }
@@ -84,7 +85,7 @@ fn attributes_of_a_file_outlive_a_fix_and_its_undo() {
     };
     machine.apply(&machine.plan("cufile-p2pdma-keys"));
     assert!(is_there(), "after the fix");
-    fixes::undo("cufile-p2pdma-keys", &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_| true).unwrap();
     assert!(is_there(), "after its undo");
     assert_eq!(fs::read_to_string(&path).unwrap(), CUFILE);
 }

@@ -20,7 +20,7 @@ fn plan(id: &str, release: &str, edits: Vec<Edit>) -> FixPlan {
     let folder = build("iommu-on", &edits);
     let root = Root::folder(folder.path()).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-    fixes::plan_by_id(&root, &report, id).unwrap()
+    fixes::plan_by_id(&root, &report, id.parse().unwrap()).unwrap()
 }
 
 fn lines(plan: &FixPlan) -> Vec<String> {

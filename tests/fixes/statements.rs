@@ -1,13 +1,14 @@
 //! What an error of a fix says about the files is true, whichever write fails, and fixes are undone newest first.
 
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
+use gds_top::domain::FixId;
 use gds_top::fixes::{self, FixError, Journal, Place, Step};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const ID: &str = "nvfs-load";
+const ID: FixId = FixId::NvfsLoad;
 /// Names that are made beside a file while it is written: a folder of that name makes the write fail, for root as well.
 const BLOCKED: [&[&str]; 4] = [
     &[".gds-top/journal/.entry-nvfs-load.json"],
@@ -126,7 +127,7 @@ fn an_error_of_undoing_says_the_truth_about_the_files() {
         // Two files to restore, so that the second can fail after the first.
         fs::create_dir_all(root.top().join("etc/modules-load.d")).unwrap();
         fs::write(root.top().join("etc/modules-load.d/nvidia_fs.conf"), "# theirs\n").unwrap();
-        assert!(root.fix(&[ID, "--yes"]).status.success());
+        assert!(root.fix(&[ID.as_str(), "--yes"]).status.success());
     };
     let counted = fail_everywhere(applied, not_undone, |place, hook| fixes::undo(ID, place, hook));
     assert!(counted.unchanged >= 2 && counted.changed >= 1, "{counted:?}");

@@ -5,7 +5,8 @@ use crate::machine::{fixture, fixtures};
 use crate::program::{PROGRAM, gds_top, started_by};
 use crate::throwaway::{RESUME, Throwaway, UBUNTU, err};
 use gds_top::domain::Change;
-use gds_top::fixes::{self, RECIPES};
+use gds_top::domain::FixId;
+use gds_top::fixes;
 use rustix::process::Signal;
 use serde_json::json;
 use std::fs;
@@ -35,8 +36,8 @@ fn look(root: &Throwaway) {
         &["fix", "--list", "--json"],
         &["fix", "--dry-run"],
         &["fix", "--dry-run", "memlock"],
-        &["fix", "nvidia-gds"],
-        &["fix", "nvidia-gds", "--yes"],
+        &["fix", "nvidia-gds", "--dry-run"],
+        &["fix", "nvidia-gds", "--json"],
         &["check"],
         &["check", "--json"],
         &["config", "lint"],
@@ -122,12 +123,12 @@ fn every_plan_edits_files_that_its_fix_declares() {
     let mut seen = 0;
     for name in fixtures() {
         let (root, report) = inspect(&fixture(&name));
-        let plans = RECIPES.iter().filter_map(|recipe| fixes::plan_by_id(&root, &report, recipe.id));
+        let plans = FixId::ALL.iter().filter_map(|id| fixes::plan_by_id(&root, &report, *id));
         for plan in plans {
             for change in &plan.changes {
                 if let Change::WriteFile { path, .. } = change {
                     seen += 1;
-                    assert!(fixes::may_edit(&plan.id, path), "{name}: {} edits {}", plan.id, path.display());
+                    assert!(fixes::may_edit(plan.id, path), "{name}: {} edits {}", plan.id, path.display());
                 }
             }
         }

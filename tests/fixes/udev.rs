@@ -3,7 +3,7 @@
 use crate::copies::{Machine, look, recover};
 use crate::machine::{fixture, fixtures};
 use gds_top::checks;
-use gds_top::domain::{Change, FixPlan, FixRisk, FixStage, Route, Status};
+use gds_top::domain::{Change, FixId, FixPlan, FixRisk, FixStage, Route, Status};
 use gds_top::fixes::{self, FixError, Step};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -19,7 +19,14 @@ fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
     assert_eq!(plan.risk, FixRisk::Low);
     let root = machine.root();
     let mut news = Vec::new();
-    assert!(fixes::apply_and_verify(&root, &plan, &machine.place(), &root.captured_paths(), &mut |p| news.push(p)));
+    assert!(fixes::apply_and_verify(
+        &root,
+        &plan,
+        &plan.digest(),
+        &machine.place(),
+        &root.captured_paths(),
+        &mut |p| news.push(p)
+    ));
     let stages: Vec<FixStage> = news.iter().map(|p| p.stage).collect();
     assert_eq!(stages, [FixStage::Applying, FixStage::Verifying, FixStage::Mended]);
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Pass);
@@ -30,12 +37,14 @@ fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
     assert!(matches!(fixes::apply(&plan, &machine.place(), &mut |_| true), Err(FixError::AlreadyApplied { .. })));
 
     let mut news = Vec::new();
-    assert!(
-        fixes::undo_and_verify(&root, "udev-record", &machine.place(), &root.captured_paths(), &mut |p| news.push(p))
-    );
+    assert!(fixes::undo_and_verify(&root, FixId::UdevRecord, &machine.place(), &root.captured_paths(), &mut |p| news
+        .push(p)));
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Fail);
     assert_eq!(machine.image(), before, "undo leaves no trace, neither file nor folder");
-    assert!(matches!(fixes::undo("udev-record", &machine.place(), &mut |_| true), Err(FixError::NotApplied { .. })));
+    assert!(matches!(
+        fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true),
+        Err(FixError::NotApplied { .. })
+    ));
 }
 
 #[test]
@@ -57,7 +66,7 @@ fn an_existing_record_keeps_its_lines_its_mode_and_comes_back_byte_for_byte() {
         "I:77\nE:ID_SERIAL=disk\nE:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n"
     );
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
-    fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(machine.image(), before);
 }
 
@@ -98,7 +107,7 @@ fn a_cut_at_any_step_of_applying_is_finished_or_rolled_back_at_the_next_start() 
             recover(&machine.place());
             let written = fs::read_to_string(machine.file(RECORD)).unwrap_or_default();
             if written.contains("ID_FS_USAGE") {
-                fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap();
+                fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap();
             }
             assert_eq!(machine.image(), before, "cut {cut}, existing {existing}");
             assert!(recover(&machine.place()).is_empty(), "nothing is left to recover");
@@ -110,14 +119,14 @@ fn a_cut_at_any_step_of_applying_is_finished_or_rolled_back_at_the_next_start() 
 fn a_cut_at_any_step_of_undoing_is_finished_at_the_next_start() {
     let whole = Machine::new("h200-vm-no-udev");
     fixes::apply(&whole.plan("udev-record"), &whole.place(), &mut |_| true).unwrap();
-    let steps = steps_of(|hook| fixes::undo("udev-record", &whole.place(), hook).unwrap());
+    let steps = steps_of(|hook| fixes::undo(FixId::UdevRecord, &whole.place(), hook).unwrap());
     for cut in 0..steps {
         let machine = Machine::new("h200-vm-no-udev");
         let before = machine.image();
         fixes::apply(&machine.plan("udev-record"), &machine.place(), &mut |_| true).unwrap();
         let applied = machine.image();
         let mut at = 0;
-        let stopped = fixes::undo("udev-record", &machine.place(), &mut |_| {
+        let stopped = fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| {
             at += 1;
             at <= cut
         });
@@ -162,7 +171,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
     // One of its two lines is there, the other was changed: whose the rest is cannot be told.
     let half = format!("{}E:OTHER=1\n", written.split_inclusive('\n').next().unwrap());
     let path = machine.write(RECORD, &half);
-    let said = fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap_err();
+    let said = fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap_err();
     assert!(
         matches!(said, FixError::ChangedSince { .. }) && said.to_string().contains("journal/udev-record.json"),
         "{said}"
@@ -170,7 +179,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
     assert_eq!(fs::read_to_string(&path).unwrap(), half);
     // Nothing of it is there any more: the fix is forgotten, and the file is somebody's.
     machine.write(RECORD, "E:OTHER=1\n");
-    fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap();
+    fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "E:OTHER=1\n");
     assert!(!machine.place().state.exists());
 }
@@ -245,7 +254,7 @@ fn every_failing_check_of_the_fixtures_says_what_to_do() {
         let (root, report) = look(&fixture(&name));
         let plans = fixes::plan(&root, &report);
         for finding in report.findings.iter().filter(|f| f.status == Status::Fail) {
-            let planned = plans.iter().any(|plan| finding.fix.as_deref() == Some(plan.id.as_str()));
+            let planned = plans.iter().any(|plan| finding.fix == Some(plan.id));
             assert!(
                 planned || finding.advice.is_some() || finding.cause.is_some(),
                 "{}: {} fails and leaves one alone",

@@ -88,6 +88,27 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
 }
 
 #[test]
+fn a_fix_is_refused_on_the_screen_if_the_machine_changed_since_its_preview() {
+    const OTHER: &str = "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"\n";
+    let (_keep, root) = machine("p2pdma-two-steps");
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[]);
+    terminal.until("i checklist");
+    terminal.keys("i");
+    terminal.until("▸ → Map the GPU's BAR1 statically");
+    terminal.keys("\r");
+    terminal.until("Fix Map the GPU's BAR1 statically");
+    let folder = root.join("files/etc/modprobe.d");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("nvidia.conf"), OTHER).unwrap();
+    terminal.keys("a");
+    terminal.until("nothing was changed");
+    terminal.quit();
+    assert_eq!(fs::read_to_string(folder.join("nvidia.conf")).unwrap(), OTHER);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    assert!(!root.join(".gds-top").exists());
+}
+
+#[test]
 fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let (keep, root) = machine("h200-vm-no-udev");
     let stamp = keep.path().join("stamp");

@@ -79,7 +79,7 @@ fn finding(d: &mut Dice) -> Finding {
         evidence: (0..d.below(3)).map(|_| Evidence { source: d.text(), text: d.text() }).collect(),
         why: d.text(),
         blocks: (0..d.below(3)).map(|_| d.pick(&ROUTES)).collect(),
-        fix: d.maybe(Dice::text),
+        fix: d.maybe(|d| d.pick(FixId::ALL)),
         advice: d.maybe(Dice::text),
         cause: d.maybe(Dice::text),
         permanent: d.coin(),

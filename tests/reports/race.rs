@@ -60,6 +60,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         cuda: Some("13.0".into()),
         libcufile: Some(LibcufileSeen { path: "/usr/lib/libcufile.so.0".into(), version: Some("1.15".into()) }),
         nvidia_fs: None,
+        cufile_settings: Default::default(),
         container: Some("docker".into()),
         ..Machine::default()
     };
@@ -73,7 +74,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             evidence: vec![Evidence { source: "/run/udev/data/b254:0".into(), text: "does not exist".into() }],
             why: "libcufile asks udev for the file system of the disk.".into(),
             blocks: if status == Status::Fail { vec![Route::P2pdma] } else { vec![] },
-            fix: (status == Status::Fail).then(|| "udev-record".into()),
+            fix: (status == Status::Fail).then_some(FixId::UdevRecord),
             advice: None,
             cause: None,
             permanent: false,

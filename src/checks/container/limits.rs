@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::units;
+use crate::domain::{FixId, units};
 use crate::host;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -95,7 +95,7 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
             ),
             Some(bytes) if bytes < 64 * units::MIB => {
                 Judged::warn(MEMLOCK, format!("only {} may be locked", units::bytes(bytes)))
-                    .fix("memlock")
+                    .fix(FixId::Memlock)
                     .advice("ulimit -l unlimited; in a container --ulimit memlock=-1.")
             }
             Some(bytes) => Judged::pass(MEMLOCK, format!("{} may be locked", units::bytes(bytes))),

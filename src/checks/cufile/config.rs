@@ -6,7 +6,7 @@ use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host::{self, BlockKind, LibcufileFacts, Unread};
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
@@ -219,7 +219,7 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         };
         Judged::lack(ID, format!("{absent} not switched on"))
             .missing(Cost::Setting, P2P_ROUTES)
-            .fix("cufile-p2pdma-keys")
+            .fix(FixId::CufileP2pdmaKeys)
             .advice("Switch them on in a cufile.json of your own, named by CUFILE_ENV_PATH_JSON.")
     };
     judged

@@ -13,6 +13,7 @@ use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
 use crate::checks::spec::CheckId;
+use crate::domain::FixId;
 use crate::host::{self, LibcufileFacts};
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
@@ -25,7 +26,7 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         Judged::lack(ID, "libcufile is not installed: no cuFile read is possible")
             .found("dynamic loader", error)
             .missing(Cost::Install, EVERY)
-            .fix("libcufile-install")
+            .fix(FixId::LibcufileInstall)
             .advice({
                 let (major, minor) = host::cuda_packages(ctx.root);
                 let wheel =

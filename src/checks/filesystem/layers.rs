@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host::{self, BlockKind, PathFacts};
 
 pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
@@ -29,6 +29,7 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
         judged = Judged::lack(ID, "udev does not know the level of this RAID")
             .missing(Cost::Root, &[Route::Nvfs])
             .found(path, "no line E:MD_LEVEL")
+            .fix(FixId::MdUdev)
             .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
     }
     if ctx.kernel().is_none_or(|k| k < (7, 1)) {

@@ -5,7 +5,7 @@ use crate::checks::filesystem::kind::file_system;
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host::{self, PathFacts};
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -97,7 +97,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let path = host::udev_record_path(device);
     let inside = host::container(ctx.root);
     let mend = |judged: Judged| {
-        let judged = judged.missing(Cost::Root, EVERY).fix("udev-record");
+        let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
         if inside.as_ref().is_some_and(|container| container.runtime == "apptainer") {
             judged.advice("Start the container with --bind /run/udev:/run/udev:ro; or on the host, as root: gds-top fix udev-record.")
         } else if inside.is_some() {
@@ -148,12 +148,12 @@ fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
         Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
         Some(other) => Judged::lack(ID, format!("mounted with data={other}, the direct routes need ordered"))
             .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
-            .fix("ext4-ordered")
+            .fix(FixId::Ext4Ordered)
             .advice("Mount it with data=ordered (in /etc/fstab, then umount and mount)."),
         None => Judged::lack(ID, "data=ordered is in force, but not shown in the mount options")
             .missing(Cost::Root, &[Route::Nvfs])
             .only_warn()
-            .fix("ext4-ordered")
+            .fix(FixId::Ext4Ordered)
             .advice("Add data=ordered to its line in /etc/fstab, then umount and mount."),
     };
     Some(judged.found("/proc/self/mountinfo", options).why(WHY))

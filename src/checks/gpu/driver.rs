@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::gpu::static_bar1::static_bar1;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
@@ -53,11 +53,11 @@ fn version(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
         // On bare x86 nvidia-fs takes the persistent calls of such a driver, too.
         Judged::lack(ID, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
-            .fix("nvidia-driver-open")
+            .fix(FixId::NvidiaDriverOpen)
     } else if numbers < vec![565, 47] {
         Judged::lack(ID, format!("driver {version} is older than 565.47, the first with P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
-            .fix("nvidia-driver-open")
+            .fix(FixId::NvidiaDriverOpen)
     } else {
         Judged::pass(ID, format!("driver {version}"))
     };
@@ -88,7 +88,7 @@ fn flavour(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
             };
             Judged::lack(ID, summary)
                 .missing(Cost::Install, routes)
-                .fix("nvidia-driver-open")
+                .fix(FixId::NvidiaDriverOpen)
                 .advice("Install the open kernel modules of the same driver (Turing GPUs and later), then reboot.")
         }
     };

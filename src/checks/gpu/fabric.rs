@@ -3,6 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
+use crate::domain::FixId;
 use crate::host::{self, Unread, nvidia_driver};
 
 const ID: CheckId = CheckId::GpuFabric;
@@ -90,7 +91,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         return Some(
             lacking(summary.to_owned(), Cost::Install)
                 .found(PROGRAMS[0], "does not exist")
-                .fix("nvidia-fabricmanager")
+                .fix(FixId::NvidiaFabricmanager)
                 .advice(format!("Install Fabric Manager {driver}, the version of the driver, and start it.")),
         );
     }
@@ -99,7 +100,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         return Some(
             lacking(summary, Cost::Install)
                 .found("nv-fabricmanager --version", version)
-                .fix("nvidia-fabricmanager")
+                .fix(FixId::NvidiaFabricmanager)
                 .advice(format!("Install Fabric Manager {driver}, the version of the loaded driver.")),
         );
     }
@@ -108,7 +109,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         return Some(
             lacking("nvlsm is not installed: Fabric Manager needs it on this board".to_owned(), Cost::Install)
                 .found(SUBNET_MANAGER, "does not exist")
-                .fix("nvidia-fabricmanager")
+                .fix(FixId::NvidiaFabricmanager)
                 .advice("Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."),
         );
     }

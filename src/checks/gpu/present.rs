@@ -4,6 +4,7 @@ use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
+use crate::domain::FixId;
 use crate::host::{self, Architecture};
 
 const ID: CheckId = CheckId::GpuPresent;
@@ -170,7 +171,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
         )
         .found(state.source, state.text)
         .missing(Cost::Reboot, EVERY)
-        .fix("secure-boot-key")
+        .fix(FixId::SecureBootKey)
         .advice("Sign the driver and enrol the key: see the fix secure-boot-key.")
     } else {
         Judged::lack(ID, format!("driver {version} is installed, but not loaded"))

@@ -3,7 +3,7 @@
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::{Route, units};
+use crate::domain::{FixId, Route, units};
 use crate::host::{self, GpuAttributes, NvmlGpu};
 
 /// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb`.
@@ -118,7 +118,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
                 )
                 .found(host::registry::PARAMS_FILE, line.clone())
                 .missing(Cost::Reboot, &[Route::P2pdma])
-                .fix("p2pdma-registry-keys")
+                .fix(FixId::P2pdmaRegistryKeys)
                 .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
                 .why("On Ampere and Ada the static mapping of BAR1 takes this key beside the other two.")
                 .of(Scope::Gpu(number)),
@@ -295,7 +295,7 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
     } else if failed {
         Judged::lack(ID, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served} only"))
             .missing(Cost::Install, EVERY)
-            .fix("libcufile-install")
+            .fix(FixId::LibcufileInstall)
             .advice(format!(
                 "Install libcufile of CUDA {major}, which this driver serves: the driver can stay. Or update the driver for CUDA {wanted}."
             ))

@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 /// Whether a file has these words.
@@ -16,7 +16,6 @@ fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
 pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::GpuStaticBar1;
     const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
-    const FIX: &str = "p2pdma-registry-keys";
     let judged = match ctx.root.read_text(host::registry::PARAMS_FILE) {
         Err(why) => Judged::na(ID, "the driver's parameters could not be read")
             .unread(host::registry::PARAMS_FILE, &why)
@@ -45,7 +44,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                 match written {
                     Some(written) => judged.fixes(written.fix).advice(written.left),
                     None => judged
-                        .fix(FIX)
+                        .fix(FixId::P2pdmaRegistryKeys)
                         .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot."),
                 }
             }

@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 
 /// Whether the processor is one of NVIDIA's, whose GPUs lie on the coherent link: Neoverse V2, or of NVIDIA's own making. An ARM machine that does not
 /// tell is taken for one.
@@ -66,7 +66,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
         (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through; this usually works"),
         (false, true, false) => Judged::lack(ID, "the IOMMU translates the GPU's addresses")
             .missing(Cost::Reboot, &[Route::Nvfs])
-            .fixes(waiting.is_none().then_some("iommu-off"))
+            .fixes(waiting.is_none().then_some(FixId::IommuOff))
             .advice(match waiting {
                 Some(how) => how,
                 None if arm => "Boot with iommu.passthrough=1.".to_owned(),

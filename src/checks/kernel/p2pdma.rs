@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 const P2PDMA: &[Route] = &[Route::P2pdma];
@@ -29,7 +29,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     } else if numbers < (6, 2) {
         Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
             .missing(Cost::System, P2PDMA)
-            .fix("kernel-p2pdma")
+            .fix(FixId::KernelP2pdma)
             .advice("Boot Linux 6.2 or later: gds-top fix kernel-p2pdma says where this system has one.")
     } else {
         Judged::pass(ID, format!("Linux {release}"))

@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::spec::CheckId;
-use crate::domain::units;
+use crate::domain::{FixId, units};
 use crate::host::{self, BootLoader};
 
 const ID: CheckId = CheckId::RebootPending;
@@ -66,7 +66,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         if is_newer {
             steps.push("reboot, for the initramfs was made anew since; where that was done too, another line of modprobe.d or of the kernel's command line overrules it".to_owned());
         } else {
-            judged = judged.fix("initramfs");
+            judged = judged.fix(FixId::Initramfs);
             steps.push("rebuild the initramfs: gds-top fix initramfs".to_owned());
         }
         if let Some((path, made)) = &image {
@@ -102,7 +102,7 @@ pub(crate) struct Written {
     /// What is left to do, in a sentence.
     pub(crate) left: String,
     /// The fix that does it; none where a reboot is all.
-    pub(crate) fix: Option<&'static str>,
+    pub(crate) fix: Option<FixId>,
 }
 
 /// Where an option of a module is written and waits (`options nvme_core `, `multipath=N`); none where no file has it.
@@ -116,7 +116,7 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
     } else {
         format!("It is written in {}: rebuild the initramfs (gds-top fix initramfs), then reboot.", line.path)
     };
-    Some(Written { path: line.path, left, fix: (!is_newer).then_some("initramfs") })
+    Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
 
 /// `first, then second, then third.`, with a capital.

@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -39,7 +39,7 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
             let oldest = oldest.map(|n| n.to_string()).join(".");
             Judged::lack(ID, format!("{summary}; it does not build on Linux {kernel} and later"))
                 .missing(Cost::Install, NVFS)
-                .fix("nvfs-install")
+                .fix(FixId::NvfsInstall)
                 .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
         } else {
             Judged::lack(ID, summary).missing(Cost::Root, NVFS).advice(again(version))

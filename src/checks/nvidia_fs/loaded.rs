@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host::{self, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -28,19 +28,19 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile takes"))
             .missing(Cost::Root, NVFS)
             .explaining()
-            .fix("nvfs-install")
+            .fix(FixId::NvfsInstall)
     } else if numbers == [2, 25, 6] {
         Judged::lack(ID, "nvidia-fs 2.25.6 is broken: reads fail with 'rw_verify_area failed with -14'")
             .missing(Cost::Root, NVFS)
             .explaining()
-            .fix("nvfs-install")
+            .fix(FixId::NvfsInstall)
             .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
     } else if numbers == [2, 22, 3] && ctx.kernel() == Some((6, 6)) {
         Judged::warn(ID, "nvidia-fs 2.22.3 is known to fail with EFAULT on some kernels 6.6")
-            .fix("nvfs-install")
+            .fix(FixId::NvfsInstall)
             .advice("Update to 2.25.7 or later (gds-nvidia-fs#53).")
     } else if numbers < vec![2, 17] {
-        Judged::warn(ID, format!("nvidia-fs {version} is old")).fix("nvfs-install")
+        Judged::warn(ID, format!("nvidia-fs {version} is old")).fix(FixId::NvfsInstall)
     } else if numbers < vec![2, 25, 7] && numbers.len() > 2 {
         Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later have known faults mended"))
     } else {

@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -51,7 +51,7 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
                     } else {
                         judged
                             .missing(Cost::Root, NVFS)
-                            .fix("nvfs-dkms")
+                            .fix(FixId::NvfsDkms)
                             .advice("Build nvidia-fs anew for this NVMe driver (dkms install), then load it again.")
                     }
                 }
@@ -86,14 +86,14 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
 /// nvidia-fs goes by that; the driver of DOCA-OFED 26.01 shows its name everywhere (gds-nvidia-fs#87).
 fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
-        judged.missing(Cost::Reboot, NVFS).fix("nvme-patch").advice(
+        judged.missing(Cost::Reboot, NVFS).fix(FixId::NvmePatch).advice(
             "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot: the NVMe driver of 26.01 names this hook also on kernels that have only \
              the first; another nvidia-fs does not help there.",
         )
     } else {
         judged
             .missing(Cost::Root, NVFS)
-            .fix("nvfs-install")
+            .fix(FixId::NvfsInstall)
             .advice("Install nvidia-fs 2.28 or later, and build it anew for this NVMe driver (dkms install).")
     }
 }

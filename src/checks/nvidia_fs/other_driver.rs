@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 const ID: CheckId = CheckId::NvfsDkms;
@@ -73,9 +73,9 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     let summary = format!("nvidia-fs was built for driver {}, and {loaded} is loaded", built.driver);
     let judged = match met_other_tables(ctx) {
         Some((_, crashed)) => {
-            Judged::lack(ID, summary).missing(Cost::Reboot, stopped(crashed)).explaining().fix("nvfs-dkms")
+            Judged::lack(ID, summary).missing(Cost::Reboot, stopped(crashed)).explaining().fix(FixId::NvfsDkms)
         }
-        None => Judged::warn(ID, summary).fix("nvfs-dkms"),
+        None => Judged::warn(ID, summary).fix(FixId::NvfsDkms),
     };
     Some(judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded).advice(mend(ctx)).why(WHY))
 }
@@ -91,7 +91,7 @@ pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
     .found(host::KERNEL_LOG, line)
     .missing(Cost::Reboot, stopped(crashed))
     .explaining()
-    .fix("nvfs-dkms")
+    .fix(FixId::NvfsDkms)
     .advice(mend(ctx))
     .why(WHY);
     Some(match other_driver(ctx) {

@@ -10,7 +10,7 @@ use crate::checks::nvidia_fs::nvme_hook::nvme_hook;
 use crate::checks::nvidia_fs::secure_boot::{lockdown, secure_boot};
 use crate::checks::nvidia_fs::{load_errors, other_driver, trouble};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -64,7 +64,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     let mut judged = Judged::lack(CheckId::NvfsLoaded, summary)
         .found("/sys/module/nvidia_fs", "does not exist")
         .missing(cost, NVFS)
-        .fix(if installed.is_some() { "nvfs-load" } else { "nvfs-install" })
+        .fix(if installed.is_some() { FixId::NvfsLoad } else { FixId::NvfsInstall })
         .advice(if installed.is_some() {
             "sudo modprobe nvidia-fs".to_owned()
         } else {

@@ -1,7 +1,7 @@
 //! The table of all checks, causes before consequences: the order is the rank of the checks.
 
 use super::parts::{Scope, Step};
-use crate::domain::{Group, Route};
+use crate::domain::{FixId, Group, Route};
 
 const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
 const DIRECT: &[Route] = &Route::DIRECT;
@@ -26,6 +26,8 @@ pub struct CheckSpec {
     pub why: &'static str,
     /// A command that shows the same fact.
     pub look: &'static str,
+    /// The fixes that can satisfy it, the usual one first.
+    pub fixes: &'static [FixId],
     /// The remedy if no fix applies; may be empty.
     pub todo: &'static str,
 }
@@ -64,6 +66,7 @@ macro_rules! checks {
             examines: $examines,
             why: $why,
             look: $look,
+            fixes: &[$(FixId::$fix),*],
             todo: $todo,
         },)+];
     };

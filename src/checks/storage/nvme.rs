@@ -4,7 +4,7 @@ use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::domain::{FixId, Route};
 use crate::host::{self, BlockDevice, NVME_SUBSYSTEMS};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
@@ -177,7 +177,7 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         return judged.advice(left);
     }
     if let Some((path, text)) = host::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
-        return judged.found(path, text).fix("nvme-multipath-off").advice(format!(
+        return judged.found(path, text).fix(FixId::NvmeMultipathOff).advice(format!(
             "Start the kernel with {WORD}: nvme_core is built in, so modprobe.d has no effect on it. Not if disks have several paths."
         ));
     }
@@ -185,7 +185,7 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         Some(written) => {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
         }
-        None => judged.fix("nvme-multipath-off").advice(
+        None => judged.fix(FixId::NvmeMultipathOff).advice(
             "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
         ),
     }

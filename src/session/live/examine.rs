@@ -4,10 +4,10 @@ use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
 use crate::domain::{
-    AppliedFix, EventBody, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts, Target,
-    Verdict,
+    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts,
+    Target, Verdict,
 };
-use crate::fixes::{self, Place, guide};
+use crate::fixes::{self, FixError, Place, guide};
 use crate::host::{self, Root};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
@@ -114,7 +114,7 @@ impl Examiner {
         // What was said already would only bury what was said since.
         for open in open.into_iter().filter(|open| !known.contains(open)) {
             let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
-            self.news(&open.id, stage, &open.next);
+            self.news(open.id, stage, &open.next);
             let level = if open.verified { LogLevel::Info } else { LogLevel::Warn };
             self.bus.say(level, format!("{}: {}", open.id, open.next));
         }
@@ -159,30 +159,39 @@ impl Examiner {
     }
 
     /// Resumes interrupted fixes, which comes before another one is applied or undone. `None`: that failed, and it was said.
-    fn recover(&self, id: &str, place: &Place) -> Option<Vec<String>> {
+    fn recover(&self, id: FixId, place: &Place) -> Option<Vec<FixId>> {
         fixes::recover(place, &mut |text| self.bus.say(LogLevel::Warn, text))
             .map_err(|error| self.news(id, FixStage::Failed, &error.to_string()))
             .ok()
     }
 
-    /// Applies a fix that the user consented to, and checks everything again.
-    pub(super) fn apply(&mut self, id: &str) {
-        let Some(plan) = self.plan(id) else { return };
+    /// Applies a fix and runs all checks again. The user consented to the plan with the digest `consent`. The plan is made again from fresh checks, so
+    /// that a change of the machine since the preview is noticed; another plan is refused.
+    pub(super) fn apply(&mut self, id: FixId, consent: &str) {
         let Some(place) = self.place() else { return };
+        let Some(plan) = self.plan(id) else { return };
         if place.lacks_root(&plan) {
-            self.elevated(id, &["--yes", "--consent", &fixes::consent(&plan), id]);
+            // The process that is root makes the plan again and compares it.
+            self.elevated(id, &["--yes", "--consent", consent, id.as_str()]);
         } else if self.recover(id, &place).is_some()
             && let Some(root) = self.look()
         {
-            fixes::apply_and_verify(&root, &plan, &place, &self.paths(&root), &mut |progress| {
-                self.bus.emit(EventBody::FixProgress { progress });
-            });
+            let report = checks::run(&root, &self.paths(&root), self.gpu.as_deref(), &mut |_| {});
+            match fixes::plan_by_id(&root, &report, id) {
+                Some(now) => {
+                    let now = FixPlan { check: plan.check, ..now };
+                    fixes::apply_and_verify(&root, &now, consent, &place, &self.paths(&root), &mut |progress| {
+                        self.bus.emit(EventBody::FixProgress { progress });
+                    });
+                }
+                None => self.news(id, FixStage::Failed, &FixError::NotConsented { id }.to_string()),
+            }
         }
         self.check();
     }
 
     /// The same by another process of this program that is root: the terminal was lent to sudo before, so that it knows the user.
-    fn elevated(&self, id: &str, words: &[&str]) {
+    fn elevated(&self, id: FixId, words: &[&str]) {
         let Some(exe) = self.exe.clone().or_else(|| std::env::current_exe().ok()) else {
             return self.news(id, FixStage::Failed, "the program's own file cannot be found");
         };
@@ -214,7 +223,7 @@ impl Examiner {
     }
 
     /// Says what a fix would change.
-    pub(super) fn dry_run(&mut self, id: &str) {
+    pub(super) fn dry_run(&mut self, id: FixId) {
         let Some(plan) = self.plan(id) else { return };
         for line in fixes::preview(&plan).lines() {
             self.news(id, FixStage::Previewed, line);
@@ -222,15 +231,15 @@ impl Examiner {
     }
 
     /// Takes a fix back, and checks everything again.
-    pub(super) fn undo(&mut self, id: &str) {
+    pub(super) fn undo(&mut self, id: FixId) {
         let Some(place) = self.place() else { return };
         let known = self.applied.iter().find(|fix| fix.plan.id == id).map(|fix| fix.plan.clone());
         if known.or_else(|| self.plan_quietly(id)).is_some_and(|plan| place.lacks_root(&plan)) {
-            self.elevated(id, &["--undo", id]);
+            self.elevated(id, &["--undo", id.as_str()]);
         } else if let Some(gone) = self.recover(id, &place)
             && let Some(root) = self.look()
         {
-            if gone.iter().any(|gone| gone == id) {
+            if gone.contains(&id) {
                 self.news(id, FixStage::Undone, "it was interrupted, and is rolled back");
             } else {
                 fixes::undo_and_verify(&root, id, &place, &self.paths(&root), &mut |progress| {
@@ -245,7 +254,7 @@ impl Examiner {
         if root.is_live() { vec![self.path.clone()] } else { root.captured_paths() }
     }
 
-    fn plan(&self, id: &str) -> Option<FixPlan> {
+    fn plan(&self, id: FixId) -> Option<FixPlan> {
         let plan = self.plan_quietly(id);
         if plan.is_none() {
             self.news(id, FixStage::Failed, "nothing on this machine needs this fix now; check again with r");
@@ -254,7 +263,7 @@ impl Examiner {
     }
 
     /// A plan as it would be made now: of the findings, or of the checklist.
-    fn plan_quietly(&self, id: &str) -> Option<FixPlan> {
+    fn plan_quietly(&self, id: FixId) -> Option<FixPlan> {
         let (report, root) = (self.report.as_ref()?, view(self.folder.as_deref()).ok()?);
         let offered = fixes::plan(&root, report).into_iter().find(|plan| plan.id == id);
         offered.or_else(|| {
@@ -266,8 +275,8 @@ impl Examiner {
         })
     }
 
-    fn news(&self, id: &str, stage: FixStage, text: &str) {
-        let progress = FixProgress { id: id.to_owned(), stage, text: text.to_owned(), finding: None };
+    fn news(&self, id: FixId, stage: FixStage, text: &str) {
+        let progress = FixProgress { id, stage, text: text.to_owned(), finding: None };
         self.bus.emit(EventBody::FixProgress { progress });
     }
 }

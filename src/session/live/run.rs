@@ -200,9 +200,9 @@ impl Session {
         while let Ok(command) = self.commands.recv() {
             match command {
                 Command::Recheck => examiner.check(),
-                Command::ApplyFix(id) => examiner.apply(&id),
-                Command::DryRunFix(id) => examiner.dry_run(&id),
-                Command::UndoFix(id) => examiner.undo(&id),
+                Command::ApplyFix(id, consent) => examiner.apply(id, &consent),
+                Command::DryRunFix(id) => examiner.dry_run(id),
+                Command::UndoFix(id) => examiner.undo(id),
                 Command::Race(engines) => {
                     let after = match &self.plan {
                         None => {

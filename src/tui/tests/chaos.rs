@@ -149,8 +149,8 @@ fn overlay(ui: &mut App, dice: &mut Dice) {
     static LESSON: LazyLock<Result<Arc<Lesson>, String>> = LazyLock::new(|| Lesson::load().map(Arc::new));
     match dice.roll(8) {
         0 => ui.help = Some(Scroll::default()),
-        1 => environment(ui).open_fix("udev-record".into()),
-        2 => environment(ui).open_fix("no such plan".into()),
+        1 => environment(ui).open_fix(crate::domain::FixId::UdevRecord),
+        2 => environment(ui).open_fix(crate::domain::FixId::MoveModel),
         3 => (system(ui).open, system(ui).pid) = (true, Some([4711, 991, 1][dice.roll(3) as usize])),
         4 => (tensors(ui).open, tensors(ui).at) = (true, dice.roll(1 << 20) as usize),
         5 => learn(ui).lesson = Some(LESSON.clone()),

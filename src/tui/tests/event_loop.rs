@@ -2,7 +2,7 @@
 
 use super::{app, text};
 use crate::config::{Background, ColourDepth, Taste, ThemeName};
-use crate::domain::{Event, LaneStage, Status};
+use crate::domain::{Event, FixId, LaneStage, Status};
 use crate::session::{Command, Feed};
 use crate::tui::app::App;
 use crate::tui::event_loop::{Ending, Signal, Wires, run};
@@ -192,8 +192,8 @@ fn a_fix_is_applied_only_from_its_sheet() {
     let mut stage = Stage::new(events(Scene::Failed), false);
     stage.keys("adfda\u{1b}q");
     stage.run(ui(ScreenId::Environment, false));
-    let id = || "udev-record".to_owned();
-    assert_eq!(stage.sent(), [Command::DryRunFix(id()), Command::ApplyFix(id()), Command::Quit]);
+    let (id, digest) = (FixId::UdevRecord, crate::tui::testdata::state(Scene::Failed).plans[0].digest());
+    assert_eq!(stage.sent(), [Command::DryRunFix(id), Command::ApplyFix(id, digest), Command::Quit]);
 }
 
 #[test]

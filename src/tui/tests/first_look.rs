@@ -2,6 +2,7 @@
 
 use super::{app, environment, frame, learn, system, text};
 use crate::config::Taste;
+use crate::domain::FixId;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::context::Ui;
@@ -32,8 +33,8 @@ fn find(shown: &str, what: &str) -> (u16, u16) {
 }
 
 /// The fix whose sheet is open.
-fn open_fix(ui: &mut App) -> Option<String> {
-    environment(ui).fix.as_ref().map(|sheet| sheet.id.clone())
+fn open_fix(ui: &mut App) -> Option<FixId> {
+    environment(ui).fix.as_ref().map(|sheet| sheet.id)
 }
 
 const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
@@ -50,7 +51,7 @@ fn the_reason_and_the_key_that_mends_it_are_told_at_every_size() {
         let fix: String = told.take(2).collect();
         assert!(fix.contains("udev"), "{size:?}\n{shown}");
         press(&mut ui, &state, KeyCode::Char('f'));
-        assert_eq!(open_fix(&mut ui).as_deref(), Some("udev-record"), "{size:?}");
+        assert_eq!(open_fix(&mut ui), Some(FixId::UdevRecord), "{size:?}");
     }
 }
 
@@ -106,7 +107,7 @@ fn keys_named_on_the_screen_can_be_clicked() {
     press(&mut ui, &state, KeyCode::Esc);
     let shown = drawn(&mut ui, &state, (120, 36));
     mouse(&mut ui, &state, CLICK, find(&shown, "fix   f"));
-    assert_eq!(open_fix(&mut ui).as_deref(), Some("udev-record"));
+    assert_eq!(open_fix(&mut ui), Some(FixId::UdevRecord));
     let shown = drawn(&mut ui, &state, (120, 36));
     let lowest = shown.lines().position(|line| line.contains("d dry run")).unwrap() as u16;
     let (x, _) = find(&shown, "d dry run");
@@ -159,7 +160,7 @@ fn right_and_left_go_into_the_list_and_back() {
 fn what_a_fix_says_is_followed_until_it_is_scrolled_by_hand() {
     let state = testdata::fixing(crate::domain::FixStage::Applying);
     let mut ui = app(ScreenId::Environment);
-    environment(&mut ui).open_fix("udev-record".into());
+    environment(&mut ui).open_fix(FixId::UdevRecord);
     let end = drawn(&mut ui, &state, (60, 20));
     press(&mut ui, &state, KeyCode::Up);
     let before = drawn(&mut ui, &state, (60, 20));

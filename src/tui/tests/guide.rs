@@ -2,7 +2,7 @@
 
 use super::{app, environment, frame, text};
 use crate::config::Taste;
-use crate::domain::{Event, EventBody, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route, StepState};
+use crate::domain::{Event, EventBody, FixId, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route, StepState};
 use crate::session::{Command, State};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
@@ -13,6 +13,7 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 
 fn step(title: &str, state: StepState) -> GuideStep {
     GuideStep {
+        checks: Vec::new(),
         title: title.into(),
         state,
         found: vec![format!("what was found of: {title}")],
@@ -29,7 +30,7 @@ fn state() -> State {
     let mut bios = step("A setting of the BIOS", StepState::Open);
     bios.advice = vec!["set it by hand".into()];
     let open = OpenPlan {
-        id: "memlock".into(),
+        id: FixId::Memlock,
         title: "Lift the limit on locked memory".into(),
         steps: vec![OpenStep { text: "sudo reboot".into(), state: StepState::Open }],
         verified: false,
@@ -55,9 +56,9 @@ fn press(ui: &mut App, state: &State, code: KeyCode) -> Effect {
 }
 
 /// The fix that is open, and whether the checklist is.
-fn sheets(ui: &mut App) -> (Option<String>, bool) {
+fn sheets(ui: &mut App) -> (Option<FixId>, bool) {
     let screen = environment(ui);
-    (screen.fix.as_ref().map(|sheet| sheet.id.clone()), screen.guide.is_some())
+    (screen.fix.as_ref().map(|sheet| sheet.id), screen.guide.is_some())
 }
 
 #[test]
@@ -89,8 +90,11 @@ fn a_fix_is_opened_from_the_checklist_and_closing_it_leads_back() {
     let copied = press(&mut ui, &state, KeyCode::Char('c')).copy;
     assert_eq!(copied.as_deref(), Some("sudo gds-top fix udev-record"));
     press(&mut ui, &state, KeyCode::Enter);
-    assert_eq!(sheets(&mut ui), (Some("udev-record".to_owned()), true));
-    assert_eq!(press(&mut ui, &state, KeyCode::Char('a')).commands, [Command::ApplyFix("udev-record".into())]);
+    assert_eq!(sheets(&mut ui), (Some(FixId::UdevRecord), true));
+    assert_eq!(
+        press(&mut ui, &state, KeyCode::Char('a')).commands,
+        [Command::ApplyFix(FixId::UdevRecord, state.plans[0].digest())]
+    );
     press(&mut ui, &state, KeyCode::Esc);
     assert_eq!(sheets(&mut ui), (None, true));
     assert_eq!(press(&mut ui, &state, KeyCode::Char('r')).commands, [Command::Recheck]);
@@ -103,9 +107,9 @@ fn what_comes_only_after_a_race_is_said_to_wait() {
     let mut state = state();
     for measuring in [false, true] {
         state.grid = testdata::grid(3).grid.filter(|_| measuring);
-        for (fix, key) in [(Some("udev-record"), 'a'), (None, 'r')] {
+        for (fix, key) in [(Some(FixId::UdevRecord), 'a'), (None, 'r')] {
             let mut ui = app(ScreenId::Environment);
-            fix.into_iter().for_each(|id| environment(&mut ui).open_fix(id.to_owned()));
+            fix.into_iter().for_each(|id| environment(&mut ui).open_fix(id));
             assert_eq!(press(&mut ui, &state, KeyCode::Char(key)).commands.len(), 1);
             let said = ui.ctx.notice.unwrap_or_default();
             assert_eq!(said.contains("when it has ended (c on Race stops it)"), measuring, "{said}");
@@ -119,8 +123,8 @@ fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
     assert_eq!(state.plans[0].needs, Needs::Root);
     let mut ui = app(ScreenId::Environment);
     ui.ctx.needs_sudo = true;
-    environment(&mut ui).open_fix("udev-record".into());
+    environment(&mut ui).open_fix(FixId::UdevRecord);
     let effect = press(&mut ui, &state, KeyCode::Char('a'));
     assert!(effect.commands.is_empty());
-    assert_eq!(effect.lend, [Command::ApplyFix("udev-record".into())]);
+    assert_eq!(effect.lend, [Command::ApplyFix(FixId::UdevRecord, state.plans[0].digest())]);
 }

@@ -188,7 +188,7 @@ fn the_fix_sheet_before_during_and_after() {
         ("mended", testdata::fixing(FixStage::Mended)),
     ] {
         let mut ui = app(ScreenId::Environment);
-        environment(&mut ui).open_fix("udev-record".into());
+        environment(&mut ui).open_fix(crate::domain::FixId::UdevRecord);
         check(&format!("fix-{name}"), &state, &mut ui, (120, 36));
         check(&format!("fix-{name}"), &state, &mut ui, (80, 24));
     }

@@ -12,7 +12,7 @@ pub(crate) mod variations;
 
 use crate::machine::*;
 use gds_top::checks::{self, Trial};
-use gds_top::domain::{Change, Needs, Route, RouteCounts};
+use gds_top::domain::{Change, FixId, Needs, Route, RouteCounts};
 use gds_top::fixes;
 use gds_top::host::Root;
 
@@ -195,7 +195,7 @@ fn what_is_told_of_healthy_machines_is_true_of_them() {
     assert_eq!(class.cause.as_deref(), Some("gpu-class"));
     assert_eq!(check(machine("64 GPUs").path()).verdicts.len(), 64);
     let sp5 = finding("SLES 15 SP5, whose kernel is too old for P2PDMA", "kernel-version");
-    assert_eq!(sp5.fix.as_deref(), Some("kernel-p2pdma"));
+    assert_eq!(sp5.fix, Some(FixId::KernelP2pdma));
 }
 
 #[test]

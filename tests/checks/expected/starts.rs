@@ -1,7 +1,7 @@
 //! What the next start takes: settings that wait, the initramfs that has them or not, and the boot loaders that keep the words of the kernel.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::domain::{FixId, Route};
 use serde_json::json;
 
 const KEYS: &str = "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n";
@@ -153,7 +153,7 @@ fn told(finding: &gds_top::domain::Finding) -> String {
 #[test]
 fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_them_is_not() {
     let older = pending("the keys are written, and the initramfs is older than they are");
-    assert_eq!(older.fix.as_deref(), Some("initramfs"));
+    assert_eq!(older.fix, Some(FixId::Initramfs));
     let evidence = told(&older);
     assert!(evidence.contains(&format!("{IMAGE}: made 7 min 00 s before {KEYS_FILE} was changed")), "{evidence}");
     let newer = pending("the keys are written, the initramfs has them, and nobody rebooted");
@@ -163,7 +163,7 @@ fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_the
         "{newer:?}"
     );
     let lasting = pending("the keys are in effect, and the initramfs is older than they are");
-    assert_eq!((lasting.status, lasting.fix.as_deref()), (gds_top::domain::Status::Info, None));
+    assert_eq!((lasting.status, lasting.fix), (gds_top::domain::Status::Info, None));
     assert!(lasting.summary.contains("the next start may load it without them"), "{}", lasting.summary);
     let fine = pending("the keys are in effect, and the initramfs was made behind them");
     assert_eq!(fine.status, gds_top::domain::Status::Pass);

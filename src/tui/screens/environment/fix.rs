@@ -17,9 +17,9 @@ pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
         (FixPolicy::Show, ..) => "only shown: this one is for you to do",
         (FixPolicy::Never, ..) => "never done for you: by hand and with care, the machine may need manual repair",
         (_, FixRisk::High, _) => "the machine may need manual repair",
-        (_, FixRisk::Low, Needs::User) => "needs no rights; undo restores everything",
-        (_, FixRisk::Low, Needs::Root) => "needs root; undo restores everything",
-        (_, FixRisk::Low, Needs::Reboot) => "needs root and a reboot; undo restores everything",
+        (_, FixRisk::Low, Needs::User) => "needs no rights",
+        (_, FixRisk::Low, Needs::Root) => "needs root",
+        (_, FixRisk::Low, Needs::Reboot) => "needs root and a reboot",
         (_, FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
         (_, FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
         (_, FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
@@ -35,7 +35,7 @@ pub(super) fn draw(
     bindings: &[&Binding],
     theme: &Theme,
 ) {
-    let id = sheet.id.as_str();
+    let id = sheet.id;
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
@@ -50,7 +50,7 @@ pub(super) fn draw(
     }
     let mut title = vec![
         ("Fix ".to_owned(), theme.dim),
-        (plan.map_or_else(|| id.to_owned(), |plan| plan.title.clone()), theme.strong),
+        (plan.map_or_else(|| id.to_string(), |plan| plan.title.clone()), theme.strong),
     ];
     // How it ended is seen before anything is read.
     let ended = log.iter().rev().find(|line| line.stage != FixStage::Previewed).and_then(|line| ending(line.stage));

@@ -2,7 +2,7 @@
 
 use super::selection::{fix_of_selection, sheet_plan};
 use super::state::{Environment, Pane, Ui};
-use crate::domain::FixStage;
+use crate::domain::{FixId, FixStage};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
@@ -179,11 +179,11 @@ fn opens(ui: &Ui<'_>, state: &State) -> bool {
 
 /// A fix is open, and nothing of it is being done.
 fn idle_plan(ui: &Ui<'_>, state: &State) -> bool {
-    let busy = |id: &str| {
+    let busy = |id: FixId| {
         let last = state.fix_log.iter().rev().find(|line| line.id == id);
         last.is_some_and(|line| matches!(line.stage, FixStage::Applying | FixStage::Verifying))
     };
-    ui.ctx.is_live() && sheet_plan(state, ui).is_some_and(|plan| !busy(&plan.id))
+    ui.ctx.is_live() && sheet_plan(state, ui).is_some_and(|plan| !busy(plan.id))
 }
 
 /// How far the fix of the open sheet came last.
@@ -201,13 +201,13 @@ fn can_apply(ui: &Ui<'_>, state: &State) -> bool {
 
 /// A fix that is applied has nothing left to do that could be previewed.
 fn can_preview(ui: &Ui<'_>, state: &State) -> bool {
-    let stands = |id: &str| state.applied.iter().any(|fix| fix.stands && fix.plan.id == id);
-    idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| !stands(&plan.id))
+    let stands = |id: FixId| state.applied.iter().any(|fix| fix.stands && fix.plan.id == id);
+    idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| !stands(plan.id))
 }
 
 pub(super) fn can_undo(ui: &Ui<'_>, state: &State) -> bool {
-    let applied = |id: &str| state.applied.iter().any(|fix| fix.plan.id == id);
-    ui.screen.fix.is_some() && idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| applied(&plan.id))
+    let applied = |id: FixId| state.applied.iter().any(|fix| fix.plan.id == id);
+    ui.screen.fix.is_some() && idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| applied(plan.id))
 }
 
 /// The key leads to the sheet of an applied fix, where it is looked at and undone.

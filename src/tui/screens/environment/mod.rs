@@ -60,10 +60,11 @@ impl Screen for Environment {
 
     fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect {
         let plan = sheet_plan(session, &Ui { ctx, screen: self });
+        let consent = plan.filter(|_| action == Action::Apply).map(|plan| Command::ApplyFix(plan.id, plan.digest()));
         let (id, asks_sudo) =
-            (plan.map(|plan| plan.id.clone()), ctx.needs_sudo && plan.is_some_and(|plan| plan.needs != Needs::User));
+            (plan.map(|plan| plan.id), ctx.needs_sudo && plan.is_some_and(|plan| plan.needs != Needs::User));
         match action {
-            Action::Apply => return self.change(id.map(Command::ApplyFix), asks_sudo, session, ctx),
+            Action::Apply => return self.change(consent, asks_sudo, session, ctx),
             Action::Undo if !keys::can_undo(&Ui { ctx, screen: self }, session) => self.find_undo(session, ctx),
             Action::Undo => return self.change(id.map(Command::UndoFix), asks_sudo, session, ctx),
             Action::DryRun => return self.change(id.map(Command::DryRunFix), false, session, ctx),
@@ -75,7 +76,7 @@ impl Screen for Environment {
             }
             Action::Fix => {
                 if let Some(plan) = fix_of_selection(session, &Ui { ctx, screen: self }) {
-                    self.open_fix(plan.id.clone());
+                    self.open_fix(plan.id);
                 }
             }
             Action::Open if self.guide.is_some() => {
@@ -213,7 +214,7 @@ impl Environment {
             ctx.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());
         } else if let Some(fix) = undo_of_selection(session, &Ui { ctx, screen: self }) {
             // What would be undone is looked at from its top, not from the end of its output.
-            self.fix = Some(FixSheet { held: true, ..FixSheet::new(fix.plan.id.clone()) });
+            self.fix = Some(FixSheet { held: true, ..FixSheet::new(fix.plan.id) });
         } else {
             ctx.notice = Some("no fix of gds-top is applied here, so there is nothing to undo".to_owned());
         }

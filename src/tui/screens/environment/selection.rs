@@ -116,7 +116,7 @@ pub(super) fn selected_finding<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s 
 /// The plan of the open sheet: that of a fix, or of the selected line of the checklist.
 pub(super) fn sheet_plan<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
     match &ui.screen.fix {
-        Some(fix) => plan_of(state, &fix.id),
+        Some(fix) => plan_of(state, fix.id),
         None => guide::rows(state).get(ui.screen.guide?).and_then(|row| row.plan),
     }
 }
@@ -133,8 +133,8 @@ pub(super) fn undo_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s
     let chosen = match selected_row(state, ui) {
         _ if ui.screen.guide.is_some() => sheet_plan(state, ui).and_then(|plan| newest(&|fix| fix.plan.id == plan.id)),
         Some(RowKey::Check(id)) => {
-            let named = state.checks.iter().find(|finding| finding.id == id).and_then(|f| f.fix.as_deref());
-            newest(&|fix| fix.plan.check == id || named == Some(fix.plan.id.as_str()))
+            let named = state.checks.iter().find(|finding| finding.id == id).and_then(|f| f.fix);
+            newest(&|fix| fix.plan.check == id || named == Some(fix.plan.id))
         }
         Some(RowKey::Group(group)) => newest(&|fix| state.group(group).any(|finding| finding.id == fix.plan.check)),
         None => None,

@@ -1,6 +1,6 @@
 //! What is chosen on the Environment screen.
 
-use crate::domain::{Finding, FixPlan, Group, Verdict};
+use crate::domain::{Finding, FixId, FixPlan, Group, Verdict};
 use crate::session::State;
 use crate::tui::context;
 use crate::tui::keys::action::Action;
@@ -29,14 +29,14 @@ pub(crate) enum RowKey {
 #[derive(Clone, Debug)]
 pub(crate) struct FixSheet {
     /// The id of its plan.
-    pub(crate) id: String,
+    pub(crate) id: FixId,
     pub(crate) scroll: Scroll,
     /// It was scrolled by hand, so that it does not follow its output.
     pub(crate) held: bool,
 }
 
 impl FixSheet {
-    pub(super) fn new(id: String) -> Self {
+    pub(super) fn new(id: FixId) -> Self {
         Self { id, scroll: Scroll::default(), held: false }
     }
 
@@ -83,7 +83,7 @@ impl Environment {
         self.detail.set(0);
     }
 
-    pub(crate) fn open_fix(&mut self, id: String) {
+    pub(crate) fn open_fix(&mut self, id: FixId) {
         self.fix = Some(FixSheet::new(id));
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn finding_of<'s>(state: &'s State, row: &RowKey) -> Option<&'s Findi
 }
 
 /// A plan that was offered for a finding, or one of the checklist; of a fix that is applied, what it did.
-pub(super) fn plan_of<'s>(state: &'s State, id: &str) -> Option<&'s FixPlan> {
+pub(super) fn plan_of<'s>(state: &'s State, id: FixId) -> Option<&'s FixPlan> {
     let applied = state.applied.iter().find(|fix| fix.plan.id == id);
     if let Some(fix) = applied.filter(|fix| fix.stands) {
         return Some(&fix.plan);

@@ -1,0 +1,105 @@
+//! What the commands about fixes share: the order, where it is carried out, progress and consent.
+
+use super::args::OutputArgs;
+use super::outcome::{note, print};
+use super::view::open_view;
+use crate::domain::{FixId, FixProgress};
+use crate::fixes::{self, Place, guide};
+use crate::host::Root;
+use crate::text::write_json;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// What is to be done with the fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Ask before each.
+    Ask,
+    /// Apply all that are named, or all.
+    Yes,
+    /// Show only.
+    DryRun,
+    /// Take back.
+    Undo,
+    /// List.
+    List,
+}
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Order<'a> {
+    /// Fixes, or checks that they mend.
+    pub(super) ids: &'a [String],
+    /// What to do with them.
+    pub(super) mode: Mode,
+    /// The path whose reads are to work.
+    pub(super) path: Option<&'a Path>,
+    /// A folder that stands for a machine.
+    pub(super) root: Option<&'a Path>,
+    /// The changes that were consented to elsewhere.
+    pub(super) consent: Option<String>,
+    /// Progress as lines of JSON.
+    pub(super) stream: bool,
+}
+
+impl Order<'_> {
+    /// Whether it shows something and changes nothing.
+    pub(super) fn only_looks(&self) -> bool {
+        matches!(self.mode, Mode::DryRun | Mode::List)
+    }
+
+    pub(super) fn names_guide(&self) -> bool {
+        self.ids.iter().any(|id| id == guide::ID)
+    }
+}
+
+/// A command about fixes.
+pub(super) struct Work<'a> {
+    pub(super) order: &'a Order<'a>,
+    pub(super) output: &'a OutputArgs,
+    pub(super) place: Place,
+    pub(super) view: Root,
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl Work<'_> {
+    /// One line of progress.
+    pub(super) fn news(&self, progress: &FixProgress) {
+        if self.order.stream {
+            let mut line = Vec::new();
+            // If the reader of the stream is gone, the work goes on to its end.
+            let _ = write_json(&mut line, progress);
+            line.push(b'\n');
+            let _ = print(&line);
+        } else {
+            note(&fixes::text::progress(progress));
+        }
+    }
+}
+
+/// Where the work is done, and the view of it.
+pub(super) fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
+    let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
+    Ok((Place::folder(folder)?, Root::stand_in(folder)?))
+}
+
+/// Asks on the terminal for consent to a fix.
+pub(super) fn ask(id: FixId) -> Result<bool, String> {
+    if !io::stdin().is_terminal() {
+        return Err(format!(
+            "{id} needs your consent, and there is no terminal to ask on: pass --yes to apply it, or --dry-run to see it only"
+        ));
+    }
+    ask_word(&format!("Apply {id}?"))
+}
+
+/// Asks a question on the terminal. Only an explicit yes is one.
+pub(super) fn ask_word(question: &str) -> Result<bool, String> {
+    let mut err = io::stderr();
+    let asked = write!(err, "{question} [y/N] ").and_then(|()| err.flush());
+    let mut answer = String::new();
+    match asked.and_then(|()| io::stdin().lock().read_line(&mut answer)) {
+        Ok(_) => Ok(matches!(answer.trim(), "y" | "Y" | "yes")),
+        Err(error) => Err(format!("the answer could not be read: {error}")),
+    }
+}

@@ -1,0 +1,215 @@
+//! `gds-top fix nvidia-gds`: the steps of the checklist one after another, each with consent, until the route is proven or a reboot is due.
+
+use super::fix_work::{Mode, Work, ask, ask_word, open};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use crate::checks::{self, Report};
+use crate::domain::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status, StepState};
+use crate::fixes::guided::{self, Next};
+use crate::fixes::{self, FixError, SetUp, guide};
+use crate::host::Root;
+use crate::session;
+use std::io::{self, IsTerminal};
+
+/// The command that the user repeats.
+const COMMAND: &str = "gds-top fix nvidia-gds";
+
+/// The machine as it is now.
+struct Now {
+    view: Root,
+    report: Report,
+    guide: Guide,
+}
+
+/// Shows the checklist and, unless it is only to be shown, does its steps.
+pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
+    if work.order.ids.len() > 1 {
+        return fail(BAD_CALL, "nvidia-gds is the complete checklist; pass it alone, or pass the fixes without it");
+    }
+    let mut first = guide::guide(&work.view, &report);
+    first.open = open.into_iter().filter(|plan| !plan.verified).collect();
+    if work.output.json {
+        return print_json(&serde_json::json!({ "guide": first }));
+    }
+    let status = print(guide::text(&first).as_bytes());
+    if status != FINE || work.order.mode == Mode::DryRun {
+        return status;
+    }
+    match look(work) {
+        Ok(now) => Run { work, set_up: resumed(work, &now.guide), tried: Vec::new() }.steps(now),
+        Err(sentence) => fail(BAD_CALL, &sentence),
+    }
+}
+
+fn look(work: &Work<'_>) -> Result<Now, String> {
+    let (_, view) = open(work.order.root)?;
+    let report = checks::run(&view, &work.paths, None, &mut |_| {});
+    let guide = guide::guide(&view, &report);
+    Ok(Now { view, report, guide })
+}
+
+/// The set-up that was begun before, with a note about it; else a new one.
+fn resumed(work: &Work<'_>, guide: &Guide) -> SetUp {
+    let Some(mut set_up) = SetUp::load(&work.place) else { return SetUp::new(guide.route, work.paths.clone()) };
+    let done: Vec<&str> = set_up.done.iter().filter(|step| step.worked).map(|step| step.id.as_str()).collect();
+    let when = match set_up.was_rebooted(&work.place) {
+        Some(true) => "before the last reboot",
+        Some(false) => "since the last reboot",
+        None => "earlier",
+    };
+    if !done.is_empty() {
+        note(&format!("the set-up continues; done {when}: {}", done.join(", ")));
+    }
+    if set_up.route != guide.route {
+        note(&format!("it was begun for the route {}; the machine is now nearer to {}", set_up.route, guide.route));
+        set_up.route = guide.route;
+    }
+    set_up
+}
+
+struct Run<'a> {
+    work: &'a Work<'a>,
+    set_up: SetUp,
+    /// Applied by this command.
+    tried: Vec<FixId>,
+}
+
+impl Run<'_> {
+    fn steps(mut self, mut now: Now) -> u8 {
+        loop {
+            let waiting = guided::waiting(&self.work.place);
+            let plan = match guided::next(&now.guide, &waiting, &self.tried) {
+                Next::Apply(plan) => plan,
+                Next::ByHand(title, lines) => return by_hand(&title, &lines, &waiting),
+                Next::Reboot(fixes) => return self.reboot(&fixes),
+                Next::Prove => return self.prove(now),
+                Next::Impossible => {
+                    note(&now.guide.head()[0]);
+                    return BAD_ANSWER;
+                }
+            };
+            if let Err(status) = self.apply(&plan, &now) {
+                return status;
+            }
+            self.tried.push(plan.id);
+            now = match look(self.work) {
+                Ok(now) => now,
+                Err(sentence) => return fail(BAD_CALL, &sentence),
+            };
+            if now.report.finding(&plan.check).is_some_and(|finding| finding.status == Status::Pass) {
+                note(&format!("{} passes now", plan.check));
+            }
+        }
+    }
+
+    /// Shows a plan, asks, and applies it. `Err` ends the command with a status.
+    fn apply(&mut self, plan: &FixPlan, now: &Now) -> Result<(), u8> {
+        let work = self.work;
+        let steps = &now.guide.steps;
+        let done = steps.iter().filter(|step| step.state == StepState::Done).count();
+        note(&format!("{done} of {} steps are done; next: {}", steps.len(), plan.title));
+        let printed = print(fixes::preview(plan).as_bytes());
+        if printed != FINE {
+            return Err(printed);
+        }
+        if work.place.lacks_root(plan) {
+            note(&format!("this step needs root; run: sudo {COMMAND}"));
+            return Err(BAD_ANSWER);
+        }
+        let mut fresh = None;
+        if work.order.mode == Mode::Ask {
+            match ask(plan.id) {
+                Ok(true) => {}
+                Ok(false) => {
+                    note(&format!("{} was not applied; '{COMMAND}' continues here", plan.id));
+                    return Err(FINE);
+                }
+                Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
+            }
+            // The answer can take long: the step is derived from the machine again, and another one is refused.
+            let again = look(work).map_err(|sentence| fail(BAD_CALL, &sentence))?;
+            let waiting = guided::waiting(&work.place);
+            match guided::next(&again.guide, &waiting, &self.tried) {
+                Next::Apply(same) if same.digest() == plan.digest() => fresh = Some(again.view),
+                _ => {
+                    let text = FixError::NotConsented { id: plan.id }.to_string();
+                    work.news(&FixProgress { id: plan.id, stage: FixStage::Failed, text, finding: None });
+                    return Err(BAD_ANSWER);
+                }
+            }
+        }
+        let view = fresh.as_ref().unwrap_or(&now.view);
+        let worked = fixes::apply_consented(view, plan, &plan.digest(), &work.place, &mut |p| work.news(&p));
+        if let Err(error) = self.set_up.record(&work.place, plan.id, worked) {
+            note(&format!("the set-up could not be recorded: {error}"));
+        }
+        if worked {
+            return Ok(());
+        }
+        note(&format!("the set-up stops here; fix the cause, then run {COMMAND} again"));
+        Err(BAD_ANSWER)
+    }
+
+    fn reboot(&self, fixes: &[FixId]) -> u8 {
+        let ids = fixes.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
+        note(&format!("in effect after one reboot: {ids}"));
+        let is_live = self.work.place.is_live();
+        if is_live && self.work.order.mode == Mode::Ask && io::stdin().is_terminal() {
+            if let Ok(true) = ask_word("Reboot now?") {
+                let argv = ["sudo", "systemctl", "reboot"].map(str::to_owned);
+                if let Err(why) = fixes::run_for_root(&argv, &mut |line| note(&line)) {
+                    note(&format!("the reboot failed: {why}"));
+                    return BAD_ANSWER;
+                }
+                return FINE;
+            }
+        }
+        note(&format!("reboot, then run {COMMAND} again; it continues with what is left"));
+        FINE
+    }
+
+    /// The end: reads that prove the route.
+    fn prove(self, now: Now) -> u8 {
+        let work = self.work;
+        let mut report = now.report;
+        for (step, lines) in guided::advice(&now.guide) {
+            note(&format!("{}: {}", step.title, lines.join("; ")));
+        }
+        if !work.place.is_live() {
+            note(
+                "this folder stands for a machine: commands were shown and not run, and no read can prove the route here",
+            );
+            return FINE;
+        }
+        if let Ok(exe) = std::env::current_exe() {
+            for verdict in session::live::prove(&exe, &report) {
+                report.take_proven(verdict);
+            }
+        }
+        let mut proven = true;
+        for verdict in &report.verdicts {
+            let is_direct = verdict.proven && verdict.route.is_direct();
+            let word = if is_direct { "proven" } else { "not proven" };
+            note(&format!("{}: {}, {word}: {}", verdict.path.display(), verdict.route, verdict.proof));
+            proven &= is_direct;
+        }
+        if proven && !report.verdicts.is_empty() {
+            SetUp::forget(&work.place);
+            return FINE;
+        }
+        note("the route is not proven; the checklist above shows what is left, and 'gds-top check' shows why");
+        BAD_ANSWER
+    }
+}
+
+fn by_hand(title: &str, lines: &[String], waiting: &[FixId]) -> u8 {
+    note(&format!("{title}: this step is for a person"));
+    for line in lines {
+        note(&format!("  {line}"));
+    }
+    if !waiting.is_empty() {
+        let ids = waiting.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
+        note(&format!("in effect after a reboot: {ids}"));
+    }
+    note(&format!("then run {COMMAND} again"));
+    BAD_ANSWER
+}

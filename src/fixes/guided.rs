@@ -1,0 +1,176 @@
+//! The guided set-up: which step of the checklist is next, in an order that needs as few reboots as possible.
+
+use super::journal::{Journal, Stage};
+use super::resume::boot_id;
+use super::{Place, spec, statement};
+use crate::domain::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
+
+/// The next action of the guided set-up.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Apply this plan. A reboot at its end is left out: it follows when no other step can go before it.
+    Apply(Box<FixPlan>),
+    /// A person must do this step: its title, and why or how.
+    ByHand(String, Vec<String>),
+    /// These fixes take effect after a reboot, and no other step can go before it.
+    Reboot(Vec<FixId>),
+    /// No fix is left. Reads prove the route.
+    Prove,
+    /// No direct route can be built here.
+    Impossible,
+}
+
+/// The fixes that were applied in this boot and take effect after the next one.
+#[must_use]
+pub fn waiting(place: &Place) -> Vec<FixId> {
+    let boot = place.open_root().ok().and_then(|root| boot_id(&root));
+    let entries = Journal::all(place).iter().flat_map(Journal::entries).collect::<Vec<_>>();
+    let is_waiting = |stage, waits, then: &Option<String>| stage == Stage::Applied && waits && *then == boot;
+    entries
+        .into_iter()
+        // A new login is enough for a limit of the user.
+        .filter(|entry| is_waiting(entry.stage, entry.waits_for_boot, &entry.boot_id) && entry.id != FixId::Memlock)
+        .map(|entry| entry.id)
+        .collect()
+}
+
+/// The next step. `waiting`: see [`waiting()`]; `tried`: fixes that were applied since the set-up was started, whatever their checks show now.
+#[must_use]
+pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
+    if guide.steps.iter().any(|step| step.state == StepState::Impossible) {
+        return Next::Impossible;
+    }
+    // The proof is the last step and has no fix.
+    let steps = guide.steps.split_last().map_or(&[][..], |(_, steps)| steps);
+    for step in steps.iter().filter(|step| matches!(step.state, StepState::Open | StepState::Unknown)) {
+        for plan in &step.plans {
+            if waiting.contains(&plan.id) || tried.contains(&plan.id) {
+                continue;
+            }
+            match &plan.obstacle {
+                // The obstacle may be that an earlier step is not in effect yet.
+                Some(_) if !waiting.is_empty() => {}
+                Some(why) => return Next::ByHand(step.title.clone(), vec![format!("{}: {why}", plan.id)]),
+                None if is_executable(plan) => return Next::Apply(Box::new(executable(plan))),
+                None if plan.policy == FixPolicy::Never => {}
+                None => return Next::ByHand(step.title.clone(), lines(plan)),
+            }
+        }
+    }
+    if waiting.is_empty() { Next::Prove } else { Next::Reboot(waiting.to_vec()) }
+}
+
+/// Open steps that no fix can do, with their advice.
+pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
+    let steps = guide.steps.split_last().map_or(&[][..], |(_, steps)| steps);
+    let is_left = |step: &&GuideStep| step.state == StepState::Open && step.plans.is_empty() && !step.advice.is_empty();
+    steps.iter().filter(is_left).map(|step| (step, step.advice.as_slice()))
+}
+
+fn is_reboot(change: &Change) -> bool {
+    matches!(change, Change::Run { argv } if argv.iter().map(String::as_str).eq(["sudo", "reboot"]))
+}
+
+/// Whether every change of a plan can be made by gds-top after consent.
+#[must_use]
+pub fn is_executable(plan: &FixPlan) -> bool {
+    let is_for_a_person = |argv: &[String]| {
+        let mut words = argv.iter().map(String::as_str).skip_while(|word| *word == "sudo");
+        let program = words.next().unwrap_or_default();
+        // An editor, a shell's variable, a file that was downloaded by hand, or an installer in the present folder.
+        matches!(program, "sudoedit" | "export" | "rpm") || program.starts_with("./")
+    };
+    let is_shown = spec::of(plan.id).undo == spec::Undo::NotNeeded;
+    let runs = |change: &Change| match change {
+        Change::WriteFile { .. } => true,
+        Change::Run { argv } => !is_for_a_person(argv),
+    };
+    plan.policy != FixPolicy::Never && !is_shown && plan.changes.iter().all(runs)
+}
+
+/// The plan as the guided set-up applies it: without a reboot, with the statement about its undo.
+fn executable(plan: &FixPlan) -> FixPlan {
+    let mut out = FixPlan { policy: FixPolicy::Ask, ..plan.clone() };
+    let count = out.changes.len();
+    out.changes.retain(|change| !is_reboot(change));
+    if out.changes.len() < count {
+        out.needs = Needs::Reboot;
+        if !out.remaining.iter().any(|line| line == "sudo reboot") {
+            out.remaining.push("sudo reboot".to_owned());
+        }
+    }
+    if plan.policy != FixPolicy::Ask {
+        out.undo = statement::of_plan(&FixPlan { undo: String::new(), ..out.clone() });
+    }
+    out
+}
+
+/// The commands and files of a plan, a line each.
+fn lines(plan: &FixPlan) -> Vec<String> {
+    plan.changes
+        .iter()
+        .map(|change| match change {
+            Change::WriteFile { path, .. } => format!("edit {}", path.display()),
+            Change::Run { argv } => crate::text::quoted_line(argv),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{FixRisk, Route};
+
+    fn plan(id: FixId, commands: &[&str], obstacle: Option<&str>) -> FixPlan {
+        let changes = commands.iter().map(|line| super::super::parts::run(line)).collect();
+        let plan = super::super::parts::empty(id, Needs::Reboot, FixRisk::High, FixPolicy::Show);
+        FixPlan { changes, obstacle: obstacle.map(str::to_owned), ..plan }
+    }
+
+    fn guide(plans: Vec<FixPlan>) -> Guide {
+        let step = |state, plans| GuideStep {
+            title: "a step".to_owned(),
+            state,
+            checks: Vec::new(),
+            found: Vec::new(),
+            plans,
+            advice: Vec::new(),
+        };
+        let mut steps: Vec<GuideStep> = plans.into_iter().map(|plan| step(StepState::Open, vec![plan])).collect();
+        steps.push(step(StepState::Open, Vec::new()));
+        Guide { route: Route::Nvfs, reason: String::new(), open: Vec::new(), steps }
+    }
+
+    const DRIVER: FixId = FixId::NvidiaDriverOpen;
+    const NVFS: FixId = FixId::NvfsInstall;
+
+    #[test]
+    fn reboots_are_merged_and_what_needs_one_waits_for_it() {
+        let install = plan(DRIVER, &["sudo apt-get install -y nvidia-open", "sudo reboot"], None);
+        let nvfs = plan(NVFS, &["sudo apt-get install -y nvidia-gds"], Some("the driver is not loaded"));
+        let keys = plan(FixId::P2pdmaRegistryKeys, &["sudo update-initramfs -u", "sudo reboot"], None);
+        let all = guide(vec![install, nvfs, keys]);
+        let Next::Apply(first) = next(&all, &[], &[]) else { unreachable!("the driver comes first") };
+        assert_eq!((first.id, first.changes.len(), first.needs), (DRIVER, 1, Needs::Reboot));
+        assert_eq!(first.remaining, ["sudo reboot"]);
+        // nvidia-fs needs the reboot, the keys do not.
+        let Next::Apply(second) = next(&all, &[DRIVER], &[DRIVER]) else { unreachable!("the keys follow") };
+        assert_eq!(second.id, FixId::P2pdmaRegistryKeys);
+        let both = [DRIVER, FixId::P2pdmaRegistryKeys];
+        assert_eq!(next(&all, &both, &both), Next::Reboot(both.to_vec()));
+        // Without a reboot to wait for, the obstacle is for a person.
+        assert!(matches!(next(&guide(vec![all.steps[1].plans[0].clone()]), &[], &[]), Next::ByHand(..)));
+        assert_eq!(next(&guide(Vec::new()), &[], &[]), Next::Prove);
+    }
+
+    #[test]
+    fn steps_for_a_person_are_not_run() {
+        for line in
+            ["sudoedit /etc/default/grub", "sudo rpm -Uvh doca-host-*.rpm", "sudo ./mlnxofedinstall", "export A=b"]
+        {
+            assert!(!is_executable(&plan(DRIVER, &[line], None)), "{line}");
+        }
+        assert!(is_executable(&plan(DRIVER, &["sudo apt-get install -y nvidia-open"], None)));
+        assert!(!is_executable(&plan(FixId::Bar1Large, &["sudo systemctl reboot --firmware-setup"], None)));
+    }
+}

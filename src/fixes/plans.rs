@@ -1,0 +1,118 @@
+//! The plan of each fix for a machine, and the fix of each finding.
+
+use super::parts::family;
+use super::{
+    advised, applied, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, registry,
+    repository, secure_boot, spec, statement, udev,
+};
+use crate::checks::Report;
+use crate::domain::{Finding, FixId, FixPlan, Status};
+use crate::host::Root;
+
+/// The plans of all fixes that findings of `report` ask for, in the order of the findings.
+#[must_use]
+pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
+    let mut out: Vec<FixPlan> = Vec::new();
+    for finding in &report.findings {
+        let Some(id) = fix_of(finding) else { continue };
+        if !matches!(finding.status, Status::Fail | Status::Warn) || out.iter().any(|plan| plan.id == id) {
+            continue;
+        }
+        out.extend(for_id(root, report, id, &finding.id));
+    }
+    out
+}
+
+/// The plan of a fix, even if no check asks for it; none if there is nothing on the machine that it could change.
+#[must_use]
+pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
+    for_id(root, report, id, spec::of(id).check.as_str())
+}
+
+/// Fixes of checks whose findings name none.
+const BY_CHECK: &[(&str, FixId)] = &[
+    ("nvfs-dkms", FixId::NvfsDkms),
+    ("nvfs-build-inputs", FixId::NvfsDkms),
+    ("nvfs-secureboot", FixId::SecureBootKey),
+    ("nvfs-nvme-symbol", FixId::NvmePatch),
+    ("gpu-bar1-size", FixId::Bar1Large),
+    ("kernel-p2pdma", FixId::KernelP2pdma),
+    ("ctr-udev", FixId::ContainerDevices),
+    ("ctr-devices", FixId::ContainerDevices),
+    ("nvfs-devnodes", FixId::ContainerDevices),
+    ("nvfs-autoload", FixId::NvfsLoad),
+    ("nvfs-stats-on", FixId::NvfsStats),
+    ("nvfs-bridges-acs", FixId::AcsRedirect),
+    ("pcie-acs", FixId::AcsRedirect),
+    ("cfg-parse", FixId::CufileConfig),
+    ("log-location", FixId::CufileLog),
+    ("fs-type", FixId::MoveModel),
+];
+
+/// The fix of a finding: the one that it names, that of its check, or that of the words in the kernel log.
+pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
+    if finding.fix.is_some() {
+        return finding.fix;
+    }
+    // A consequence is fixed with its cause.
+    if finding.cause.is_some() {
+        return None;
+    }
+    match finding.id.as_str() {
+        "nvfs-load-errors" => by_log(finding),
+        id => BY_CHECK.iter().find(|(check, _)| *check == id).map(|(_, fix)| *fix),
+    }
+}
+
+/// The fix for the reason in the kernel log why nvidia-fs was refused.
+fn by_log(finding: &Finding) -> Option<FixId> {
+    const WORDS: &[(&str, FixId)] = &[
+        ("from proprietary module", FixId::NvidiaDriverOpen),
+        ("no symbol version for", FixId::NvfsDkms),
+        ("disagrees about version of symbol", FixId::NvfsDkms),
+        ("unavailable key", FixId::SecureBootKey),
+        ("key was rejected", FixId::SecureBootKey),
+        ("version magic", FixId::NvfsDkms),
+        ("exec format error", FixId::NvfsDkms),
+        ("unknown symbol", FixId::NvfsLoad),
+    ];
+    let said = |part: &str| finding.evidence.iter().any(|e| e.text.to_lowercase().contains(part));
+    WORDS.iter().find(|(part, _)| said(part)).map(|(_, fix)| *fix)
+}
+
+/// The plan of a fix that satisfies `check`.
+pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: &str) -> Option<FixPlan> {
+    let family = family(root);
+    let plan = match id {
+        FixId::UdevRecord => udev::record_plan(root, report)?,
+        FixId::MdUdev => udev::md_rule(root),
+        FixId::NvidiaRepository => repository::plan(root, family),
+        FixId::NvidiaDriverOpen => driver::open(root, report, family),
+        FixId::NvidiaDriverProprietary => driver::proprietary(root, report, family),
+        FixId::NvidiaFabricmanager => fabric::plan(root, family),
+        FixId::NvfsInstall => install::nvfs(root, report, family),
+        FixId::NvfsLoad => applied::load(root),
+        FixId::NvfsDkms => install::dkms(root, report, family),
+        FixId::NvfsStats => applied::stats(),
+        FixId::SecureBootKey => secure_boot::plan(root, report, family),
+        FixId::NvmePatch => doca::plan(root, report, family),
+        FixId::IommuOff => boot::iommu(root),
+        FixId::AcsRedirect => boot::acs(root, report),
+        FixId::Ext4Ordered => boot::ordered(root, report),
+        FixId::NvmeMultipathOff => multipath::plan(root),
+        FixId::P2pdmaRegistryKeys => registry::plan(root),
+        FixId::Initramfs => boot::initramfs(root),
+        FixId::CufileP2pdmaKeys => applied::cufile_keys(root),
+        FixId::CufileConfig => config::plan(root, report),
+        FixId::CufileLog => advised::log(root, report),
+        FixId::LibcufileInstall => install::libcufile(root, report, family),
+        FixId::ContainerDevices => advised::container(root),
+        FixId::Bar1Large => boot::bar1(),
+        FixId::Memlock => limits::plan(root),
+        FixId::KernelP2pdma => kernel::plan(root, report, family),
+        FixId::GpuNearDisk => advised::gpu_near_disk(root),
+        FixId::MoveModel => advised::move_model(report),
+    };
+    let plan = fitting::fitted(root, report, FixPlan { check: check.to_owned(), ..plan });
+    Some(FixPlan { undo: statement::of_plan(&plan), ..plan })
+}

@@ -1,0 +1,84 @@
+//! The record of a guided set-up in the journal, by which it is resumed after a reboot. The machine decides what is left to do; the record only names the
+//! route, the paths and what was done.
+
+use super::resume::boot_id;
+use super::{FixError, Journal, Place};
+use crate::domain::{FixId, Route};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A step of a guided set-up that was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// The fix.
+    pub id: FixId,
+    /// The boot in which it was applied.
+    pub boot_id: Option<String>,
+    /// Whether its check passed afterwards, or it waits for a reboot.
+    pub worked: bool,
+}
+
+/// The record of a guided set-up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetUp {
+    /// Form of the record.
+    schema_version: u32,
+    /// The route to which it leads.
+    pub route: Route,
+    /// The paths for which reads must work.
+    pub paths: Vec<PathBuf>,
+    /// The steps that were done, in order.
+    pub done: Vec<Done>,
+}
+
+const VERSION: u32 = 1;
+
+impl SetUp {
+    /// A set-up that begins now.
+    #[must_use]
+    pub fn new(route: Route, paths: Vec<PathBuf>) -> Self {
+        Self { schema_version: VERSION, route, paths, done: Vec::new() }
+    }
+
+    /// The set-up that was begun in this place; none if there is none that this version can read.
+    #[must_use]
+    pub fn load(place: &Place) -> Option<Self> {
+        let bytes = Journal::open(place).read_setup()?;
+        serde_json::from_slice(&bytes).ok().filter(|set_up: &Self| set_up.schema_version == VERSION)
+    }
+
+    /// Adds a step and writes the record.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn record(&mut self, place: &Place, id: FixId, worked: bool) -> Result<(), FixError> {
+        let boot_id = place.open_root().ok().and_then(|root| boot_id(&root));
+        self.done.push(Done { id, boot_id, worked });
+        self.save(place)
+    }
+
+    /// Writes the record.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn save(&self, place: &Place) -> Result<(), FixError> {
+        place.writable()?;
+        let bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        Journal::make(place)?.write_setup(&bytes)
+    }
+
+    /// Whether the machine was rebooted since a step was done; `None` if that is not known.
+    #[must_use]
+    pub fn was_rebooted(&self, place: &Place) -> Option<bool> {
+        let now = boot_id(&place.open_root().ok()?)?;
+        Some(self.done.last()?.boot_id.as_ref()? != &now)
+    }
+
+    /// Removes the record.
+    pub fn forget(place: &Place) {
+        if let Ok(Some(journal)) = Journal::existing(place) {
+            journal.forget_setup();
+            journal.tidy(place);
+        }
+    }
+}
