@@ -59,10 +59,14 @@ const REWRITTEN: &[&str] = &[
     "src/text",
     "src/trust",
     "docs",
+    "src/engines",
+    "src/kvcache",
+    "src/iogrid",
+    "src/session",
 ];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 2014;
+const LEFT: usize = 1447;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

@@ -155,7 +155,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
             let _ = writeln!(text, "  {note}");
         }
         if let Some(words) = failed.stderr_tail() {
-            let _ = writeln!(text, "  its last words: {words}");
+            let _ = writeln!(text, "  standard error ends with: {words}");
         }
     }
     for (engine, why) in states.first().map(|s| s.unavailable.as_slice()).unwrap_or_default() {

@@ -1,5 +1,6 @@
-//! `auto`: the fastest of the others for this model, machine and state of the page cache. What it needs to know was learnt before the clock, so that
-//! choosing costs next to nothing; the result has which engine and why.
+//! `auto`: the fastest of the others for this model, machine and state of the page cache. The facts for the choice
+//! are collected before the clock starts, so that choosing takes almost no time; the result has the engine and the
+//! reason.
 
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// of a second a gigabyte and direct ones 1 / d; on the H200 machines of the recordings b is 1.7 GB/s, d 3.0 and h 49, which meet at r = 0.45.
 const MOSTLY_CACHED: f64 = 0.45;
 
-/// What the choice hangs on.
+/// The facts on which the choice depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Facts {
     /// Share of the model in the page cache, where it could be read.
@@ -70,7 +71,8 @@ fn p2pdma() -> bool {
         .is_ok_and(|entries| entries.flatten().any(|entry| entry.path().join("p2pmem").is_dir()))
 }
 
-/// Reads a page of the model with cuFile and asks the statistics which way it went; `None` where nothing proves anything. For before the clock.
+/// Reads a page of the model with cuFile and reads its route from the statistics; `None` if nothing is proven. Called
+/// before the clock starts.
 pub(super) fn prove_route(cufile: &CuFile, device: &Device, order: &LaneOrder) -> Option<Route> {
     let shard = order.model.shards.first()?;
     let file = files::open_shard(&shard.path, true).ok()?;

@@ -27,8 +27,9 @@ impl BlockQueue {
         self.blocks.len()
     }
 
-    /// How many slots of how many bytes serve these blocks, of the `wanted` ones: no more than there are blocks and no longer than the longest
-    /// is (in whole pages), so that a setting made for a large model pins no gigabytes for a small one.
+    /// The number of slots and their bytes for these blocks, of the `wanted` ones: not more slots than blocks, and
+    /// not more bytes than the longest block (in complete pages), so that a setting made for a large model pins no
+    /// gigabytes for a small one.
     pub(super) fn staging(&self, wanted: usize) -> (usize, usize) {
         let longest = self.blocks.iter().map(|block| block.bytes).max().unwrap_or(1).max(1);
         (wanted.clamp(1, self.len().max(1)), longest.next_multiple_of(PAGE) as usize)

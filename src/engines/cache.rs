@@ -19,7 +19,7 @@ pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadEr
     }
 }
 
-/// Share of the model's pages in the page cache, 0 to 1; `None` where the kernel does not tell.
+/// Share of the model's pages in the page cache, 0 to 1; `None` if the kernel does not report it.
 pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
     let mut resident = 0_u64;
     for (number, shard) in context.model().shards.iter().enumerate() {
@@ -35,8 +35,8 @@ pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
 /// Share of the model that may stay in the page cache of a cold run: pages of the headers, which the kernel may read ahead again at once.
 const COLD_ENOUGH: f64 = 0.005;
 
-/// Drops the model from the page cache by advice, file by file, which skips pages that others map. Only where that was not enough, root drops
-/// the whole cache: everybody else on the machine pays for that.
+/// Drops the model from the page cache by advice, file by file, which skips pages that other processes map. Only if
+/// pages remain, root drops the complete cache, because that slows down all processes of the machine.
 fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     drop_files(context.model())?;
     if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
@@ -44,25 +44,24 @@ fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     }
     if let Some(path) = context.model().shards.iter().map(|shard| &shard.path).find(|path| lives_in_memory(path)) {
         return Ok(vec![format!(
-            "not cold, as nothing can be there: {} lies in memory (tmpfs); for cold loads put the model on a disk",
+            "not cold: {} is in memory (tmpfs); for cold loads put the model on a disk",
             path.display()
         )]);
     }
     let mut told = match std::fs::write("/proc/sys/vm/drop_caches", "3") {
         Ok(()) => {
-            "the whole page cache was dropped, because dropping this model's files alone (posix_fadvise) left pages"
+            "the complete page cache was dropped, because dropping this model's files alone (posix_fadvise) left pages"
                 .to_owned()
         }
         Err(error) => {
             return Ok(vec![format!(
-                "the model is not wholly cold: it was dropped from the page cache file by file (posix_fadvise), which left pages, and dropping the \
-                 whole cache needs root ({error})"
+                "the model is not completely cold: it was dropped from the page cache file by file (posix_fadvise), which left pages, and dropping the complete cache needs root ({error})"
             )]);
         }
     };
     if let Some(share) = resident_fraction(context).filter(|share| *share > COLD_ENOUGH) {
         told += &format!(
-            "; {:.0} % of the model is there all the same, kept by whoever maps, locks or reads its files: this load is not wholly cold",
+            "; {:.0} % of the model is still cached, because a process maps, locks or reads its files: this load is not completely cold",
             (share * 100.0).max(1.0)
         );
     }
@@ -87,9 +86,9 @@ pub(super) fn drop_files(model: &ModelInfo) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Reads the whole model through the page cache, and once more where it was not there before: the kernel takes the second reading of a page for the
-/// sign that it is in use and moves it to the active list, under a lock that many threads then want at once. A load that comes second would be told
-/// as half as fast as every later one (634 against 295 ms on 16 cores).
+/// Reads the complete model through the page cache, and again if it was not cached before: at the second reading of a
+/// page the kernel moves it to the active list, under a lock that many threads then need at once. The second load
+/// would seem to be half as fast as every later one (634 against 295 ms on 16 cores).
 fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
     let was_there = resident_fraction(context).is_some_and(|share| share >= 1.0);
     read_all(context)?;
@@ -99,7 +98,7 @@ fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Reads the whole model once through the page cache, by many threads.
+/// Reads the complete model once through the page cache, by many threads.
 fn read_all(context: &EngineContext<'_>) -> Result<(), LoadError> {
     const STEP: u64 = 8 << 20;
     let model = context.model();

@@ -1,5 +1,6 @@
-//! Ceilings, measured by a child process of the session: how fast this machine copies from pinned memory to the GPU, reads the model's files with
-//! O_DIRECT, and reads them from the page cache. A plain reader, with the best of a few block sizes and depths: what it cannot do, no engine can.
+//! Ceilings, measured by a child process of the session: how fast this machine copies from pinned memory to the GPU,
+//! reads the model's files with O_DIRECT, and reads them from the page cache. The readers are plain, with the best of
+//! a few block sizes and depths; an engine cannot be faster.
 
 use super::cache;
 use super::error::LoadError;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// What is asked for.
+/// The measurements that are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The model whose files are read.
@@ -26,7 +27,7 @@ pub struct Asked<'a> {
     pub copies_only: bool,
     /// Leave the page cache as it is, so that reads from it are not measured.
     pub keep_cache: bool,
-    /// Only find the best setting for O_DIRECT reads, because passes over the whole files follow.
+    /// Only find the best setting for O_DIRECT reads, because passes over all files follow.
     pub passes_follow: bool,
 }
 
@@ -67,8 +68,9 @@ pub fn measure(asked: Asked<'_>) -> u8 {
     })
 }
 
-/// Reads every block of a model's files once with O_DIRECT, dropped from the page cache first, and prints `{"bytes_per_s": …, "took_ns": …}` or
-/// `{"error": "…"}`. Files are open and buffers touched before the clock: what is left is the device.
+/// Reads every block of a model's files once with O_DIRECT, dropped from the page cache first, and prints
+/// `{"bytes_per_s": …, "took_ns": …}` or `{"error": "…"}`. Files are opened and buffers touched before the clock
+/// starts, so that only the device is measured.
 #[must_use]
 pub fn pass(model: &Path, reader: ReaderSetting) -> u8 {
     answer(|_| {
@@ -130,7 +132,7 @@ fn copies(gpu: &str) -> Result<Ceiling, LoadError> {
     })
 }
 
-/// Where a reader goes on: blocks of the files one after another, and from the front again.
+/// The place at which a reader continues: blocks of the files one after another, then from the start again.
 struct Track {
     /// (file, offset, bytes) of each block.
     blocks: Vec<(usize, u64, usize)>,
@@ -187,7 +189,7 @@ fn read(
         threads.into_iter().try_for_each(|thread| match thread.map(ScopedJoinHandle::join) {
             Ok(Ok(ended)) => ended,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // Fewer threads are another setting than the one that is told.
+            // Fewer threads would be another setting than the reported one.
             Err(source) => Err(LoadError::Threads { threads: wanted, source }),
         })
     })?;
@@ -243,7 +245,7 @@ fn direct_reads(model: &ModelInfo, pass_now: bool) -> Result<Ceiling, LoadError>
         [MIB / 2, MIB, 4 * MIB].into_iter().flat_map(|block| [4, 8, 16, 32].map(|threads| (block, threads))).collect();
     let mut ceiling = best_of(model, CeilingKind::DirectRead, u64::MAX, &settings)?;
     if let Some(reader) = ceiling.reader.filter(|_| pass_now) {
-        // What a burst of under a second shows is not what the device holds.
+        // A burst of less than a second does not show the sustained rate of the device.
         ceiling.bytes_per_s = whole(model, reader)?;
         ceiling.how = reader_words(reader, settings.len());
         ceiling.took_ns = begin.elapsed().as_nanos() as u64;

@@ -72,7 +72,8 @@ impl Recorder {
     }
 }
 
-/// Records spans of blocks one after another, as an engine's worker does, and returns how many; for the benchmark of what that costs.
+/// Records spans of blocks one after another, as an engine's worker does, and returns their number; a benchmark
+/// measures the overhead of recording with it.
 #[doc(hidden)]
 #[must_use]
 pub fn record_spans(count: usize) -> usize {
@@ -84,7 +85,7 @@ pub fn record_spans(count: usize) -> usize {
     rec.into_spans().len()
 }
 
-/// What a span was about.
+/// The object of a span.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct What {
     pub(crate) tensor: Option<u32>,
@@ -96,7 +97,7 @@ impl What {
     /// Set-up or waiting, for no tensor in particular.
     pub(crate) const SETUP: Self = Self { tensor: None, bytes: 0, offset: 0 };
 
-    /// Bytes of the image, of as many tensors as lie in them.
+    /// Bytes of the image, of all tensors in them.
     pub(crate) const fn block(offset: u64, bytes: u64) -> Self {
         Self { tensor: None, bytes, offset }
     }

@@ -1,4 +1,4 @@
-//! What every engine is given and what it returns.
+//! The input and the result of every engine.
 
 use super::blocks::PAGE;
 use super::clock::Clock;
@@ -32,13 +32,13 @@ impl Counters {
     }
 }
 
-/// What a target is filled with before a load that is to show which bytes never arrive.
+/// The value with which a target is filled before a load, so that bytes which never arrive are seen.
 pub(super) const POISON: u8 = 0xa5;
 
-/// What an engine works with.
+/// The input of an engine.
 #[derive(Debug)]
 pub struct EngineContext<'a> {
-    /// What was asked for.
+    /// The order of the run.
     pub order: &'a LaneOrder,
     /// The device.
     pub device: &'a Device,
@@ -59,26 +59,27 @@ pub struct EngineContext<'a> {
     pub(super) proven_route: Option<Route>,
 }
 
-/// A model that lies on its target.
+/// A model on its target.
 #[derive(Debug)]
 pub struct Loaded {
     /// The memory, one allocation.
     pub memory: Arc<DeviceMemory>,
     /// Offset of each tensor in it, in the order of the model.
     pub tensor_offsets: Vec<u64>,
-    /// What each slot did.
+    /// The spans of each slot.
     pub spans: Vec<Span>,
     /// Number of slots.
     pub slots: u32,
     /// Settings used.
     pub settings: Vec<Chosen>,
-    /// What should be said.
+    /// Notes for the result.
     pub notes: Vec<String>,
     /// The engine that `auto` chose.
     pub auto_choice: Option<AutoChoice>,
     /// Reads by route, for engines that use cuFile.
     pub route: Option<RouteCounts>,
-    /// What is given back when the clock has stopped: the bytes are on the target, and unpinning what they came through keeps nobody waiting.
+    /// Staging buffers that are released after the clock has stopped: the bytes are on the target, and unpinning is
+    /// not part of the load.
     pub staging: Vec<Leftover>,
 }
 
@@ -98,7 +99,7 @@ impl Leftover {
 }
 
 impl<'a> EngineContext<'a> {
-    /// A context for a lane of another room, whose clock starts now.
+    /// A context for a run of another module with a clock that starts now.
     pub(crate) fn new(
         order: &'a LaneOrder,
         device: &'a Device,
@@ -285,7 +286,7 @@ pub(crate) fn run_workers<T: Send>(
         results.push(guarded(0));
         for other in others {
             match other {
-                // A panic of a worker is passed on: the lane process dies of it and says so.
+                // A panic of a worker is passed on, so that the process ends with its message.
                 Ok(handle) => results.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
                 Err(error) => {
                     first_error

@@ -1,4 +1,4 @@
-//! The open cuFile driver of a lane, and what its statistics say of the route.
+//! The open cuFile driver of a run, and the route that its statistics show.
 
 use super::error::LoadError;
 use super::route::Counted;
@@ -17,11 +17,11 @@ pub struct CuFile {
     pub library_ns: u64,
     /// Time of `cuFileDriverOpen`, in nanoseconds.
     pub driver_open_ns: u64,
-    /// Bytes that the library gives to the kernel at once, where it tells.
+    /// Bytes that the library gives to the kernel at once, if it reports them.
     pub max_direct_io_bytes: Option<u64>,
     /// Whether this machine can have a direct route at all: nvidia-fs answers, or P2PDMA is on.
     pub direct_possible: bool,
-    /// That size as a setting in KiB, with what chose it; `None` where the library does not tell it.
+    /// That size as a setting in KiB, with its reason; `None` if the library does not report it.
     pub(super) direct_io: Option<Chosen>,
     pub(super) host_target: bool,
     statistics: Result<(), String>,
@@ -45,7 +45,7 @@ pub struct TransferCounts {
     alone_bytes: u64,
     /// Reads that failed, alone or in batches.
     failed: u64,
-    /// The library keeps counters, but they could not be read this time: the others are no counts.
+    /// The library keeps counters, but they could not be read this time, so the other fields are invalid.
     unread: bool,
     /// Reads that the module nvidia-fs has counted for all processes, if it counts.
     module: Option<u64>,
@@ -72,7 +72,8 @@ impl TransferCounts {
         self.failed.saturating_sub(before.failed)
     }
 
-    /// What was counted since an earlier reading: by level 3, or if that counted nothing, the entries of batches by level 1.
+    /// The transfers since an earlier reading: by level 3, or if that counted nothing, the entries of batches by
+    /// level 1.
     fn since(self, before: Self) -> (Counted, &'static str) {
         let difference = |of: fn(&Self) -> [u64; 3]| {
             let (after, before) = (of(&self), of(&before));
@@ -217,7 +218,7 @@ impl CuFile {
     pub fn route(&self, before: TransferCounts, after: TransferCounts) -> RouteCounts {
         let unread = before.unread || after.unread;
         let module = after.module.zip(before.module).map(|(after, before)| after.saturating_sub(before));
-        // What was counted before the first reading that came is not of these transfers.
+        // Counts before the first successful reading do not belong to these transfers.
         let (counted, source) = after.since(if unread { after } else { before });
         let name = after.access.name();
         if self.host_target {
@@ -249,7 +250,8 @@ impl CuFile {
     }
 }
 
-/// The route if the library's statistics show none: inferred from what nvidia-fs counted meanwhile for all processes, which is no proof, or unknown.
+/// The route if the library's statistics show none: unknown, or inferred from the counters of nvidia-fs. These are of all
+/// processes, so they prove nothing.
 fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> RouteCounts {
     let told = RouteCounts::without_libcufile;
     match (direct_possible, module) {
@@ -285,7 +287,7 @@ pub(super) fn max_direct_io_kib(driver: &Driver) -> Option<u64> {
     property.or_else(parameter).map(|kib| kib as u64)
 }
 
-/// The same as a setting that nobody made.
+/// The same as a setting that was not ordered.
 fn as_found(kib: u64) -> Chosen {
     Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, "as libcufile has it, by cufile.json or by itself")
 }

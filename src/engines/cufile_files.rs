@@ -8,7 +8,8 @@ use cufile_ffi::Error;
 use std::fs::File;
 use std::path::Path;
 
-/// Opens the shards, with O_DIRECT where that is wanted and the file system takes it; libcufile takes files without it from GDS 1.7 on.
+/// Opens the shards, with O_DIRECT if it is wanted and the file system supports it; libcufile accepts files without
+/// it from GDS 1.7 on.
 pub(super) fn open_for_cufile(
     context: &EngineContext<'_>,
     odirect: bool,
@@ -26,7 +27,7 @@ pub(super) fn open_for_cufile(
     }
 }
 
-/// Why a file could not be registered: where it is not what it was, the library's code says less than that.
+/// Why a file could not be registered. If the file was replaced, that says more than the library's code.
 pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
     let changed = files::check_lengths(model).err();
     changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))

@@ -10,9 +10,10 @@ use super::settings::{AS_SET, Chosen};
 use crate::domain::{Engine, LaneOrder, Setting, units};
 use cufile_ffi::Version;
 
-/// What NVIDIA's own /etc/cufile.json says, and libcufile from 1.20 on without one (up to 1.18 it is 1024 then): nobody's choice.
+/// The value in NVIDIA's /etc/cufile.json, and the default of libcufile from 1.20 on (up to 1.18 it is 1024), so it
+/// is not a choice of the user.
 const USUAL_KIB: u64 = 16384;
-/// What is used in compat mode where each tensor is registered.
+/// The size for compat mode if each tensor is registered.
 const COMPAT_KIB: u64 = 1024;
 
 /// Finds the library and opens the driver with the settings of an order.
@@ -23,7 +24,8 @@ pub(crate) fn open_cufile(order: &LaneOrder) -> Result<CuFile, LoadError> {
     set(CuFile::open_for(order.libcufile.as_deref(), &order.target)?, order)
 }
 
-/// The driver with the size that the order or the engine wants. What an engine only prefers is left where the library does not take it.
+/// The driver with the size that the order or the engine wants. A mere preference of the engine is dropped if the
+/// library does not accept it.
 fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     let Some(wanted) = wanted(&opened, order) else { return Ok(opened) };
     let kib = wanted.value;
@@ -31,7 +33,7 @@ fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     let mut opened = match taken {
         // 1.18 and 1.20 answer with success while the driver is open, and nothing changes: there it holds from the next open on.
         Ok(()) if !holds(&opened, kib) => opened.anew(|library| {
-            // What it came to is asked of the open driver below.
+            // The effect is read from the open driver below.
             let _ = library.set_max_direct_io_size(kib as usize);
         })?,
         _ => opened,
@@ -43,9 +45,9 @@ fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
         }
         _ if !order.settings.has(Setting::MaxDirectIoSizeKb) => {}
         Ok(()) => {
-            let told = max_direct_io_kib(&opened.driver).map_or_else(|| "nothing".to_owned(), |kib| kib.to_string());
+            let found = max_direct_io_kib(&opened.driver).map_or_else(|| "nothing".to_owned(), |kib| kib.to_string());
             return Err(LoadError::CuFile(format!(
-                "setting {} to {kib} had no effect: libcufile says {told} afterwards; leave it out, or write it into cufile.json",
+                "setting {} to {kib} had no effect: libcufile still reports {found}; leave it out, or write it into cufile.json",
                 Setting::MaxDirectIoSizeKb
             )));
         }
@@ -54,13 +56,13 @@ fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     Ok(opened)
 }
 
-/// Whether the open driver has that size. 1.15 takes it at once (seen on an H200, by what registering costs then).
+/// Whether the open driver has that size. 1.15 applies it at once (the time of registrations on an H200 shows it).
 fn holds(opened: &CuFile, wanted: u64) -> bool {
     let at_once = opened.driver.library().version().is_some_and(|version| version < Version::new(1, 16));
     at_once || max_direct_io_kib(&opened.driver) == Some(wanted)
 }
 
-/// The size that the order names, or that the engine does better with than what the library has.
+/// The size that the order names, or one with which the engine is faster than with the library's.
 fn wanted(opened: &CuFile, order: &LaneOrder) -> Option<Chosen> {
     if let Some(kib) = order.settings.get(Setting::MaxDirectIoSizeKb) {
         return Some(Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, AS_SET));

@@ -22,7 +22,7 @@ pub enum LoadError {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// A read failed.
@@ -30,9 +30,9 @@ pub enum LoadError {
     Unread {
         /// The file.
         path: PathBuf,
-        /// Where the read began.
+        /// The offset of the read.
         at: u64,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// The process may open no more files.
@@ -43,7 +43,7 @@ pub enum LoadError {
     TooManyFiles {
         /// The file.
         path: PathBuf,
-        /// The limit, where there is one of the process.
+        /// The limit, if the process has one.
         may: Option<u64>,
     },
     /// The system refused a thread.
@@ -54,7 +54,7 @@ pub enum LoadError {
     Threads {
         /// How many there should be.
         threads: usize,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// The target has too little room for the model.
@@ -62,25 +62,25 @@ pub enum LoadError {
     NoRoom {
         /// Bytes that the engine would allocate.
         needs: u64,
-        /// What is free, in words.
+        /// The free memory, in words.
         free: String,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
     /// A read ended before the bytes that the header promises.
-    #[error("{} ended at or before byte {at}, but its header promises bytes up to {expected} and perhaps beyond: the file changed during the load; load it again when nobody writes to it", path.display())]
+    #[error("{} ended at or before byte {at}, but its header promises bytes up to at least {expected}: the file changed during the load; load it again when no process writes to it", path.display())]
     Short {
         /// The file.
         path: PathBuf,
-        /// Where the read found no more; the file may have ended before.
+        /// The offset at which the read found no more bytes; the file may have ended before.
         at: u64,
         /// Where what was asked for ends; the file should go on at least so far.
         expected: u64,
     },
     /// The file is not what it was when the session opened it.
-    #[error("the model changed between opening and loading ({what}); start again when nobody writes to it")]
+    #[error("the model changed between opening and loading ({what}); start again when no process writes to it")]
     Changed {
-        /// What is different.
+        /// The difference.
         what: String,
     },
     /// The file system does not take O_DIRECT.
@@ -88,7 +88,7 @@ pub enum LoadError {
     NoDirect {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// cuFile refused.
@@ -110,7 +110,7 @@ pub enum LoadError {
     Together {
         /// 0 before the clock, 1 before verification.
         gate: u32,
-        /// What came instead.
+        /// The unexpected input.
         said: String,
     },
     /// Another thread of the load failed first.
@@ -118,12 +118,11 @@ pub enum LoadError {
     Stopped,
 }
 
-/// A cuFile error with what is usually behind it.
+/// A cuFile error with its usual cause.
 pub(crate) fn explain(doing: &str, error: &cufile_ffi::Error) -> LoadError {
     let hint = match error.code() {
         Some(5027) => {
-            "; usually the udev database has no record of the file system's disk, or the file lies on tmpfs or overlayfs: 'gds-top check' tells, and \
-             'gds-top fix' mends a missing record"
+            "; usually the udev database has no record of the file system's disk, or the file is on tmpfs or overlayfs: 'gds-top check' shows which, and 'gds-top fix' adds a missing record"
         }
         Some(5008) => "; the file's path has no direct route and compat mode is forbidden: see 'gds-top check'",
         Some(5016 | 5036) => "; the GPU's BAR1 or the pinned-memory limit is used up: see 'gds-top check'",
@@ -132,11 +131,11 @@ pub(crate) fn explain(doing: &str, error: &cufile_ffi::Error) -> LoadError {
     LoadError::CuFile(format!("{doing} failed: {error}{hint}"))
 }
 
-/// What is behind a read that the kernel could not do.
+/// The usual cause of a read that the kernel could not do.
 fn if_the_disk(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EIO) => {
-            "; the disk, or the way to it, did not give these bytes: the kernel's log tells more (dmesg)"
+            "; the disk, or the path to it, did not return these bytes: the kernel's log has details (dmesg)"
         }
         _ => "",
     }

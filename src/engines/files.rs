@@ -1,4 +1,4 @@
-//! Opening shards and reading whole ranges of them.
+//! Opens shards and reads complete ranges of them.
 
 use super::error::LoadError;
 use crate::domain::{LaneOrder, ModelInfo, ShardInfo};
@@ -27,7 +27,7 @@ impl<'a> Opened<'a> {
         Self { model, direct, files: model.shards.iter().map(|_| OnceLock::new()).collect() }
     }
 
-    /// A shard, whose length is checked when it is opened, and whether this call opened it.
+    /// A shard and whether this call opened it. Its length is checked when it is opened.
     pub(super) fn get(&self, shard: usize) -> Result<(&File, bool), LoadError> {
         let (info, cell) = match (self.model.shards.get(shard), self.files.get(shard)) {
             (Some(info), Some(cell)) => (info, cell),
@@ -42,7 +42,7 @@ impl<'a> Opened<'a> {
         });
         match opened {
             Ok(file) => Ok((file, now)),
-            // Whoever asks first tells it; for the others the load has failed already.
+            // The first caller gets the error; for the others the load has failed already.
             Err(error) => {
                 Err(error.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(LoadError::Stopped))
             }
@@ -92,8 +92,8 @@ pub(crate) fn raise_open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Hardware queues of the disk that holds a file, as the kernel's block layer lists them; `None` where it has no such list (network and
-/// stacked file systems).
+/// Hardware queues of the disk that holds a file, as the kernel's block layer lists them; `None` if it has no such
+/// list (network and stacked file systems).
 pub(super) fn hardware_queues(path: &Path) -> Option<usize> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata(path).ok()?.dev();
@@ -134,7 +134,8 @@ pub(super) fn is_end(done: usize, error: &std::io::Error) -> bool {
     done > 0 && error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
 
-/// Bytes that a read of the ring brought. One that was interrupted, or has to be asked for again, brought none: whoever finishes short reads does so.
+/// Bytes that a read of the ring returned: none if it was interrupted or must be repeated. The code that completes
+/// short reads repeats it.
 pub(super) fn came(read: std::io::Result<usize>, path: &Path, at: u64) -> Result<usize, LoadError> {
     use std::io::ErrorKind::{Interrupted, WouldBlock};
     match read {
@@ -164,7 +165,8 @@ pub(super) fn read_block(
     Ok(())
 }
 
-/// The error of a read that got nothing at `at`. Where several threads read, the first to notice may be far behind the end, so the file is asked.
+/// The error of a read that got nothing at `at`. With several threads, the first one to notice may be far behind the
+/// end, so the length of the file is read.
 pub(super) fn short(path: &Path, at: u64, expected: u64) -> LoadError {
     let now = std::fs::metadata(path).map_or(at, |meta| meta.len().min(at));
     LoadError::Short { path: path.to_owned(), at: now, expected }
@@ -176,7 +178,8 @@ pub(super) fn reopen_model(order: &LaneOrder) -> Result<(), LoadError> {
     check_headers(order)
 }
 
-/// Makes sure that the files have the lengths that the session saw. A loader that reads whole files needs no more than that to begin.
+/// Makes sure that the files have the lengths that the session saw. A loader that reads complete files needs no more
+/// than that to begin.
 pub(super) fn check_lengths(model: &ModelInfo) -> Result<(), LoadError> {
     model.shards.iter().try_for_each(check_length)
 }
@@ -192,8 +195,8 @@ fn check_length(shard: &ShardInfo) -> Result<(), LoadError> {
     Err(LoadError::Changed { what })
 }
 
-/// Reads all headers, in parallel, and compares them with what the session saw. May run beside the first reads: where a tensor lies in the image is
-/// needed when the bytes are there, not before.
+/// Reads all headers, in parallel, and compares them with those that the session saw. May run at the same time as the
+/// first reads: the place of a tensor in the image is needed only when its bytes have arrived.
 pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
     let model = &order.model;
     let mut again = match weights::reread(model) {

@@ -35,8 +35,8 @@ pub(super) fn until(at_monotonic_ns: u64) {
     }
 }
 
-/// Engines put a part of a model into an image of its own, which is no longer than the part. Outside, spans speak of the whole model's image and of its
-/// tensors, so that all lanes fill one map.
+/// Engines load a part of a model into a separate image, which is not longer than the part. Outside, spans refer to
+/// the complete model's image and its tensors, so that all runs fill one map.
 pub(super) fn to_whole_image(order: &LaneOrder, spans: &mut [Span]) -> Result<(), LoadError> {
     let ours = !order.engine.is_outside();
     if order.ranges.is_empty() || !ours {

@@ -1,5 +1,5 @@
-//! `gds-batch`: blocks are read by `cuFileBatchIOSubmit`, as NIXL's GDS plugin reads. Each thread has a batch of its own, submits entries, collects
-//! all of them in one call, and submits again.
+//! `gds-batch`: blocks are read by `cuFileBatchIOSubmit`, as NIXL's GDS plugin reads. Each thread has a separate
+//! batch, submits entries, collects all of them in one call, and submits again.
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
@@ -22,7 +22,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
     let threads = slab::thread_setting(context, if context.direct_possible() { 4 } else { 8 }, queue.len());
-    let wanted = context.setting(Setting::Depth, (32, "what compat mode's pool of buffers bears"));
+    let wanted = context.setting(Setting::Depth, (32, "the most that compat mode's buffer pool supports"));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
@@ -34,7 +34,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let entries = (depth / threads).max(1);
     let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
         let take = || std::iter::from_fn(|| queue.take()).take(entries).collect::<Vec<Block>>();
-        // Whoever checked the headers may find everything read.
+        // The thread that checked the headers may find that everything was read.
         let mut blocks = take();
         if blocks.is_empty() {
             return Ok(());
@@ -56,7 +56,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Ok(())
     })?;
     let wanted_entries = wanted.count();
-    let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool bears");
+    let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool supports");
     let mut loaded = slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes, in_flight])?;
     let compat = loaded.route.as_ref().is_some_and(|told| told.route == domain::Route::Compat);
     if compat && moved_in_the_submit(&mut loaded.spans) {
@@ -119,9 +119,9 @@ fn round(
     Ok(())
 }
 
-/// Calls time in which bytes moved what it is. A batch of compat mode has read its blocks when its submit returns (cuFile 1.15 to 1.20); told
-/// as a submit, it would be overhead, and the engine would seem to have nothing else. What follows is then waiting. Only spans that name bytes: setting up
-/// moved none.
+/// Names the time in which bytes moved as transfer. A batch of compat mode has read its blocks when its submit
+/// returns (cuFile 1.15 to 1.20); recorded as a submit, that time would be overhead, and the engine would seem to
+/// have nothing else. The time after it is waiting. Only spans with bytes: set-up moved none.
 fn moved_in_the_submit(spans: &mut [Span]) -> bool {
     let submits = |span: &Span| span.phase == Phase::Submit && span.bytes > 0;
     if !spans.iter().any(submits) {

@@ -1,5 +1,5 @@
-//! `gds-per-tensor`: for each tensor register the file and the buffer, read, deregister: what NIXL's GDS back end does when it is asked for
-//! one tensor after another, and what the study behind this program measured.
+//! `gds-per-tensor`: for each tensor register the file and the buffer, read, deregister. NIXL's GDS back end does the
+//! same if it is asked for one tensor after another, and the study from which this program comes measured it.
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
@@ -12,7 +12,8 @@ use crate::domain::{ModelInfo, Phase, Setting, TensorInfo, units};
 use cufile_ffi::FileHandle;
 use std::os::fd::AsFd;
 
-/// Each tensor starts on a GPU page of its own (64 KiB), as separate allocations would, so that no two registrations share one.
+/// Each tensor starts on a separate GPU page (64 KiB), as separate allocations would, so that no two registrations
+/// share one.
 const GPU_PAGE: u64 = 64 << 10;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -90,7 +91,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     })
 }
 
-/// Where each tensor begins in the target, and the length of all.
+/// The place of each tensor in the target, and the length of all.
 pub(super) fn on_pages_of_their_own(model: &ModelInfo) -> (Vec<u64>, u64) {
     let mut total = 0;
     let place = |tensor: &TensorInfo| {

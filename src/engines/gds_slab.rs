@@ -1,5 +1,5 @@
-//! `gds-slab`: one slab for the whole image, large aligned reads in file order over threads, tensors are views into it. The per-tensor costs of
-//! cuFile are paid once a block or once a load.
+//! `gds-slab`: one slab for the complete image, large aligned reads in file order over threads, tensors are views
+//! into it. The overhead of cuFile is paid once per block or once per load, not per tensor.
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};

@@ -1,7 +1,8 @@
 //! `gds-stream`: blocks are read by `cuFileReadAsync` on CUDA streams. Each thread has two streams and fills one while it waits for the other.
 //!
-//! In compat mode too the bytes move when the stream gets there (libcufile 1.15: with one thread 8 % of its time passes in the calls that submit), and the
-//! more threads, the longer they are held up in those calls (45 % with eight): that is told as it is, as submitting.
+//! In compat mode too the bytes move when the stream gets there (libcufile 1.15: with one thread 8 % of its time
+//! passes in the calls that submit), and with more threads these calls take longer (45 % with eight): that time is
+//! recorded as submitting.
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
@@ -44,7 +45,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
-        // Whoever checked the headers may find everything read.
+        // The thread that checked the headers may find that everything was read.
         let Some(mut block) = queue.take() else { return Ok(()) };
         let at = rec.now();
         let mut streams = VecDeque::with_capacity(STREAMS);
@@ -141,7 +142,8 @@ impl Worker<'_> {
     }
 }
 
-/// What is behind reads that fail where the slab is registered: in compat mode libcufile refuses any offset of registered memory (1.15 and 1.20).
+/// The usual cause of reads that fail if the slab is registered: in compat mode libcufile refuses any offset of
+/// registered memory (1.15 and 1.20).
 fn refused_at_an_offset(slab: &Slab<'_>, error: LoadError) -> LoadError {
     match error {
         LoadError::CuFile(words) if slab.is_registered_in_compat_mode() => LoadError::CuFile(format!(

@@ -81,13 +81,13 @@ fn ring(target: &Target<'_>, mut ring: ReadRing<HostPart>, depth: usize, rec: &m
             target.read(&block, &mut read.buffer, got)?;
             arrived.push(block);
         }
-        // The wait for the device is the transfer of what has arrived.
+        // The wait for the device is the transfer of the blocks that have arrived.
         at = rec.share(Phase::Transfer, at, &arrived);
         arrived.clear();
     }
 }
 
-/// What the threads of a load share.
+/// Shared state of the threads of a load.
 struct Target<'a> {
     context: &'a EngineContext<'a>,
     queue: BlockQueue,
@@ -117,7 +117,7 @@ fn load(
     spans.extend(others.into_iter().flat_map(Recorder::into_spans));
     let ordered = OF_STAGING.into_iter().filter(|setting| context.order.settings.has(*setting));
     let idle: Vec<&str> = ordered.map(Setting::name).collect();
-    let note = || format!("{} not used: what is read into host memory is staged nowhere", idle.join(" and "));
+    let note = || format!("{} not used: reads into host memory need no staging", idle.join(" and "));
     Ok(Loaded {
         memory: target.memory,
         tensor_offsets: context.image_offsets(),
@@ -137,7 +137,8 @@ impl Target<'_> {
         if self.context.stopped() { Err(LoadError::Stopped) } else { Ok(self.queue.take()) }
     }
 
-    /// Opens a block's file where no thread did so yet. `at` is where the caller's timeline stands; returns where it stands then.
+    /// Opens a block's file if no other thread did. `at` is the time on the caller's timeline; returns the time after
+    /// it.
     fn open(&self, block: &Block, rec: &mut Recorder, at: u64) -> Result<u64, LoadError> {
         let before = rec.now();
         let (_, fresh) = self.opened.get(block.shard as usize)?;
@@ -148,7 +149,7 @@ impl Target<'_> {
         Ok(rec.end(Phase::Open, before, What::SETUP))
     }
 
-    /// Where a block goes: for O_DIRECT to the end of its last page, in which nothing else lies.
+    /// The range of a block: for O_DIRECT to the end of its last page, which contains nothing else.
     fn place(&self, block: &Block) -> Result<HostPart, LoadError> {
         let bytes = if self.direct { block.bytes.next_multiple_of(PAGE) } else { block.bytes };
         Ok(HostPart::new(&self.memory, block.image_offset, bytes as usize)?)

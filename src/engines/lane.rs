@@ -1,4 +1,5 @@
-//! The lane process: takes an order on standard input, loads the model, verifies it, and reports on a descriptor of its own.
+//! The lane process: takes an order on standard input, loads the model, verifies it, and reports on a separate
+//! descriptor.
 //!
 //! Native libraries print to standard output, so that is pointed at standard error first; the end of standard error is the lane's last
 //! words should it die.
@@ -53,8 +54,8 @@ impl Sender {
     }
 }
 
-/// Runs one lane; the process's whole life. Returns its exit status: 0 when a result was sent (also one with an error in it), 2 when the order
-/// could not be read.
+/// Runs one lane. Returns the exit status of its process: 0 when a result was sent (also one with an error in it), 2
+/// when the order could not be read.
 #[must_use]
 pub fn run_lane() -> u8 {
     lane_process(run)
@@ -70,7 +71,7 @@ pub(crate) fn lane_process(run: impl FnOnce(&LaneOrder, &Sender) -> RunResult) -
         }
     };
     let mut text = String::new();
-    // One line: what follows it, if anything, is the word to go on.
+    // One line: later lines, if any, are signals to go on.
     let order: LaneOrder = match std::io::stdin().read_line(&mut text).map(|_| serde_json::from_str(&text)) {
         Ok(Ok(order)) => order,
         Ok(Err(error)) => {
@@ -161,7 +162,8 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let cufile = if order.engine.opens_cufile() {
         Some(open_cufile(order)?)
     } else if auto::wants_cufile(order) {
-        // A choice among engines can do without one of them; what the attempt took is set-up all the same.
+        // A choice among engines can do without one of them; the time of the attempt is part of the set-up all the
+        // same.
         let opened = open_cufile(order);
         if opened.is_err() {
             let now = monotonic_ns();
@@ -180,7 +182,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let nixl = match found {
         Some((plugin, found)) => {
             let nixl = Nixl::open(order, plugin, found)?;
-            // Beside those of cuFile, whose library NIXL's plugins find loaded.
+            // Added to the parts of cuFile: NIXL's plugins find its library loaded.
             for (name, ns) in
                 [("nixl_library", nixl.library_ns), ("nixl_agent", nixl.agent_ns), ("nixl_backend", nixl.backend_ns)]
             {
@@ -215,8 +217,8 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         stop: AtomicBool::new(false),
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
-    // What a process pays only the first time, libraries' pools and the heap's pages among it, can be left out: peers that load again and again in one
-    // process are compared so.
+    // Costs that a process has only once, such as the pools of libraries and the pages of the heap, can be excluded:
+    // loaders that load again and again in one process are compared in this way.
     let warmup = if order.engine.is_outside() { 0 } else { order.settings.get(Setting::Warmup).unwrap_or(0) };
     for _ in 0..warmup {
         let spare = Counters::default();
@@ -226,7 +228,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
         result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
     }
-    // What lies between: switching statistics on, looking for libraries.
+    // The time between these parts: enabling statistics, searching for libraries.
     let parts: u64 = result.setup_parts_ns.values().sum();
     result.setup_parts_ns.insert("other".to_owned(), result.setup_ns.saturating_sub(parts));
     if !order.engine.is_outside() {
@@ -259,7 +261,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         free_before.zip(free_gpu_bytes(&device)).map(|(before, after)| before.saturating_sub(after));
     result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
     if order.gated {
-        // What follows reads files and spends memory bandwidth: not beside a lane whose clock still runs.
+        // The rest reads files and uses memory bandwidth, so it must not run while the clock of another lane runs.
         super::gate::wait(1, &mut || sender.send(LaneMessage::Waiting { gate: 1 }))?;
     }
     super::gate::to_whole_image(order, &mut loaded.spans)?;
@@ -366,7 +368,7 @@ pub(crate) fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ti
     loop {
         let ended = ticks.recv_timeout(PUBLISH_EVERY) != Err(RecvTimeoutError::Timeout);
         sender.send(LaneMessage::Progress {
-            // Engines that read whole blocks count headers and padding too.
+            // Engines that read complete blocks count headers and padding too.
             landed_bytes: counters.landed_bytes.load(Ordering::Relaxed).min(total_bytes),
             pinned_bytes: counters.pinned_bytes.load(Ordering::Relaxed),
             verified_bytes: counters.verified_bytes.load(Ordering::Relaxed),

@@ -31,11 +31,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let offsets = context.image_offsets();
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         let from = tensor.file_offset as usize;
-        // The header was read again above and the file's length checked, so the range lies inside the mapping unless the file shrank just now.
+        // The header was read again above and the file's length checked, so the range is inside the mapping unless
+        // the file shrank just now.
         let bytes = maps
             .get(tensor.shard as usize)
             .and_then(|map| map.bytes().get(from..from + tensor.bytes as usize))
-            .ok_or_else(|| LoadError::Changed { what: format!("tensor {} lies outside its file", tensor.name) })?;
+            .ok_or_else(|| LoadError::Changed { what: format!("tensor {} is outside its file", tensor.name) })?;
         memory.write_pageable(*offset, bytes)?;
         context.landed(tensor.bytes);
         at = rec.end(Phase::Copy, at, What::tensor_bytes(index, *offset, tensor.bytes));

@@ -1,7 +1,7 @@
-//! Hands: one file a load strategy, the lane process and its protocol, verification.
+//! Loading: one file for each loading method, the lane process and its protocol, verification.
 //!
-//! An engine gets a model and a device and returns the memory in which every tensor lies. It writes what it did as spans, one recorder a
-//! thread, and counts landed bytes in one atomic; nothing else happens while bytes move.
+//! An engine gets a model and a device and returns the memory that holds every tensor. It records spans, one recorder
+//! for each thread, and counts landed bytes in one atomic; nothing else happens while bytes move.
 
 mod auto;
 mod blocks;
@@ -50,7 +50,7 @@ pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
 
 use crate::domain::Engine;
-// What lanes of other rooms are made of.
+// Parts of which other modules build their lanes.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
 pub(crate) use direct_io::open_cufile;

@@ -58,7 +58,7 @@ impl Nixl {
                     format!("; its plugins are [{}]", have.join(", "))
                 }
                 (None, Ok(_)) => String::new(),
-                (None, Err(why)) => format!("; which plugins it has it does not tell: {why}"),
+                (None, Err(why)) => format!("; it does not list its plugins: {why}"),
             };
             LoadError::Nixl(format!("{}: {error}{hint}", named(&library)))
         })?;
@@ -67,14 +67,15 @@ impl Nixl {
     }
 }
 
-/// The library and the time to find and load it, in nanoseconds. Before cuFile is opened: whoever lacks both wants to hear of NIXL first.
+/// The library and the time to find and load it, in nanoseconds. Called before cuFile is opened, because if both are
+/// missing, the error should name NIXL.
 pub(super) fn find() -> Result<(Library, u64), LoadError> {
     let start = Instant::now();
     let library = Library::find().map_err(|e| LoadError::Nixl(e.to_string()))?;
     Ok((library, start.elapsed().as_nanos() as u64))
 }
 
-/// Settings of ours that a plugin has under a name of its own (src/plugins of NIXL 1.5).
+/// Settings of ours for which a plugin has another name (src/plugins of NIXL 1.5).
 const fn plugin_settings(plugin: NixlPlugin) -> &'static [(Setting, &'static str)] {
     match plugin {
         NixlPlugin::Gds => &[
@@ -87,7 +88,8 @@ const fn plugin_settings(plugin: NixlPlugin) -> &'static [(Setting, &'static str
     }
 }
 
-/// What NIXL is here, for a process of its own, as the libraries that it loads may hang or crash: `library`, `version`, `plugins`, or `error`.
+/// Describes the NIXL of this machine, in a separate process, because the libraries that it loads may hang or crash:
+/// `library`, `version`, `plugins`, or `error`.
 #[must_use]
 pub(super) fn probe_nixl() -> Value {
     let probe = || -> Result<Value, nixl_ffi::Error> {
@@ -98,7 +100,7 @@ pub(super) fn probe_nixl() -> Value {
     probe().unwrap_or_else(|error| json!({"error": error.to_string()}))
 }
 
-/// What is known of a plugin whose bytes differ from the file, to be added to where they do.
+/// A known reason for wrong bytes by a plugin, to be added to their place.
 pub(super) const fn if_bytes_differ(plugin: NixlPlugin) -> &'static str {
     match plugin {
         NixlPlugin::Gds => {
@@ -109,7 +111,7 @@ pub(super) const fn if_bytes_differ(plugin: NixlPlugin) -> &'static str {
     }
 }
 
-/// The plugin of an order's engine, where that is NIXL.
+/// The plugin of an order's engine, if that is NIXL.
 pub(super) const fn plugin_of(engine: &Engine) -> Option<NixlPlugin> {
     match engine {
         Engine::Nixl(plugin) => Some(*plugin),

@@ -1,9 +1,10 @@
-//! What the module nvidia-fs counts: reads that took the direct way, of everybody on the machine.
+//! The counters of the module nvidia-fs: direct reads of all processes of the machine.
 
-/// Where it tells.
+/// The file with the counters.
 pub const NVFS_STATS: &str = "/proc/driver/nvidia-fs/stats";
 
-/// Reads that nvidia-fs has counted so far, for everybody on the machine; `None` without the module, or where it does not count.
+/// Reads that nvidia-fs has counted so far, of all processes of the machine; `None` without the module, or if it does
+/// not count.
 #[must_use]
 pub fn nvfs_reads() -> Option<u64> {
     parse_reads(&std::fs::read_to_string(NVFS_STATS).ok()?)
@@ -16,7 +17,8 @@ pub(super) fn is_loaded() -> bool {
     std::path::Path::new("/sys/module/nvidia_fs").exists() || std::fs::read_to_string("/proc/modules").is_ok_and(listed)
 }
 
-/// The number of reads in nvidia-fs' statistics, whose lines read `Reads : n=5 ok=5 err=0 …` (since 2.7 with the colon set apart or not).
+/// The number of reads in nvidia-fs' statistics. Their lines have the form `Reads : n=5 ok=5 err=0 …` (since 2.7 with
+/// or without a space before the colon).
 fn parse_reads(text: &str) -> Option<u64> {
     if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
         return None;

@@ -20,17 +20,19 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    // A virtual disk with one queue slows down with what is read into: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as two slots of each thread, 1.9 into 16
-    // (medians of 4 to 95 reads of 512 MiB on an H200's disk), for less staging memory stays in the caches of whoever copies for it, we suppose. So
-    // a thread has one slot there, in which nothing is read while it is copied to the GPU, and there are a few threads more than the eight reads
-    // that the disk wants: whole loads gave 2.62 GB/s with 12 × 1 slots, 2.57 with 8 × 1, 2.51 with 8 × 2 and 2.49 with 16 × 1 (means of ten), and with
-    // blocks of 256 KiB 2.39. A real drive has a queue for each CPU and wants them fed.
+    // A virtual disk with one queue slows down as the staging memory grows: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as
+    // two slots of each thread, 1.9 into 16 (medians of 4 to 95 reads of 512 MiB on an H200's disk), probably because
+    // less staging memory stays in the caches of the host that copies for it. So a thread has one slot there, in
+    // which nothing is read while it is copied to the GPU, and there are a few threads more than the eight reads that
+    // the disk needs: complete loads gave 2.62 GB/s with 12 × 1 slots, 2.57 with 8 × 1, 2.51 with 8 × 2 and 2.49 with
+    // 16 × 1 (means of ten), and with blocks of 256 KiB 2.39. A real drive has a queue for each CPU and wants them
+    // fed.
     let queues = context.model().shards.first().and_then(|shard| files::hardware_queues(&shard.path));
     let one_queue = queues == Some(1);
     let block_bytes = match queues {
         Some(1) => (MIB / 2, "the disk has one hardware queue"),
         Some(_) => (MIB, "the disk has several hardware queues"),
-        None => (MIB, "the disk's hardware queues are not told"),
+        None => (MIB, "the number of the disk's hardware queues is unknown"),
     };
     let block_bytes = context.block_setting(block_bytes);
     let most = if one_queue { 12 } else { 8 };
@@ -42,7 +44,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Some(_) => {
             (threads.value.max(12), "a disk with one hardware queue slows down with many more than 8".to_owned())
         }
-        None => (threads.value.max(8), "8 in all, or one a thread: the disk's hardware queues are not told".to_owned()),
+        None => (
+            threads.value.max(8),
+            "8 in all, or one a thread: the number of the disk's hardware queues is unknown".to_owned(),
+        ),
     };
     let depth = context.setting(Setting::Depth, depth);
     threads = threads.at_most(depth.value, "one a read in flight");
@@ -55,7 +60,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     };
     let slots = context.setting_within(Setting::Slots, slots, (each, 8192));
     let io_uring = context.setting(Setting::IoUring, (1, "the kernel allows it"));
-    // What was asked for in words, where it cannot be.
+    // The part of the order that cannot be met, in words.
     let idle = |why: &str| {
         (context.order.settings.get(Setting::Registered) == Some(1)).then(|| format!("registered not used: {why}"))
     };
@@ -66,7 +71,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     }
     let registered = match context.device.is_gpu() {
         true => context.setting(Setting::Registered, (1, "the kernel allows it")),
-        false => Chosen::fixed(Setting::Registered, 0, "the reads go to the target itself, which is no staging"),
+        false => Chosen::fixed(Setting::Registered, 0, "the reads go to the target itself, without staging"),
     };
     let rings = Rings {
         block_bytes: block_bytes.clone(),
@@ -82,9 +87,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     };
     match read {
         Ok(mut loaded) => {
-            loaded
-                .notes
-                .extend(idle("what is read into host memory is staged nowhere").filter(|_| !context.device.is_gpu()));
+            loaded.notes.extend(idle("reads into host memory need no staging").filter(|_| !context.device.is_gpu()));
             Ok(loaded)
         }
         Err(error) => {
@@ -136,7 +139,7 @@ fn by_threads(
     Ok(loaded)
 }
 
-/// What the workers share.
+/// Shared state of the workers.
 struct Shared<'a> {
     queue: BlockQueue,
     opened: Opened<'a>,
@@ -176,7 +179,7 @@ fn by_rings(
     let done = run_workers(context, threads, |number| {
         let done = worker(context, &shared, number, threads);
         if number == 0 && done.is_err() {
-            // The others may still wait for what the first was to make.
+            // The others may still wait for the first one's result.
             shared.target.set(None);
         }
         done
@@ -207,7 +210,7 @@ fn by_rings(
     }))
 }
 
-/// What a worker leaves behind.
+/// The result of a worker.
 struct Done {
     spans: Vec<Span>,
     leftover: Leftover,
@@ -226,7 +229,8 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     let mut free = Staging::unpinned(context.device, slots, slot_bytes)?;
     // Refused where memory may not be locked; the reads are the same without.
     let refused = if shared.registered { ring.register(&free).err() } else { None };
-    // What is read into first is pinned first, for pages move to be pinned where the kernel keeps their place movable, and cannot under a read.
+    // Memory that is read into first is pinned first, because pinning moves pages that the kernel keeps movable, and
+    // it cannot move them during a read.
     context.counters.pin(Staging::pin(&mut free[slots.saturating_sub(shared.depth)..])? as u64);
     at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
     let mut reads = Reads { waiting: Vec::with_capacity(queue.len() / threads + 64), opened: &shared.opened, queue };
@@ -296,7 +300,8 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     Ok(Done { spans: rec.into_spans(), leftover: Leftover { slots: free, copies }, refused })
 }
 
-/// The wait for the device is the transfer of what has arrived: cut into a span for each block, in proportion of their bytes.
+/// The wait for the device is the transfer of the blocks that have arrived: it is cut into a span for each block, in
+/// proportion to their bytes.
 fn transfer_spans(rec: &mut Recorder, from: u64, filled: &[(Slot, Block)]) -> u64 {
     let total: u64 = filled.iter().map(|(_, block)| block.bytes).sum();
     if total == 0 {

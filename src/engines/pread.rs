@@ -56,8 +56,8 @@ fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     (threads, 2, block_bytes)
 }
 
-/// Threads, slots of each and bytes of a slot that the engine takes for a model of so many bytes on so many CPUs where nothing is set. What it pins is
-/// their product.
+/// Threads, slots of each and bytes of a slot that the engine chooses for a model of so many bytes on so many CPUs if
+/// nothing is ordered. Their product is pinned.
 #[must_use]
 pub fn pread_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     defaults(model_bytes, cpus)
@@ -118,7 +118,8 @@ fn worker(
     target: &SharedTarget,
     mut rec: Recorder,
 ) -> Result<(Vec<Span>, Option<Leftover>), LoadError> {
-    // Whoever checked the headers may find that the others have read everything: then it needs neither memory nor a queue.
+    // The thread that checked the headers may find that the others have read everything: then it needs neither memory
+    // nor a queue.
     let Some(mut block) = queue.take() else { return Ok((rec.into_spans(), None)) };
     let model = context.model();
     let mut at = rec.now();

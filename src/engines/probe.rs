@@ -1,5 +1,5 @@
-//! Probes that run in a child process of their own, because what they touch may hang, crash or print: libcufile and CUDA.
-//! The answer is the last line on standard output, one JSON object, in the form of `libcufile.json` of a captured machine.
+//! Probes of libcufile and CUDA, which may hang, crash or print. Each runs in a separate child process. The answer is
+//! the last line on standard output, one JSON object, in the form of `libcufile.json` of a captured machine.
 
 use crate::device::{list_cuda_attributes, list_cuda_devices};
 use cufile_ffi::{Driver, ENV_LOGFILE, Error, Library, OpenOptions};
@@ -58,8 +58,8 @@ const TRANSPORTS: [(&str, u32); 12] = [
     ("virtiofs", 13),
 ];
 
-/// Finds libcufile, opens its driver where `open` says so, reads its properties, and prints what happened. `scratch` takes its log. The open
-/// initialises CUDA.
+/// Finds libcufile, opens its driver if `open` is set, reads its properties, and prints the answer. The log of the
+/// library goes to `scratch`. Opening initialises CUDA.
 #[must_use]
 pub fn probe_cufile(scratch: &Path, open: bool) -> u8 {
     if let Some(status) = with_own_log(scratch) {
@@ -89,8 +89,8 @@ pub fn probe_nixl() -> u8 {
     answer(|_| super::nixl_library::probe_nixl())
 }
 
-/// Has the library's log go into `scratch`, where nobody said another place: the environment cannot be changed safely from inside, so the
-/// process starts itself again with it, and comes back only when that failed.
+/// Sends the library's log to `scratch` if the user has not named another place. The environment cannot be changed
+/// safely from inside, so the process starts itself again with it, and returns only if that failed.
 pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {
     if std::env::var_os(ENV_LOGFILE).is_some() {
         return None;
@@ -102,8 +102,8 @@ pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {
     Some(2)
 }
 
-/// Keeps standard output for the answer alone: libraries print there. `ask` is given a way to say something early, in a line of its own; the
-/// last line is the answer.
+/// Keeps standard output for the answer alone, because libraries print there. `ask` gets a function that writes an
+/// early answer in a separate line; the last line is the answer.
 pub(super) fn answer(ask: impl FnOnce(&mut dyn FnMut(&Value)) -> Value) -> u8 {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3);
     let moved = rustix::stdio::dup2_stdout(std::io::stderr().as_fd());
@@ -139,7 +139,7 @@ fn describe(library: &Library, open: bool, early: &mut dyn FnMut(&Value)) -> Val
     if !open {
         return Value::Object(out);
     }
-    // Said before the open, so that one that hangs or dies still tells which library it was.
+    // Written before the open, so that the library is known even if the open hangs or dies.
     early(&Value::Object(out.clone()));
     match Driver::open(library, &OpenOptions::default()) {
         Err(error) => {

@@ -38,7 +38,7 @@ pub fn probe_read(path: &Path, uuid: &str, allow_compat: bool, scratch: &Path) -
     })
 }
 
-/// Where it ended.
+/// The end of a failed probe.
 struct Refusal {
     stage: &'static str,
     code: Option<i32>,
@@ -60,7 +60,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
         error: format!("there is no readable file of at least {LEAST_BYTES} bytes under {}", path.display()),
     })?;
     let (file, size) = open(&chosen).map_err(plain("file"))?;
-    // Whole pages: a tail that is not aligned goes another way and would blur the counts.
+    // Complete pages: an unaligned tail takes another route and would blur the counts.
     let bytes = size.min(MOST_BYTES) & !4095;
     let cuda = CudaDevice::open(0, Some(uuid)).map_err(plain("cuda"))?;
     let device = Device::Cuda(Arc::new(cuda));
@@ -124,7 +124,7 @@ fn counts(driver: &Driver, on: bool) -> Counts {
     }))
 }
 
-/// What the counters say of the reads between; nothing if the library keeps none.
+/// The route of the reads between two readings of the counters; `None` if the library keeps none.
 fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_loaded: bool) -> Option<RouteCounts> {
     let ((before, bytes_before), (after, bytes_after)) = (before?, after?);
     let counted = Counted {

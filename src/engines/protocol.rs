@@ -1,9 +1,10 @@
-//! What a lane process writes to its session: one JSON object a line, on a descriptor that nothing else writes to.
+//! The messages of a lane process to its session: one JSON object per line, on a descriptor that is used for nothing
+//! else.
 
 use crate::domain::{LaneStage, LogLevel, PackedSpans, RunResult};
 use serde::{Deserialize, Serialize};
 
-/// Set for a lane whose heap was told to keep freed memory, so that the report can say so.
+/// Set for a lane whose heap keeps freed memory, so that the report can show it.
 pub const ENV_KEPT_HEAP: &str = "GDS_TOP_KEPT_HEAP";
 
 /// The word that lets a waiting lane go on.
@@ -59,7 +60,7 @@ pub enum LaneMessage {
     },
     /// The end of the run.
     Finished {
-        /// What was measured.
+        /// The measurements.
         result: RunResult,
     },
 }

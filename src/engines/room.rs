@@ -1,5 +1,5 @@
-//! Whether the target has room for a model, asked before the page cache is filled for it. Host memory is promised by the kernel whether it is there or
-//! not, and taken back by killing somebody.
+//! Whether the target has enough free memory for a model, checked before the page cache is filled for it. The kernel
+//! grants host memory even if it does not have it, and kills a process later.
 
 use super::error::LoadError;
 use crate::device::Device;
@@ -36,20 +36,21 @@ pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {
     }
 }
 
-/// What the kernel says can still be had, with what it can swap out.
+/// The memory that the kernel reports as available, with the pages that it can swap out.
 fn free_host_bytes() -> Option<u64> {
     let told = <procfs::Meminfo as procfs::Current>::current().ok()?;
     Some(told.mem_available? + told.swap_free)
 }
 
-/// The memory limit of this process's cgroup, version 2 or 1. Limits further up are not looked for: they end the lane, which says so.
+/// The memory limit of this process's cgroup, version 2 or 1. Limits further up are not searched; they end the lane,
+/// and its signal shows it.
 fn cgroup_limit() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_files(&told).iter().find_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
 }
 
-/// The files that hold the limit, by what /proc/PID/cgroup tells (cgroups(7)). In a container the path may be that of the host, while its own group lies at
-/// the root of what it sees.
+/// The files that hold the limit, according to /proc/PID/cgroup (cgroups(7)). In a container the path may be that of
+/// the host, while the container sees its group at the root.
 fn limit_files(told: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in told.lines() {

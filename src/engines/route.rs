@@ -1,8 +1,9 @@
-//! The route of transfers by what a library counted. It is proven only if the counters account for all transfers and all of their bytes.
+//! The route of transfers according to a library's counters. It is proven only if the counters account for all
+//! transfers and all of their bytes.
 
 use crate::domain::{Access, Route, RouteCounts, units};
 
-/// What the counters of a library say of the transfers between two readings.
+/// The counters of a library between two readings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     /// The direction of the transfers.

@@ -1,4 +1,4 @@
-//! The second try of single cuFile reads that fail: by `pread` and a copy, counted and told.
+//! The second try of single cuFile reads that fail: by `pread` and a copy, counted and reported.
 
 use super::error::{LoadError, explain};
 use super::files;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What of a load was done again.
+/// The reads of a load that were repeated.
 #[derive(Debug)]
 pub(super) struct SecondTries {
     /// How many reads the load has.
@@ -17,10 +17,10 @@ pub(super) struct SecondTries {
     first_failure: Mutex<Option<String>>,
 }
 
-/// Where the bytes that did not come lie, and where they belong.
+/// The place of missing bytes in the file and on the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing<'a> {
-    /// What was read, for the sentence.
+    /// The object of the read, for the sentence.
     pub(super) what: &'a str,
     pub(super) path: &'a Path,
     pub(super) file_offset: u64,
@@ -53,7 +53,7 @@ impl SecondTries {
         }
     }
 
-    /// What is to be said of them.
+    /// A sentence about them.
     pub(super) fn note(self) -> Option<String> {
         let why = self.first_failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         Some(format!(

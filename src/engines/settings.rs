@@ -36,7 +36,7 @@ impl Chosen {
         Self { setting, value: within, why }
     }
 
-    /// Lowered to what there is room or use for.
+    /// Lowered to the memory or work that is available.
     #[must_use]
     pub(super) fn at_most(mut self, most: u64, why: &str) -> Self {
         if self.value > most {
@@ -57,5 +57,5 @@ impl Chosen {
     }
 }
 
-/// What was ordered, for the report.
+/// The ordered value, for the report.
 pub(super) const AS_SET: &str = "as set";

@@ -1,4 +1,5 @@
-//! What the cuFile engines share that read whole files into one slab: opening, registering, one read with its second try, and closing.
+//! Shared by the cuFile engines that read complete files into one slab: opening, registering, one read with its
+//! second try, and closing.
 
 use super::blocks::PAGE;
 use super::clock::{Recorder, What};
@@ -49,7 +50,8 @@ pub(super) struct Slab<'a> {
 }
 
 impl<'a> Slab<'a> {
-    /// Opens and registers the files, allocates the image and registers it where that is wanted. The headers are checked beside the first reads.
+    /// Opens and registers the files, allocates the image and registers it if that is wanted. The headers are checked
+    /// during the first reads.
     pub(super) fn open(
         context: &'a EngineContext<'a>,
         rec: &mut Recorder,
@@ -80,7 +82,7 @@ impl<'a> Slab<'a> {
             let mut refused = None;
             for start in (0..all).step_by(piece) {
                 let done = match refused {
-                    // What lies behind a piece that was refused would be refused as well, one slow call after another.
+                    // The pieces after a refused one would be refused as well, one slow call after another.
                     Some(_) => None,
                     None => {
                         let done = cufile.driver.register(&memory, start, piece.min(all - start), 0);
@@ -135,7 +137,8 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// The memory of a block as transfers want it, and the offset in it: the registered piece where there is one, for only its base counts as registered.
+    /// The memory of a block as transfers need it, and the offset in it: the registered piece if there is one,
+    /// because cuFile accepts only its base as registered.
     pub(super) fn memory(&self, block: &Block) -> (Arc<dyn IoMemory>, usize) {
         match self.registered(block) {
             Some((piece, offset)) => (piece.clone(), offset as usize),
@@ -143,7 +146,8 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// The registered piece in which a block lies, and where. Blocks are cut at the ends of pieces (see [`blocks`]).
+    /// The registered piece that contains a block, and the offset in it. Blocks are cut at the ends of pieces (see
+    /// [`blocks`]).
     fn registered(&self, block: &Block) -> Option<(&Arc<BufferRegistration<DeviceMemory>>, u64)> {
         let bytes = self.piece_bytes.value.max(1);
         let piece = self.pieces.get((block.image_offset / bytes) as usize)?.as_ref()?;
@@ -199,7 +203,7 @@ impl<'a> Slab<'a> {
         self.tries.read(&missing, &self.memory, error)
     }
 
-    /// Waits for the device, deregisters and closes; what it takes is the end of slot 0.
+    /// Waits for the device, deregisters and closes; the time of that ends slot 0.
     pub(super) fn close(
         mut self,
         mut first: Recorder,
@@ -211,7 +215,7 @@ impl<'a> Slab<'a> {
         let mut at = first.now();
         self.context.device.synchronize()?;
         at = first.end(Phase::Sync, at, What::SETUP);
-        // What was used: a registration may have been refused.
+        // The settings that were used: a registration may have been refused.
         let registered = self.pieces.iter().any(Option::is_some);
         settings.push(self.register.at_most(u64::from(registered), "refused"));
         if registered {
@@ -240,7 +244,8 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for what the page cache does not hold.
+/// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for bytes that are not in the page
+/// cache.
 pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Chosen {
     let direct = context.direct_possible();
     let cached = context.resident_before.is_some_and(|share| share > 0.5);
@@ -252,7 +257,7 @@ pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Chosen {
     context.setting(Setting::Odirect, default)
 }
 
-/// Whether the slab is registered, where nobody says.
+/// Whether the slab is registered if it is not ordered.
 pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
     let default = match context.direct_possible() {
         true => (1, "a direct route reads straight into registered memory"),
@@ -264,12 +269,12 @@ pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
 /// Bytes of a registration: all, unless the GPU's BAR1 has no room for so much at once or a library wants pieces.
 pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
     let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
-    let mut setting = context.setting_within(Setting::SlabBytes, (whole, "the whole model at once"), (PAGE, whole));
+    let mut setting = context.setting_within(Setting::SlabBytes, (whole, "the complete model at once"), (PAGE, whole));
     setting.value = setting.value.next_multiple_of(PAGE);
     setting
 }
 
-/// The reads of the data section in file order, none of which lies in two pieces of the slab.
+/// The reads of the data section in file order, none of which crosses two pieces of the slab.
 pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes: u64) -> Vec<Block> {
     let mut cut = Vec::new();
     for mut block in context.blocks(block_bytes, PAGE) {
@@ -291,8 +296,8 @@ pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes:
     cut
 }
 
-/// Bytes of a read: on a direct route `most`, or what cuFile moves at once where that is less; in compat mode the library copies in the calling thread, and
-/// smaller reads overlap better.
+/// Bytes of a read: on a direct route `most`, or the size that cuFile moves at once if that is less; in compat mode
+/// the library copies in the calling thread, and smaller reads overlap better.
 pub(super) fn block_setting(context: &EngineContext<'_>) -> Chosen {
     let (_, most) = Setting::BlockBytes.bounds(&context.order.engine);
     let at_once =

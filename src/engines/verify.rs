@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Bytes compared at a time.
 const STEP: u64 = 8 << 20;
 
-/// A range of a file and where it should lie on the target.
+/// A range of a file and its place on the target.
 struct Piece {
     shard: usize,
     file_offset: u64,
@@ -73,7 +73,7 @@ pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Op
     Ok(told(context, found.into_iter().flatten().collect()))
 }
 
-/// The differences in words; the blocks that were compared tell how widespread they are.
+/// The differences in words; the blocks that were compared show how widespread they are.
 fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<String> {
     found.sort_unstable_by_key(|d| (d.shard, d.file_offset));
     let first = found.first()?;
@@ -99,7 +99,7 @@ fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<Strin
         ""
     };
     let changed = if changed_since(&model.shards[first.shard].path, context.order.spawned_monotonic_ns) {
-        "; the file was written to or replaced meanwhile: load it again when nobody does"
+        "; the file was written to or replaced during the load: load it again when no process writes to it"
     } else {
         ""
     };
@@ -112,7 +112,8 @@ fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<Strin
     ))
 }
 
-/// Whether a file's record changed since a time of CLOCK_MONOTONIC: by writing, or by being moved there. Then the bytes that differ are nobody's fault.
+/// Whether a file's record changed since a time of CLOCK_MONOTONIC: by writing, or by being moved there. Then the
+/// load is not the cause of different bytes.
 fn changed_since(path: &Path, then_ns: u64) -> bool {
     if then_ns == 0 {
         return false;

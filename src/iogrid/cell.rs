@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 /// Latencies that are kept of a thread: at a microsecond an operation a cell of a second has fewer; beyond it, the first ones stand for all.
 const LATENCIES: usize = 1 << 20;
 
-/// What a thread brings home.
-struct Told {
+/// The measurements of one thread.
+struct ThreadResult {
     latencies: Vec<u64>,
     operations: u64,
     ended: Instant,
     right: Option<bool>,
 }
 
-/// Where a thread's blocks lie: `(first offset, number of blocks)`. Regions do not overlap.
+/// The region of a thread's blocks: `(first offset, number of blocks)`. Regions do not overlap.
 fn region(file_bytes: u64, key: &CellKey, thread: u32) -> Option<(u64, u64)> {
     let blocks = file_bytes / u64::from(key.threads.max(1)) / key.block_bytes.max(1);
     (blocks > 0).then(|| (u64::from(thread) * blocks * key.block_bytes, blocks))
@@ -50,7 +50,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
             .map(|number| {
                 let (ready, go, stop, fail, complete) = (&ready, &go, &stop, &fail, &complete);
                 let work = move || {
-                    // Where one of them has no thread the others would wait for it for ever.
+                    // If one of the threads cannot be started, the others would wait forever.
                     if !*complete.wait() {
                         return None;
                     }
@@ -79,7 +79,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         let counted = counter.map(counts);
         let (started, cpu_before) = (Instant::now(), cpu_ns());
         go.wait();
-        let told: Vec<Told> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
+        let told: Vec<ThreadResult> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
         Ok::<_, String>((told, started, setup_ns, cpu_before, counted))
     });
     let (told, started, setup_ns, cpu_before, counted) = match measured {
@@ -131,12 +131,13 @@ fn prepare(
         usize::try_from(key.block_bytes).map_err(|_| "the block is larger than the address space".to_owned())?;
     let mut mover = Mover::open(key.transfer, key.access, path, block, device, cufile)?;
     if key.access == Access::Write {
-        // Each thread writes one block's content again and again; where it lies in the file is checked with it.
+        // Each thread writes the content of one block again and again; its place in the file is checked with it.
         let mut bytes = vec![0; block];
         content::fill(&mut bytes, written_seed(order, number), 0);
         mover.put(&bytes)?;
     }
-    // The first operation of a buffer pays for what later ones find (mappings, the library's own buffers): not part of the rate.
+    // The first operation of a buffer includes set-up that later ones do not need (mappings, the library's buffers),
+    // so it is not part of the rate.
     mover.operate(key.access, region.0, block)?;
     Ok((mover, region))
 }
@@ -152,7 +153,7 @@ fn run(
     mut mover: Mover,
     (base, blocks): (u64, u64),
     stop: &AtomicBool,
-) -> Result<Told, String> {
+) -> Result<ThreadResult, String> {
     let block = key.block_bytes as usize;
     let time = Duration::from_nanos(order.cell_ns);
     let mut places = Places::new(order.seed ^ u64::from(number));
@@ -184,10 +185,10 @@ fn run(
         read_written(&order.write_path, &mut bytes, last)?;
         Some(content::holds(&bytes, written_seed(order, number), 0))
     };
-    Ok(Told { latencies, operations, ended, right })
+    Ok(ThreadResult { latencies, operations, ended, right })
 }
 
-/// What the file holds where the last block was written, by an ordinary read.
+/// The content of the file at the last written block, read by an ordinary read.
 fn read_written(path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), String> {
     use std::os::unix::fs::FileExt;
     std::fs::File::open(path)
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn cells_into_host_memory_move_bytes_check_them_and_fail_with_a_sentence() {
-        // A folder beside the build, which lies on a disk: /tmp may be tmpfs, which has no O_DIRECT on older kernels.
+        // A folder next to the build, which is on a disk: /tmp may be tmpfs, which has no O_DIRECT on older kernels.
         let built = std::env::current_exe().unwrap();
         let dir = tempfile::tempdir_in(built.parent().unwrap()).or_else(|_| tempfile::tempdir()).unwrap();
         let files = Files::make(dir.path(), 1 << 20, 9, &mut |_| true).unwrap();

@@ -1,5 +1,5 @@
-//! What the measured files hold: words that follow from a seed and their place in the file, so that any block can be checked without a copy of it, and
-//! no drive or file system can shorten them.
+//! The content of the measured files: words that follow from a seed and their place in the file, so that any block
+//! can be checked without a copy of it, and no drive or file system can compress them.
 
 /// The word at a place, by the mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 const fn word(seed: u64, index: u64) -> u64 {
@@ -9,7 +9,7 @@ const fn word(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills a buffer with what the file holds at `offset`, a multiple of 8.
+/// Fills a buffer with the content of the file at `offset`, a multiple of 8.
 pub(super) fn fill(bytes: &mut [u8], seed: u64, offset: u64) {
     for (i, eight) in bytes.chunks_mut(8).enumerate() {
         let word = word(seed, offset / 8 + i as u64).to_le_bytes();

@@ -18,8 +18,8 @@ pub const READ: &str = "read.bin";
 /// The file that is only written, in the folder.
 pub const WRITE: &str = "write.bin";
 
-/// Removes what measurements left behind whose process was killed: folders with our name and the number of a process that is gone, and in them only our
-/// two files. A folder with anything else in it stays.
+/// Removes what measurements left if their process was killed: folders with our name and the number of a process that
+/// has ended, and in them only our two files. A folder that contains anything else stays.
 fn clear_abandoned(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -41,15 +41,15 @@ pub enum FilesError {
     /// The system refused.
     #[error("{doing} {path} failed: {source}", path = path.display())]
     System {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// To what.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// Its name is no text.
-    #[error("{} has a name with bytes that are no UTF-8, and the measuring process could not be told of it; rename it, or name another folder", path.display())]
+    /// Its name is not text.
+    #[error("{} has a name that is not UTF-8, which the measuring process cannot be given; rename it, or use another folder", path.display())]
     NoText {
         /// The folder.
         path: PathBuf,
@@ -82,7 +82,7 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     if !meta.is_dir() {
         return Err(failed("looking into", dir)(io::ErrorKind::NotADirectory.into()));
     }
-    // The measuring process is told of its files in JSON.
+    // The order of the measuring process is JSON.
     if dir.canonicalize().is_ok_and(|whole| whole.to_str().is_none()) {
         return Err(FilesError::NoText { path: dir.to_owned() });
     }
@@ -98,7 +98,7 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     Ok(())
 }
 
-/// The measured files, in a folder of their own that is removed in the end.
+/// The measured files, in a separate folder that is removed at the end.
 #[derive(Debug)]
 pub struct Files {
     /// `None` only while it is removed.
@@ -108,8 +108,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes a folder in `dir` and two files of `file_bytes` in it, both with the content of `seed`, on the disk and not in the page cache.
-    /// `progress` is told the bytes written; it answers whether to go on.
+    /// Makes a folder in `dir` and two files of `file_bytes` in it, both with the content of `seed`, on the disk and
+    /// not in the page cache. `progress` gets the bytes written and returns whether to continue.
     ///
     /// # Errors
     /// When something cannot be made or `progress` ended it; nothing is left then.
@@ -277,6 +277,6 @@ mod tests {
         assert!(room_for(&dir.path().join("no"), 1).unwrap_err().to_string().contains("looking at"));
         let no_text = dir.path().join(std::ffi::OsStr::from_bytes(b"a\xff"));
         std::fs::create_dir(&no_text).unwrap();
-        assert!(room_for(&no_text, 1).unwrap_err().to_string().contains("no UTF-8"));
+        assert!(room_for(&no_text, 1).unwrap_err().to_string().contains("not UTF-8"));
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// What it says.
+/// The messages of the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "grid")]
 #[allow(clippy::large_enum_variant, reason = "messages are moved, not stored")]
@@ -23,7 +23,7 @@ pub enum GridMessage {
     },
     /// A cell ended.
     Done {
-        /// What was measured.
+        /// The measurements.
         result: CellResult,
     },
     /// Nothing can be measured.
@@ -33,7 +33,7 @@ pub enum GridMessage {
     },
 }
 
-/// The process's whole life; returns its exit status.
+/// Runs the process and returns its exit status.
 #[must_use]
 pub fn run_grid() -> u8 {
     let mut out = match claim_stdout() {

@@ -1,4 +1,4 @@
-//! Where a thread's block lies, and how one operation moves it.
+//! The place of a thread's block, and the operation that moves it.
 
 use crate::device::{CopyQueue, Device, DeviceMemory, Slot, Staging};
 use crate::domain::{Access, Transfer};

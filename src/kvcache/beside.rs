@@ -1,12 +1,12 @@
-//! Writes beside a read: files of other tokens that the same threads store from memory of their own while they read, as llm-d's pool does. What they
-//! take of the disk is theirs; the figures of the lane are the read's.
+//! Concurrent writes: files of other tokens that the same threads store from separate memory while they read, as
+//! llm-d's pool does. Their transfers are reported separately; the figures of the lane are the read's.
 
 use super::handles::HandleCache;
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Method, Settings};
 use super::prepare::{self, Registered};
 use super::store::{Limit, failed};
-use super::transfer::{Falls, Operation, Shared};
+use super::transfer::{Fallbacks, Operation, Shared};
 use super::verify;
 use crate::device::{Device, DeviceMemory, Slot};
 use crate::domain::{BesideWrites, KvSystem, LaneOrder};
@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
-/// Tells the tokens that are written from those that are read.
+/// Separates the tokens that are written from those that are read.
 const OTHER_TOKENS: u64 = 0x6265_7369_6465;
 
-/// What the writes own.
+/// The files and memory of the writes.
 pub(super) struct Side {
     order: KvOrder,
     lane: LaneName,
@@ -39,13 +39,13 @@ pub(super) struct Beside<'a> {
 }
 
 impl Side {
-    /// The writes that a lane is to have beside it; `None` where it is to have none.
+    /// The writes that a lane runs during its read; `None` if it has none.
     pub(super) fn new(
         context: &EngineContext<'_>,
         order: &KvOrder,
         lane: &LaneName,
         settings: &Settings,
-        way: Way,
+        method: Method,
     ) -> Result<Option<Self>, LoadError> {
         let percent = settings.get("write_percent");
         if lane.write || order.kind != KvSystem::Llmd || percent == 0 {
@@ -65,7 +65,7 @@ impl Side {
             Some(cufile) => prepare::register(cufile, settings, &layout, &target, None, context.device.is_gpu())?,
             None => Vec::new(),
         };
-        let ram = prepare::contents(context, &order, &layout, &lane, way, &target)?;
+        let ram = prepare::contents(context, &order, &layout, &lane, method, &target)?;
         let settings = settings.clone();
         Ok(Some(Self { order, lane, settings, layout, target, registered, ram, counters: Counters::default(), files }))
     }
@@ -93,7 +93,7 @@ impl Side {
             lane: &self.lane,
             settings: &self.settings,
             layout,
-            way: of.way,
+            method: of.method,
             without: of.without.clone(),
             target: &self.target,
             slab: None,
@@ -102,7 +102,7 @@ impl Side {
             headers: &[],
             handles: HandleCache::new(handles),
             handle_registrations: AtomicU64::new(0),
-            falls: Falls::default(),
+            fallbacks: Fallbacks::default(),
             left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
             limit: Limit::new(u64::MAX, layout.file_bytes()),
             tried: AtomicUsize::new(0),
@@ -112,7 +112,7 @@ impl Side {
         Beside { shared, units: layout.units.iter().filter(written).cloned().collect() }
     }
 
-    /// What the writes did, seen from a read whose last transfer ended then.
+    /// The result of the writes, for a read whose last transfer ended then.
     pub(super) fn told(&self, operations: &[Operation], last_read_ns: u64) -> BesideWrites {
         BesideWrites {
             files: self.files as u64,

@@ -1,4 +1,4 @@
-//! The page cache round stored files: made cold or hot before a read, and emptied before a check of what was written.
+//! The page cache of stored files: made cold or hot before a read, and emptied before written files are checked.
 
 use crate::device;
 use crate::domain::CacheState;
@@ -35,7 +35,7 @@ pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
     }
 }
 
-/// Drops the files from the page cache, after what is dirty was written out.
+/// Drops the files from the page cache after writing out dirty pages.
 pub(super) fn evict(files: &[PathBuf]) {
     for path in files {
         let Ok(file) = File::open(path) else { continue };
@@ -44,7 +44,7 @@ pub(super) fn evict(files: &[PathBuf]) {
     }
 }
 
-/// Share of the files' bytes that is in the page cache, 0 to 1; `None` where the kernel does not tell.
+/// Share of the files' bytes that is in the page cache, 0 to 1; `None` if the kernel does not report it.
 pub(super) fn resident_fraction(files: &[PathBuf]) -> Option<f64> {
     let (mut resident, mut total) = (0_u64, 0_u64);
     for path in files {

@@ -1,5 +1,5 @@
-//! The form of a chunk file: 4096 bytes of header, then the payload, layer by layer. A file that ends early, was written in part or holds another
-//! chunk is told from a whole one by its header alone; a damaged payload by its checksum.
+//! The form of a chunk file: 4096 bytes of header, then the payload, layer by layer. The header alone shows whether a
+//! file ends early, was written in part or holds another chunk; the checksum shows a damaged payload.
 
 use super::keys::{Key, hex};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"GDSTOPKV";
 const FIXED: usize = 12;
 const SUM: usize = 32;
 
-/// What a chunk says of itself.
+/// The fields of a chunk's header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -63,7 +63,7 @@ impl Header {
     /// The header in these bytes.
     ///
     /// # Errors
-    /// A sentence: what is wrong with it.
+    /// A sentence that names the wrong field.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let start = bytes.get(..FIXED).ok_or("it ends within its header")?;
         if &start[..8] != MAGIC {
@@ -86,10 +86,11 @@ impl Header {
     }
 }
 
-/// Whether a file is the whole chunk of this key: its header, and with `payload` the checksum of all of it. `Ok(None)` where there is no file.
+/// Whether a file is the complete chunk of this key: its header, and with `payload` the checksum of its payload.
+/// `Ok(None)` if there is no file.
 ///
 /// # Errors
-/// A sentence that says why it is not taken: it cannot be read, was cut, is damaged or is another chunk.
+/// A sentence with the reason: it cannot be read, was cut, is damaged or is another chunk.
 pub fn examine(path: &Path, key: &Key, payload: bool) -> Result<Option<Header>, String> {
     let file = match File::open(path) {
         Ok(file) => file,

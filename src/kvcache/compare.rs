@@ -1,4 +1,4 @@
-//! The variants of a run: those that are named, what they are compared by, and what of the settings changes nothing.
+//! The variants of a run: those that are named, the settings that are compared, and settings without an effect.
 
 use super::effect::{Effect, Settled, nothing_compared};
 use super::error::PlanError;
@@ -62,7 +62,7 @@ pub(super) fn compared(
             let effects: Vec<Effect> =
                 lanes.map(|lane| Ok(lane?.effect(order, name))).collect::<Result<_, PlanError>>()?;
             match nothing_compared(&effects).filter(|_| !differs) {
-                // What limits a value says more than that the other direction has no use for it.
+                // A limit on a value that says more than that the other direction does not use it.
                 Some(said) if why.is_none() || matches!(effects.first(), Some(Effect::Counts(_))) => why = Some(said),
                 Some(_) => {}
                 None => differs = true,
@@ -120,7 +120,7 @@ impl<'a> Unused<'a> {
         }
     }
 
-    /// What should be said.
+    /// Warnings.
     pub(super) fn said(self) -> impl Iterator<Item = String> {
         let unused = self
             .of

@@ -1,4 +1,5 @@
-//! What is stored: bytes made from a seed, a file (by a number of its key) and an offset, so that any range of any file can be told again at any time.
+//! The stored bytes: made from a seed, a file (by a number of its key) and an offset, so that any range of any file
+//! can be computed again at any time.
 
 /// One step of SplitMix64: its output for this state.
 pub(super) const fn mix(state: u64) -> u64 {

@@ -1,15 +1,16 @@
-//! What a setting comes to in a lane. A comparison of values that come to the same would show the noise of two runs as if it were an effect.
+//! The effect of a setting in a lane. Comparing values with the same effect would show the noise of two runs as a
+//! difference.
 
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Method, Settings};
 use super::prepare;
 use super::store;
 use crate::domain::KvSystem;
 
-/// What a setting is in a lane.
+/// The effect of a setting in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// The value that counts, after what limits it.
+    /// The effective value, after limits.
     Counts(u64),
     /// Nothing, and why.
     Nothing(&'static str),
@@ -30,14 +31,14 @@ const NOT_READ: &str = "it counts for reads alone";
 const NOT_LAYERWISE: &str = "it counts for reads layer by layer alone (enable_layerwise=1)";
 
 impl Settled<'_> {
-    /// What the setting of this name comes to.
+    /// The effect of the setting of this name.
     pub(super) fn effect(&self, name: &str) -> Effect {
         let Self { order, lane, settings, layout, .. } = self;
         let value = settings.get(name);
         let files = layout.files.len() as u64;
-        let (gds, in_memory) = (lane.way == Way::Gds, lane.way == Way::Ram);
+        let (gds, in_memory) = (lane.method == Method::Gds, lane.method == Method::Ram);
         // llm-d's way falls back to plain transfers, where and when is known only while it runs.
-        let plain = lane.way == Way::Plain || (gds && order.kind == KvSystem::Llmd);
+        let plain = lane.method == Method::Plain || (gds && order.kind == KvSystem::Llmd);
         let writes = lane.write || settings.get("write_percent") > 0;
         let only_if = |holds: bool, value: u64, why| if holds { Effect::Counts(value) } else { Effect::Nothing(why) };
         match name {
@@ -67,7 +68,7 @@ impl Settled<'_> {
             "compute_us" => only_if(layout.layerwise, value, NOT_LAYERWISE),
             "prefetch_factor" => only_if(layout.layerwise, value.min(layout.layers()), NOT_LAYERWISE),
             "read_priority" if lane.write => Effect::Nothing(NOT_READ),
-            "read_priority" => only_if(writes, value, "it counts with writes beside the read alone (write_percent)"),
+            "read_priority" => only_if(writes, value, "it has an effect only on concurrent writes (write_percent)"),
             "stream_number" | "threads_per_gpu" | "max_concurrent_ops" => {
                 Effect::Counts(prepare::threads(order, settings, layout, self.cpus) as u64)
             }
@@ -77,7 +78,8 @@ impl Settled<'_> {
     }
 }
 
-/// Why lanes that differ in one setting alone do not differ: what each of them comes to, in order; `None` where they do differ.
+/// Why lanes that differ only in one setting do not differ in effect: the effect of each, in order; `None` if they do
+/// differ.
 pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
     let first = effects.first()?;
     if effects.iter().any(|effect| effect != first) {

@@ -1,5 +1,6 @@
-//! Asynchronous transfers of a worker, in the way of UCM's `S2DAsync` and `D2SAsync`: put on its CUDA stream, several at once, and told of by a callback of
-//! the stream. What a transfer uses is kept until then: parameters, memory, and the file with its reference in the cache of handles.
+//! Asynchronous transfers of a worker, as UCM's `S2DAsync` and `D2SAsync` do them: several at once on its CUDA
+//! stream, each reported by a callback of the stream. Everything that a transfer uses is kept until then: parameters,
+//! memory, and the file with its reference in the cache of handles.
 
 use super::layout::Task;
 use super::order::{LaneName, Settings};
@@ -51,15 +52,15 @@ pub(super) const fn direction(write: bool) -> Direction {
     if write { Direction::Write } else { Direction::Read }
 }
 
-/// What a worker has under way.
+/// The transfers of a worker that have not landed.
 pub(super) struct Flights {
     pub(super) stream: Line,
     pub(super) depth: usize,
     pub(super) clock: Clock,
-    /// Told of each transfer that landed, where layers are waited for.
+    /// Gets each transfer that landed, if layers are waited for.
     pub(super) window: Option<Arc<Window>>,
-    pub(super) tell: Sender<Told>,
-    pub(super) told: Receiver<Told>,
+    pub(super) tell: Sender<Landed>,
+    pub(super) told: Receiver<Landed>,
     pub(super) under_way: BTreeMap<u64, Flight>,
     pub(super) next: u64,
     /// Transfers on the stream whose callback was not called yet.
@@ -69,7 +70,7 @@ pub(super) struct Flights {
     pub(super) in_flight_ns: u64,
 }
 
-/// A transfer that is under way.
+/// A transfer that has not landed.
 pub(super) struct Flight {
     /// Dropped before the file, which it keeps too.
     pub(super) io: Option<AsyncIo<IoQueue>>,
@@ -81,8 +82,8 @@ pub(super) struct Flight {
     pub(super) called_ns: u64,
 }
 
-/// What the callback says: which transfer, how it went, and when that was.
-pub(super) struct Told {
+/// The message of a callback: which transfer, its result, and the time.
+pub(super) struct Landed {
     pub(super) number: u64,
     pub(super) moved: Result<usize, Error>,
     pub(super) at_ns: u64,
@@ -107,7 +108,7 @@ impl Flights {
         }
     }
 
-    /// What this worker's stream saw; the parts of a lane are put together by [`OnStreams::and`].
+    /// The measurements of this worker's stream; the parts of a lane are joined by [`OnStreams::and`].
     pub(super) fn seen(&self) -> OnStreams {
         OnStreams {
             streams: 1,
@@ -118,7 +119,8 @@ impl Flights {
         }
     }
 
-    /// What is called when the stream is past a transfer, on a thread of CUDA's. A layer that waits for it goes on at once, whatever the worker is at.
+    /// The callback that runs after a transfer of the stream, on a thread of CUDA. A layer that waits for the
+    /// transfer continues at once, whatever the worker is doing.
     pub(super) fn callback(
         &self,
         number: u64,
@@ -135,8 +137,8 @@ impl Flights {
             {
                 window.landed(layer as usize);
             }
-            // Nobody listens where the worker failed.
-            let _ = tell.send(Told { number, moved, at_ns });
+            // The receiver is gone if the worker failed.
+            let _ = tell.send(Landed { number, moved, at_ns });
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MARKER: &str = ".gds-top-kv";
 const MARK: &str = "Made by gds-top for a KV-cache workload. It may be removed at any time when no gds-top runs.\n";
 
-/// Why the folder cannot be had.
+/// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// It is there and not ours.
@@ -34,8 +34,8 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
-    /// Its name is no text.
-    #[error("{} has a name with bytes that are no UTF-8, and no lane could be told of it; rename it, or name another DIR", path.display())]
+    /// Its name is not text.
+    #[error("{} has a name that is not UTF-8, which lanes cannot be given; rename it, or use another DIR", path.display())]
     NoText {
         /// The folder.
         path: PathBuf,
@@ -49,11 +49,11 @@ pub enum FolderError {
     /// The system refuses.
     #[error("{doing} {} failed: {source}; DIR must be a folder on the disk in question that can be written to", path.display())]
     System {
-        /// What was attempted.
+        /// The operation that failed.
         doing: &'static str,
         /// The folder or file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
 }
@@ -69,16 +69,16 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Where the folder `gds-top-kv-NAME` of `dir` is, or would be.
+    /// The path of the folder `gds-top-kv-NAME` of `dir`, which may not exist.
     ///
     /// # Errors
-    /// When `dir` is no folder that can be examined.
+    /// If `dir` is not a folder that can be examined.
     pub fn place(dir: &Path, name: &str) -> Result<PathBuf, FolderError> {
         Ok(parent(dir)?.join(folder_name(name)))
     }
 
-    /// Makes (or takes again) the folder `gds-top-kv-NAME` in `dir`. What an earlier run left in it is removed, unless `reuse`; at the end it is
-    /// removed, unless `keep`.
+    /// Makes or reuses the folder `gds-top-kv-NAME` in `dir`. Files of an earlier run are removed, unless `reuse`; at
+    /// the end the folder is removed, unless `keep`.
     ///
     /// # Errors
     /// When it is not ours, in use, another user could change it, or the system refuses.
@@ -128,7 +128,7 @@ impl Folder {
         Ok(Self { folder, settings: None, keep, _lock: lock })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -161,7 +161,7 @@ impl Folder {
         let _ = self.close();
     }
 
-    /// Removes it where it is not to be kept. Returns what should be said.
+    /// Removes it unless it is kept. Returns a note for the user.
     #[must_use]
     pub fn close(self) -> Option<String> {
         let path = self.path().display().to_string();

@@ -18,7 +18,7 @@ struct Inner<K, H> {
     entries: HashMap<K, Entry<H>>,
     /// Unused ones by the time of their release.
     unused: BTreeMap<u64, K>,
-    /// Where nothing is kept: a handle for each use under way, however many are of one file.
+    /// With a limit of 0: a handle for each current use, also if several are of one file.
     own: Vec<(K, Arc<H>)>,
     clock: u64,
     counts: HandleCacheCounts,
@@ -35,8 +35,8 @@ struct Entry<H> {
 }
 
 impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
-    /// A cache that keeps at most `limit` handles; those in use may be more. With 0 it is no cache: each use opens a handle of its own and closes it, also
-    /// while another uses the same file.
+    /// A cache that keeps at most `limit` handles; those in use may be more. With 0 nothing is cached: each use opens
+    /// a separate handle and closes it, even while another uses the same file.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let counts = HandleCacheCounts { limit: limit as u64, ..HandleCacheCounts::default() };
@@ -48,10 +48,10 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handle of `key`, opened by `open` where it is not there. Each success needs one [`Self::release`].
+    /// The handle of `key`, opened by `open` if it is not cached. Each success needs one [`Self::release`].
     ///
     /// # Errors
-    /// What `open` answered; nothing is kept then.
+    /// The error of `open`; nothing is kept then.
     pub fn acquire<E>(&self, key: &K, open: impl FnOnce() -> Result<H, E>) -> Result<Arc<H>, E> {
         if self.limit == 0 {
             return self.open_own(key, open);
@@ -90,7 +90,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         Ok(handle)
     }
 
-    /// Counts a use of the entry, making it where it is not there; tells whether the caller has to open it.
+    /// Counts a use of the entry and makes the entry if needed; returns whether the caller has to open it.
     fn enter(&self, key: &K) -> (Cell<H>, bool) {
         let mut inner = self.lock();
         if let Some(entry) = inner.entries.get_mut(key) {
@@ -109,8 +109,8 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         (cell, true)
     }
 
-    /// Gives one use back, whose handle was dropped before. Returns handles that are to be closed, which dropping them does: outside the lock, for closing
-    /// deregisters.
+    /// Ends one use; its handle was dropped before. Returns handles to be closed, which dropping them does: outside
+    /// the lock, because closing deregisters.
     pub fn release(&self, key: &K) -> Vec<Arc<H>> {
         {
             let mut inner = self.lock();
@@ -137,7 +137,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         self.take_out(self.limit)
     }
 
-    /// Takes out all handles that nobody uses.
+    /// Takes out all handles that are not in use.
     pub fn cleanup(&self) -> Vec<Arc<H>> {
         self.take_out(0)
     }
@@ -157,7 +157,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         out
     }
 
-    /// What it did so far.
+    /// The numbers so far.
     #[must_use]
     pub fn counts(&self) -> HandleCacheCounts {
         self.lock().counts
@@ -234,7 +234,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &second));
         drop(first);
         let closed = cache.release(&9);
-        assert!(closed.len() == 1 && !Arc::ptr_eq(&closed[0], &second), "what is in use is not closed");
+        assert!(closed.len() == 1 && !Arc::ptr_eq(&closed[0], &second), "a handle in use is not closed");
         drop(second);
         assert_eq!(cache.release(&9).len(), 1);
         let counts = cache.counts();

@@ -1,4 +1,5 @@
-//! Keys of chunks: the SHA-256 of a chunk's tokens and of the key before it, so that a key stands for everything from the first token on.
+//! Keys of chunks: the SHA-256 of a chunk's tokens and of the key before it, so that a key identifies everything from
+//! the first token on.
 
 use super::content::mix;
 use sha2::{Digest, Sha256};

@@ -5,13 +5,13 @@ use super::cache;
 use super::flights;
 use super::handles::HandleCache;
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Way};
+use super::order::{KvOrder, LaneName, Method};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::prepare::{
     Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,
 };
 use super::store::{self, Limit};
-use super::transfer::{Falls, Shared};
+use super::transfer::{Fallbacks, Shared};
 use super::verify;
 use super::work;
 use crate::device::{CudaDevice, Device, DeviceMemory};
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Runs one lane; the process's whole life. Returns its exit status as [`crate::engines::run_lane`] does.
+/// Runs one lane. Returns the exit status of its process as [`crate::engines::run_lane`] does.
 #[must_use]
 pub fn run_lane() -> u8 {
     lane_process(|order, sender| {
@@ -72,7 +72,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         parts.split("library", cufile.library_ns);
         parts.split("driver_open", cufile.driver_open_ns);
     }
-    let way = if lane.way == Way::Gds && cufile.is_none() { Way::Plain } else { lane.way };
+    let method = if lane.method == Method::Gds && cufile.is_none() { Method::Plain } else { lane.method };
     if let Some((reason, detail)) = &without {
         // A read whose every lookup misses has no transfer that could fall back.
         let what = if layout.largest == 0 { "cuFile could not be used" } else { "every transfer fell back to staging" };
@@ -100,18 +100,18 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     if cufile.is_some() && settings.get("register") == 2 && !device.is_gpu() {
         result.notes.push(WITHOUT_RDMA.to_owned());
     }
-    // Writes beside a read have buffers of their own, as a thread of llm-d has for either.
-    let side = Side::new(&preparing, &order, &lane, &settings, way)?;
+    // Concurrent writes have separate buffers, as a thread of llm-d has for each direction.
+    let side = Side::new(&preparing, &order, &lane, &settings, method)?;
     let slots = if side.is_some() { 2 * threads } else { threads };
-    let staging = staging(&device, &settings, &layout, way, order.kind, slots, &counters)?;
+    let staging = staging(&device, &settings, &layout, method, order.kind, slots, &counters)?;
     parts.end("pin_staging");
     let lines = flights::lines(&device, cufile.as_ref(), &lane, &settings, threads)?;
     if !lines.is_empty() {
         parts.end("streams");
     }
     result.setup_ns = parts.sum_ns();
-    let ram = contents(&preparing, &order, &layout, &lane, way, &target)?;
-    let headers = if lane.write && order.kind == KvSystem::Lmcache && way != Way::Ram {
+    let ram = contents(&preparing, &order, &layout, &lane, method, &target)?;
+    let headers = if lane.write && order.kind == KvSystem::Lmcache && method != Method::Ram {
         all_headers(&preparing, &order, &layout)?
     } else {
         Vec::new()
@@ -119,12 +119,12 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     parts.end("contents");
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
     let paths: Vec<PathBuf> = layout.files.iter().map(|file| file.path.clone()).filter(|path| path.exists()).collect();
-    if lane.write && way != Way::Ram {
-        // What an earlier lane stored goes, so that the read behind this write sees this one's files or none.
+    if lane.write && method != Method::Ram {
+        // Files of an earlier lane are removed, so that the read after this write sees this lane's files or none.
         for path in &paths {
             std::fs::remove_file(path).map_err(|e| store::failed("removing", path, e))?;
         }
-    } else if way != Way::Ram {
+    } else if method != Method::Ram {
         result.notes.extend(prepare_files(&preparing, &order, &layout)?);
         let paths: Vec<PathBuf> = layout.files.iter().map(|f| f.path.clone()).filter(|path| path.exists()).collect();
         result.notes.extend(cache::prepare(&paths, lane_order.cache));
@@ -150,7 +150,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         lane: &lane,
         settings: &settings,
         layout: &layout,
-        way,
+        method,
         without,
         target: &target,
         slab: slab.as_ref(),
@@ -159,7 +159,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         headers: &headers,
         handles: HandleCache::new(handle_limit),
         handle_registrations: AtomicU64::new(0),
-        falls: Falls::default(),
+        fallbacks: Fallbacks::default(),
         left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
         limit: Limit::new(limit_bytes, layout.file_bytes()),
         tried: AtomicUsize::new(0),
@@ -184,8 +184,8 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         drop(ticker);
         done.map(|done| (done, wall_ns))
     });
-    // What fell back before a failure belongs to the answer too.
-    let fallbacks = shared.falls.take();
+    // Fallbacks before a failure are part of the result too.
+    let fallbacks = shared.fallbacks.take();
     let (done, wall_ns) = match done {
         Ok(done) => done,
         Err(error) => {
@@ -195,7 +195,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     };
     // The wall ends when the last byte is there; a layer-wise read computes its last layers after that.
     let landed_ns = done.operations.iter().map(|(_, _, end)| *end).max().unwrap_or(wall_ns);
-    // So does a read beside which something is written.
+    // A read with concurrent writes ends there too.
     let wall_ns = if done.computing.is_empty() && beside.is_none() { wall_ns } else { landed_ns };
     let beside_writes = side.as_ref().map(|side| side.told(&done.beside, landed_ns));
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
@@ -212,7 +212,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
     let by_cufile = cufile.as_ref().filter(|_| fell_back < done.operations.len() as u64);
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile)));
-    result.notes.extend(notes(&done, &order, &lane, way, &settings, beside_writes.as_ref(), wall_ns));
+    result.notes.extend(notes(&done, &order, &lane, method, &settings, beside_writes.as_ref(), wall_ns));
     result.workload =
         Some(WorkloadResult { beside: beside_writes, ..measured(&shared, &done, wall_ns, fallbacks, &registered) });
     send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &layout, &order));
@@ -223,7 +223,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
             std::thread::Builder::new()
                 .spawn_scoped(scope, || publish(sender, &counters, lane_order.model.tensor_bytes(), &ticks))
                 .map_err(|source| LoadError::Threads { threads: 1, source })?;
-            let counts = |index: usize| match (&done.found, lane.write && way != Way::Ram) {
+            let counts = |index: usize| match (&done.found, lane.write && method != Method::Ram) {
                 (Some(found), _) => found.files.get(index).is_some_and(|hit| *hit),
                 (None, true) => shared.layout.files.get(index).is_some_and(|file| file.path.exists()),
                 (None, false) => true,

@@ -1,6 +1,6 @@
 //! Asynchronous transfers of a worker: started on its CUDA stream, several at once, and completed when the stream's callback reports them.
 
-use super::flights::{ABORTED, Flight, Told, direction};
+use super::flights::{ABORTED, Flight, Landed, direction};
 use super::layout::Task;
 use super::prepare::wrong;
 use super::transfer::{OpenFile, Worker};
@@ -37,7 +37,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Waits for all that is under way.
+    /// Waits for all transfers that have not landed.
     pub(super) fn land_all(&mut self) -> Result<(), LoadError> {
         while self.under_way() > 0 {
             self.land(true)?;
@@ -49,7 +49,7 @@ impl Worker<'_, '_> {
         self.flights.as_ref().map_or(0, |flights| flights.under_way.len())
     }
 
-    /// Calls cuFile for what is left of a transfer.
+    /// Calls cuFile for the rest of a transfer.
     fn put(&mut self, mut flight: Flight) -> Result<(), LoadError> {
         let (task, done) = (flight.task, flight.done);
         let rest = task.bytes - done;
@@ -84,7 +84,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Takes a transfer that landed, and tells whether there was one; it waits for one where that is wanted.
+    /// Takes a transfer that landed and returns whether there was one; waits for one if that is wanted.
     fn land(&mut self, wait: bool) -> Result<bool, LoadError> {
         let at = self.rec.now();
         let Some(told) = self.next_told(wait)? else { return Ok(false) };
@@ -119,8 +119,8 @@ impl Worker<'_, '_> {
         Ok(true)
     }
 
-    /// The next word of a callback; `None` where none is there and none is waited for.
-    fn next_told(&self, wait: bool) -> Result<Option<Told>, LoadError> {
+    /// The next message of a callback; `None` if there is none and none is waited for.
+    fn next_told(&self, wait: bool) -> Result<Option<Landed>, LoadError> {
         let Some(flights) = &self.flights else { return Ok(None) };
         if !wait {
             return Ok(flights.told.try_recv().ok());

@@ -1,4 +1,5 @@
-//! Where every byte lies: files and their payloads, the transfers that move them, and the places of the paged cache on the target.
+//! The place of every byte: files and their payloads, the transfers that move them, and the places of the paged cache
+//! on the target.
 
 use super::chunk::HEADER_BYTES;
 use super::content::mix;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 
 /// Most tokens, transfers and bytes of a run: beyond that the plan alone would take the memory.
 const MOST_TRANSFERS: u64 = 4 << 20;
-/// Alignment of what lies on the target, as GDS wants it.
+/// Alignment of places on the target, as GDS needs it.
 const PAGE: u64 = 4096;
 
 /// A file that is stored.
@@ -21,9 +22,9 @@ const PAGE: u64 = 4096;
 pub(super) struct FileLayout {
     /// Its key.
     pub(super) key: Key,
-    /// Where it is when it is whole.
+    /// The path of the complete file.
     pub(super) path: PathBuf,
-    /// Where it is while it is written.
+    /// The path while it is written.
     pub(super) temporary: PathBuf,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Task {
     pub(super) offset: u64,
     /// Length.
     pub(super) bytes: u64,
-    /// The layer, where it is of one.
+    /// The layer, if it belongs to one.
     pub(super) layer: u32,
     /// The piece that it is, or is a part of.
     pub(super) tensor: Option<u32>,
@@ -63,7 +64,7 @@ pub(super) struct Layout {
     layers: u64,
     vectors: u64,
     blocks: u64,
-    /// Where each block of the paged cache lies, by number.
+    /// The place of each block of the paged cache, by number.
     slots: Vec<u32>,
     /// Bytes by which everything misses the grid.
     pub(super) misalign: u64,
@@ -73,23 +74,24 @@ pub(super) struct Layout {
     /// Bytes of the largest transfer.
     pub(super) largest: u64,
     pub(super) tasks: Vec<Task>,
-    /// What a worker takes at a time: ranges of `tasks`.
+    /// The tasks that a worker takes at a time: ranges of `tasks`.
     pub(super) units: Vec<Range<usize>>,
     /// Reads go layer by layer.
     pub(super) layerwise: bool,
     /// Pieces of a file: (name, offset, bytes).
     pieces: Vec<(String, u64, u64)>,
-    /// llm-d's folder of the model: files of another shape or block size lie in another.
+    /// llm-d's folder of the model: files of another shape or block size are in another folder.
     model_folder: String,
 }
 
-/// `llama-3.1-8b_<12 digits>_r0`: the model, what else decides what a file holds, and the rank.
+/// `llama-3.1-8b_<12 digits>_r0`: the model, a digest of the other facts that decide the content of a file, and the
+/// rank.
 fn model_folder(shape: &Shape, file_tokens: u64, block_tokens: u64) -> String {
     let decides = format!(
         "{} {} {} {} {} {} {file_tokens} {block_tokens}",
         shape.name, shape.layers, shape.kv_heads, shape.head_size, shape.dtype, shape.mla
     );
-    // A shape of somebody's own may have any name.
+    // A custom shape may have any name.
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
     let name: String = shape.name.chars().map(plain).collect();
     format!("{name}_{}_r0", &hex(&Sha256::digest(decides))[..12])
@@ -109,14 +111,14 @@ impl Layout {
         };
         if file_tokens % block_tokens.max(1) != 0 {
             return Err(format!(
-                "{file_tokens} tokens of a file are no whole number of blocks of {block_tokens} tokens (gpu_block)"
+                "{file_tokens} tokens of a file are not a multiple of the {block_tokens} tokens of a block (gpu_block)"
             ));
         }
         let of_sequence = order.tokens / file_tokens;
         let stored = stored_of(of_sequence, order.hit_rate);
         if of_sequence == 0 || (stored == 0 && order.hit_rate > 0.0) {
             return Err(format!(
-                "{} tokens at a hit rate of {} leave no whole file of {file_tokens} tokens; ask for more tokens or a higher rate",
+                "{} tokens at a hit rate of {} leave no complete file of {file_tokens} tokens; ask for more tokens or a higher rate",
                 order.tokens, order.hit_rate
             ));
         }
@@ -153,13 +155,13 @@ impl Layout {
             blocks,
             slots: permutation(order.seed, files * blocks, kind == KvSystem::Lmcache),
             misalign,
-            // Memory of no length cannot be had, and a run whose every lookup misses has no use for more.
+            // Memory of length zero cannot be allocated, and a run whose every lookup misses needs no more.
             target_bytes: (misalign + files * payload).max(PAGE),
             scattered: kind == KvSystem::Lmcache,
             largest: 0,
             tasks: Vec::new(),
             units: Vec::new(),
-            // What is not there is not waited for layer by layer.
+            // Layers that are not stored are not waited for.
             layerwise: kind != KvSystem::Llmd && settings.on("enable_layerwise") && !write && files > 0,
             pieces: Vec::new(),
             model_folder: model_folder(shape, file_tokens, block_tokens),
@@ -182,7 +184,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Where a file lies, in the way of the source.
+    /// The path of a file, as its source names it.
     pub(super) fn file(&self, order: &KvOrder, key: &Key) -> FileLayout {
         let name = hex(key);
         let folder = order.folder.join("data");
@@ -245,7 +247,7 @@ impl Layout {
                 cut(file, 0..self.payload, &mut tasks);
             }
         }
-        // A store that writes or reads whole files in a thread, against one whose workers take transfers.
+        // A store that writes or reads complete files in a thread, unlike one whose workers take transfers.
         let whole_files = self.kind == KvSystem::Llmd || (self.kind == KvSystem::Lmcache && write);
         let mut start = 0;
         while start < tasks.len() {
@@ -277,7 +279,7 @@ impl Layout {
         };
     }
 
-    /// Where an extent of a file lies on the target.
+    /// The place of an extent of a file on the target.
     fn place_of(&self, file: u64, extent: u64) -> u64 {
         let all = self.slots.len() as u64;
         let (tensor, block) = match self.kind {
@@ -288,7 +290,8 @@ impl Layout {
         self.misalign + (tensor * all + slot) * self.extent
     }
 
-    /// Where a range of a file's payload lies on the target: pieces whose `from` counts from the start of the range, neighbours joined.
+    /// The places on the target of a range of a file's payload: pieces whose `from` counts from the start of the
+    /// range, with neighbours joined.
     pub(super) fn place(&self, file: u32, offset: u64, bytes: u64) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let mut at = offset;
@@ -305,7 +308,7 @@ impl Layout {
         pieces
     }
 
-    /// Where a transfer lies in the image of [`Self::model`].
+    /// The place of a transfer in the image of [`Self::model`].
     pub(super) fn image_offset(&self, task: &Task) -> u64 {
         u64::from(task.file) * self.file_bytes().next_multiple_of(crate::domain::model::IMAGE_ALIGN)
             + self.data_offset
@@ -317,7 +320,7 @@ impl Layout {
         self.data_offset + self.payload
     }
 
-    /// Ranges of the target that are registered apart: whole layers' tensors, or every block.
+    /// Ranges of the target that are registered separately: the tensors of complete layers, or every block.
     pub(super) fn registrations(&self, each_block: bool) -> Vec<Range<u64>> {
         let whole = self.slots.len() as u64 * self.extent;
         if whole == 0 {
@@ -334,8 +337,8 @@ impl Layout {
         self.largest.next_multiple_of(PAGE).max(PAGE)
     }
 
-    /// What a file's contents are made from beside the seed. It follows from the key, so that a file is told again by any run that asks for it, whatever
-    /// else that run asks for.
+    /// The number from which, with the seed, a file's content is made. It follows from the key, so that any run that
+    /// asks for the file computes the same content.
     pub(super) fn content_of(&self, file: usize) -> u64 {
         let key = self.files.get(file).map_or([0; 32], |file| file.key);
         key.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))

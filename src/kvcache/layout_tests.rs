@@ -132,13 +132,13 @@ fn a_hit_rate_stores_the_beginning_of_each_sequence() {
     assert_eq!(plan.files[8].key, plan.asked[1][0]);
     order.hit_rate = 0.01;
     let settings = order.settings(&"lmcache/ram/read".parse().unwrap());
-    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no whole file"));
-    // Nothing stored is a question of its own: what do lookups cost that find nothing?
+    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no complete file"));
+    // Nothing stored is a valid question: how long do lookups take that find nothing?
     order.hit_rate = 0.0;
     let plan = Layout::new(&order, &settings, false).unwrap();
     assert_eq!((plan.files.len(), plan.asked[1].len(), plan.tasks.len()), (0, 10, 0));
     order.tokens = 1;
-    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no whole file"));
+    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no complete file"));
 }
 
 #[test]

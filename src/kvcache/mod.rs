@@ -1,8 +1,8 @@
-//! KV caches as workloads: blocks and chunks written from the target's memory to storage and read back, in the ways of three published systems,
-//! on the same lanes, clocks and reports as loads of models.
+//! KV caches as workloads: blocks and chunks written from the target's memory to storage and read back, by the
+//! methods of three published systems, on the same lanes, clocks and reports as loads of models.
 //!
-//! A lane is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. What is stored is made from a seed, so that every byte can be
-//! checked without a copy of it.
+//! A lane is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. The stored bytes are
+//! made from a seed, so that every byte can be checked without a copy of it.
 
 mod beside;
 mod cache;

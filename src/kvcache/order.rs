@@ -1,4 +1,4 @@
-//! What a lane is told, and what its name says: workload, variant, settings, direction.
+//! The order of a lane, and its name: workload, variant, settings, direction.
 
 use super::params;
 use super::shape::Shape;
@@ -15,7 +15,7 @@ const REGISTER: &str = "register";
 
 /// How bytes travel between target and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Method {
     /// By cuFile.
     Gds,
     /// By plain reads and writes through pinned staging.
@@ -28,7 +28,7 @@ pub(super) enum Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaneName {
     pub(super) lane: WorkloadLane,
-    pub(super) way: Way,
+    pub(super) method: Method,
     /// Whether the variant registers buffers, if it can.
     pub(super) registers: Option<bool>,
     /// The settings of the variant itself.
@@ -38,19 +38,19 @@ pub(super) struct LaneName {
 
 impl LaneName {
     pub(super) fn new(lane: WorkloadLane) -> Result<Self, String> {
-        let way = match lane.path {
-            KvPath::Gds | KvPath::GdsRegistered => Way::Gds,
-            KvPath::Disk | KvPath::Staging => Way::Plain,
-            KvPath::Ram => Way::Ram,
+        let method = match lane.path {
+            KvPath::Gds | KvPath::GdsRegistered => Method::Gds,
+            KvPath::Disk | KvPath::Staging => Method::Plain,
+            KvPath::Ram => Method::Ram,
         };
-        let registers = (way == Way::Gds).then_some(lane.path == KvPath::GdsRegistered);
+        let registers = (method == Method::Gds).then_some(lane.path == KvPath::GdsRegistered);
         let mut settings = BTreeMap::new();
         for setting in lane.settings.iter().flat_map(|all| all.split(':')).filter(|one| !one.is_empty()) {
             let (name, value) = params::parse(lane.system, setting)?;
             settings.insert(name, value);
         }
         let write = lane.access == Access::Write;
-        Ok(Self { lane, way, registers, settings, write })
+        Ok(Self { lane, method, registers, settings, write })
     }
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for LaneName {
     }
 }
 
-/// What every lane of a run is told.
+/// The order of every lane of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KvOrder {
     /// The system.
@@ -83,7 +83,7 @@ pub struct KvOrder {
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
-    /// The folder that the files lie in; ours alone.
+    /// The private folder that holds the files.
     pub folder: PathBuf,
     /// Which folder that is: the one that the session made, not one that has taken its place. `None` while it is not made.
     pub folder_id: Option<FolderId>,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_lanes_name_gives_its_path_its_settings_and_its_direction() {
         let lane: LaneName = "lmcache/gds:prefetch_factor=0:handle_cache=7/read".parse().unwrap();
-        assert_eq!((lane.way, lane.registers, lane.write), (Way::Gds, Some(false), false));
+        assert_eq!((lane.method, lane.registers, lane.write), (Method::Gds, Some(false), false));
         assert_eq!((lane.settings["prefetch_factor"], lane.settings["handle_cache"]), (0, 7));
         let lane: LaneName = "ucm/gds-registered/write".parse().unwrap();
         assert_eq!((lane.registers, lane.write), (Some(true), true));

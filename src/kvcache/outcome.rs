@@ -1,7 +1,7 @@
-//! What a lane measured, as its result: figures, spans and what the reader has to know.
+//! The result of a lane: figures, spans and notes for the reader.
 
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Method, Settings};
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;
@@ -56,7 +56,7 @@ pub(super) fn measured(
     let bytes = shared.context.counters.landed_bytes.load(Ordering::Relaxed);
     let stored = shared.layout.files.len() as u64;
     let asked: u64 = shared.layout.asked.iter().map(|keys| keys.len() as u64).sum();
-    // Host memory holds what was stored; the rest of what is asked for is a miss there too.
+    // Host memory holds the stored part; the rest of the request is a miss there too.
     let (lookups, hits) = match (&done.found, shared.lane.write) {
         (Some(found), _) => (Some(found.lookups), Some(found.hits)),
         (None, false) => (Some(asked), Some(stored)),
@@ -73,10 +73,10 @@ pub(super) fn measured(
         hits,
         hit_rate_fraction: lookups.zip(hits).filter(|(all, _)| *all > 0).map(|(all, hits)| hits as f64 / all as f64),
         lookup_ns: done.found.as_ref().map(|_| done.lookup_ns),
-        handle_cache: (shared.way != Way::Ram).then(|| shared.handles.counts()),
+        handle_cache: (shared.method != Method::Ram).then(|| shared.handles.counts()),
         handle_registrations: shared.handle_registrations.load(Ordering::Relaxed),
         buffer_registrations: registered.len() as u64,
-        evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.way != Way::Ram)
+        evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.method != Method::Ram)
             .then(|| shared.limit.evicted()),
         fallbacks,
         simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get("compute_us") * 1000),
@@ -88,12 +88,12 @@ pub(super) fn measured(
     }
 }
 
-/// What the reader of the result has to know.
+/// Notes for the reader of the result.
 pub(super) fn notes(
     done: &Done,
     order: &KvOrder,
     lane: &LaneName,
-    way: Way,
+    method: Method,
     settings: &Settings,
     beside: Option<&BesideWrites>,
     wall_ns: u64,
@@ -101,7 +101,7 @@ pub(super) fn notes(
     let mut notes = Vec::new();
     if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
         notes.push(format!(
-            "{} not taken for whole, so what follows in the same sequence is missed too; the first: {}",
+            "{} not taken as complete, so later chunks of the same sequence are missed too; the first: {}",
             match found.refused {
                 1 => "1 file was there and".to_owned(),
                 many => format!("{many} files were there and"),
@@ -110,26 +110,24 @@ pub(super) fn notes(
         ));
     }
     notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
-    if lane.write && way == Way::Plain && !settings.on("plain_odirect") && !settings.on("fsync") {
+    if lane.write && method == Method::Plain && !settings.on("plain_odirect") && !settings.on("fsync") {
         notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 goes round the cache".to_owned());
     }
-    if lane.write && way == Way::Gds && settings.on("misalign") && !settings.on("fsync") {
+    if lane.write && method == Method::Gds && settings.on("misalign") && !settings.on("fsync") {
         notes.push(
-            "in compat mode what lies off the 4 KiB grid seems to be written through the page cache, where it ends before the disk has it (seen with libcufile \
-             1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
+            "in compat mode writes off the 4 KiB grid seem to go through the page cache, where they end before the disk has them (seen with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
                 .to_owned(),
         );
     }
     if !done.computing.is_empty() {
         notes.push(format!(
-            "computing is simulated: each layer sleeps {} µs (compute_us), and the time and rate of the read are paced by it; the rate while transfers \
-             were under way is told apart",
+            "computing is simulated: each layer sleeps {} µs (compute_us), and the time and rate of the read are paced by it; the rate during transfers is reported separately",
             settings.get("compute_us")
         ));
     }
     if let Some(beside) = beside {
         notes.push(format!(
-            "{} files were written beside this read by the same threads, {}: {} of their {} transfers had ended when the last read did, and all after {}",
+            "{} files were written during this read by the same threads, {}: {} of their {} transfers had ended when the last read did, and all after {}",
             beside.files,
             if beside.read_priority { "reads before writes on three of four" } else { "in the order of asking" },
             beside.before_last_read_operations,
@@ -140,8 +138,7 @@ pub(super) fn notes(
     if let Some(seen) = done.on_streams {
         let inside = seen.in_call_fraction(wall_ns).unwrap_or(0.0);
         notes.push(format!(
-            "asynchronous on {} CUDA streams, with at most {} transfers under way on one at once (async_depth is {}); {:.0} % of the workers' time \
-             passed inside the calls{}",
+            "asynchronous on {} CUDA streams, with at most {} outstanding transfers on one at once (async_depth is {}); {:.0} % of the workers' time passed inside the calls{}",
             seen.streams,
             seen.most_under_way,
             seen.depth,

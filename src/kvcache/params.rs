@@ -8,11 +8,11 @@ use crate::engines::STREAM_UNREGISTERED;
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// The value where none is set.
+    /// The default value.
     pub default: u64,
     /// The least and the largest value.
     pub range: (u64, u64),
-    /// What it is, with its unit.
+    /// Its meaning and unit.
     pub what: &'static str,
 }
 
@@ -28,13 +28,13 @@ const FSYNC: Parameter = of("fsync", 0, SWITCH, "wait for the disk before a file
 
 const LAYERWISE_UCM: &str = "ask for all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
 
-const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, told of by a callback; 0: cuFileRead and cuFileWrite";
+const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, completed by a callback; 0: cuFileRead and cuFileWrite";
 
 const UCM: [Parameter; 14] = [
     of("block_tokens", 128, (1, 65_536), "tokens of a block, which is a file"),
     of("stream_number", 32, (1, 256), "workers, each with one operation at a time, or with async a stream"),
     of("async", 0, SWITCH, ASYNC_UCM),
-    of("async_depth", 16, (1, 4096), "with async: most operations under way on a stream"),
+    of("async_depth", 16, (1, 4096), "with async: most outstanding operations on a stream"),
     of(
         "stream_flags",
         STREAM_UNREGISTERED,
@@ -61,10 +61,10 @@ const LLMD: [Parameter; 11] = [
     of("block_size", 256, (1, 65_536), "tokens of a file"),
     of("gpu_block", 16, (1, 65_536), "tokens of a block of the paged cache"),
     of("threads_per_gpu", 64, (1, 256), "threads, never more than CPUs"),
-    of("register", 0, (0, 2), "1: register each layer's tensor whole; 2: each KV block apart; 0: neither"),
+    of("register", 0, (0, 2), "1: register each layer's tensor as one; 2: each KV block separately; 0: neither"),
     of("handle_cache", 0, HANDLES, "most file handles kept; the source keeps none"),
     of("staging_bytes", 1 << 20, (4096, 1 << 30), "pinned buffer of a thread on the staging path"),
-    of("write_percent", 0, (0, 100), "files written beside a read by the same threads, in percent of those read"),
+    of("write_percent", 0, (0, 100), "files written during a read by the same threads, in percent of those read"),
     of(
         "read_priority",
         1,
@@ -78,7 +78,7 @@ const LLMD: [Parameter; 11] = [
 
 const LMCACHE: [Parameter; 15] = [
     of("chunk_size", 256, (1, 65_536), "tokens of a chunk, which is a file"),
-    of("max_concurrent_ops", 4, (1, 256), "transfers under way at once"),
+    of("max_concurrent_ops", 4, (1, 256), "concurrent transfers"),
     of("block_size", 1 << 20, (4096, 1 << 30), "bytes of the largest transfer"),
     of("enable_layerwise", 1, SWITCH, "read layer by layer, computing between; 0 reads chunk by chunk"),
     of("prefetch_factor", 2, (0, 1000), "layers that are loaded ahead of the one that is computed"),
@@ -90,7 +90,7 @@ const LMCACHE: [Parameter; 15] = [
         "max_cache_size_gb",
         256,
         (1, 1 << 30),
-        "GiB of chunks that may lie on the disk; the least recently written go first",
+        "GiB of chunks that the disk may hold; the least recently written are removed first",
     ),
     of(
         "max_cache_size_mb",
@@ -119,15 +119,15 @@ pub const fn parameters(kind: KvSystem) -> &'static [Parameter] {
     }
 }
 
-/// Where the other settings of the source are to be found, in a sentence.
+/// The place of the other settings of the source, in a sentence.
 #[must_use]
 pub const fn elsewhere(kind: KvSystem) -> &'static str {
     match kind {
         KvSystem::Ucm => {
-            "transferUseDirect is the choice of variants; sizes of libcufile's own buffers stand in cufile.json (--cufile-json)"
+            "transferUseDirect is the choice of variants; sizes of libcufile's buffers are in cufile.json (--cufile-json)"
         }
         KvSystem::Llmd => {
-            "enable_gds is the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's own where none is named)"
+            "enable_gds is the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's default if none is named)"
         }
         KvSystem::Lmcache => {
             "enable_gds is the choice of variants, cache_dir DIR, use_mla the shape's, use_async and eviction_policy (lru) are fixed; \
@@ -140,13 +140,13 @@ pub const fn elsewhere(kind: KvSystem) -> &'static str {
 pub(super) fn parse(kind: KvSystem, text: &str) -> Result<(String, u64), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("'{text}' is no setting: expected NAME=NUMBER, as in handle_cache=0"))?;
+        .ok_or_else(|| format!("'{text}' is not a setting: expected NAME=NUMBER, for example handle_cache=0"))?;
     let known = parameters(kind);
     let Some(parameter) = known.iter().find(|p| p.name == name) else {
         let names: Vec<&str> = known.iter().map(|p| p.name).collect();
-        return Err(format!("'{name}' is no setting of {}; known are {}", kind.name(), names.join(", ")));
+        return Err(format!("'{name}' is not a setting of {}; known settings: {}", kind.name(), names.join(", ")));
     };
-    let number: u64 = value.parse().map_err(|e| format!("'{value}' of {name} is no number: {e}"))?;
+    let number: u64 = value.parse().map_err(|e| format!("'{value}' of {name} is not a number: {e}"))?;
     let (low, high) = parameter.range;
     if !(low..=high).contains(&number) {
         return Err(format!("{name}={number} is out of range: {low} to {high} ({})", parameter.what));
@@ -175,9 +175,9 @@ mod tests {
     fn wrong_settings_are_answered_with_what_is_right() {
         for (text, part) in [
             ("handle_cache", "NAME=NUMBER"),
-            ("threads=3", "known are block_tokens"),
+            ("threads=3", "known settings: block_tokens"),
             ("register=2", "0 to 1"),
-            ("register=x", "no number"),
+            ("register=x", "not a number"),
         ] {
             let said = parse(KvSystem::Ucm, text).unwrap_err();
             assert!(said.contains(part), "{text}: {said}");

@@ -42,11 +42,11 @@ pub fn layer_times(transfers: &[(u32, u64, u64)], computing: &[(u64, u64, u64)])
         .collect()
 }
 
-/// Share of the time with transfers under way in which computing did not wait, 0 to 1. `None` where nothing was transferred.
+/// Share of the transfer time in which computing did not wait, 0 to 1. `None` if nothing was transferred.
 #[must_use]
 pub fn hidden_fraction(transfers: &[(u64, u64)], waits: &[(u64, u64)]) -> Option<f64> {
     let loading = union_ns(transfers);
-    // What two sets have in common is what they have together less what they have in all.
+    // The length of an intersection is the sum of the two lengths less the length of the union.
     let together = union_ns(&[transfers, waits].concat());
     let exposed = (loading + union_ns(waits)).saturating_sub(together);
     (loading > 0).then(|| 1.0 - exposed as f64 / loading as f64)

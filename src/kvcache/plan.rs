@@ -1,4 +1,4 @@
-//! From what a user asks to what a session runs: files and pieces as a model, the lanes in order, and their order.
+//! Turns a user's request into a session's work: files and pieces as a model, the lanes in order, and their order.
 
 use super::compare::{Planned, Unused, compared};
 use super::error::PlanError;
@@ -16,20 +16,20 @@ const CHILD: &str = "__kv";
 /// The name under which libcufile finds its settings.
 const CUFILE_JSON: &str = "CUFILE_ENV_PATH_JSON";
 
-/// Settings files of llm-d, by name: the one of its documentation, and the one of its repository.
+/// Settings files of llm-d, by name: that of its documentation, and that of its repository.
 const CUFILE_PROFILES: [(&str, &str); 2] = [
     ("llmd", include_str!("../../profiles/cufile/llmd.json")),
     ("llmd-32", include_str!("../../profiles/cufile/llmd-32.json")),
 ];
 
-/// What a user asks for.
+/// The request of a user.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The system.
     pub kind: KvSystem,
-    /// The shape by name or file; the source's own where none is named.
+    /// The shape by name or file; the source's default if none is named.
     pub shape: Option<String>,
-    /// Tokens of a sequence; the source's own number where none is given.
+    /// Tokens of a sequence; the source's default if none is given.
     pub tokens: Option<u64>,
     /// Sequences.
     pub batch: u64,
@@ -37,7 +37,7 @@ pub struct Request {
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
-    /// Variants, with settings behind colons; the workload's usual ones where none are named.
+    /// Variants, with settings after colons; the usual ones of the workload if none are named.
     pub variants: Vec<String>,
     /// `NAME=A,B`: every variant once with each of the values.
     pub compare: Option<String>,
@@ -54,7 +54,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What the workload's source measured with, written and read.
+    /// The request with which the workload's source measured, written and read.
     #[must_use]
     pub const fn usual(kind: KvSystem) -> Self {
         Self {
@@ -75,31 +75,31 @@ impl Request {
     }
 }
 
-/// What a session needs.
+/// Everything that a session needs.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Files and pieces.
     pub model: ModelInfo,
     /// The lanes, in order.
     pub lanes: Vec<Engine>,
-    /// What each lane is told.
+    /// The order of each lane.
     pub order: WorkloadOrder,
-    /// What should be said before.
+    /// Notes to show before the run.
     pub notes: Vec<String>,
-    /// What was asked for and cannot be as it was asked, for the report too.
+    /// Parts of the request that cannot be met, for the report too.
     pub warnings: Vec<String>,
-    /// Bytes that lie on the disk at once, at most.
+    /// Bytes on the disk at once, at most.
     pub disk_bytes: u64,
     /// The settings of libcufile that are shipped.
     settings: Option<&'static str>,
 }
 
 impl Plan {
-    /// Makes it ready to run in the folder, which is there by now: writes the settings of libcufile and adds the folder's identity to the order of the lanes. Planning
-    /// itself changes nothing.
+    /// Makes it ready to run in the folder, which must exist: writes the settings of libcufile and adds the folder's
+    /// identity to the order of the lanes. Planning itself changes nothing.
     ///
     /// # Errors
-    /// A sentence: what the system refused.
+    /// A sentence with the error of the system.
     pub fn settle(&mut self, folder: &mut Folder) -> Result<(), PlanError> {
         if let Some(text) = self.settings {
             let file = folder
@@ -116,10 +116,10 @@ impl Plan {
     }
 }
 
-/// Plans a run whose files lie in `folder`.
+/// Plans a run whose files are in `folder`.
 ///
 /// # Errors
-/// A sentence: what cannot be, and what can.
+/// A sentence that names what is impossible, and what is possible.
 pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let kind = request.kind;
     let (usual_shape, usual_tokens) = kind.usual();
@@ -138,7 +138,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         let (name, value) = params::parse(kind, text).map_err(PlanError)?;
         settings.insert(name, value);
     }
-    // Where nothing is to be found there is nothing to write.
+    // If no file can be found, there is nothing to write.
     let (write, read) = (request.directions.0 && request.hit_rate > 0.0, request.directions.1);
     if !write && !read {
         return Err(PlanError("at a hit rate of 0 there is nothing to write; leave out --direction write".to_owned()));
@@ -174,7 +174,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             let lane = Planned::new(&order, variant, *direction)?;
             let files = lane.layout.model(&order);
             let beside = if lane.lane.write { 0 } else { lane.settings.get("write_percent") };
-            // What is written beside a read lies there with what is read.
+            // Concurrently written files are in the same folder as those that are read.
             let all = files.file_bytes().saturating_mul(100 + beside) / 100;
             disk_bytes = disk_bytes.max(all);
             // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
@@ -215,7 +215,7 @@ fn named(request: &Request) -> Result<Vec<String>, PlanError> {
     }
 }
 
-/// What a hit rate comes to, where whole files cannot give it as it was asked for.
+/// The actual hit rate, if complete files cannot give the requested one.
 fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
     let mut said = Vec::new();
     if order.hit_rate == 0.0 && request.directions.0 {
@@ -308,7 +308,7 @@ mod tests {
             ["ucm/gds:handle_cache=0/read", "ucm/gds:handle_cache=65536/read"]
         );
         asked.compare = Some("handle_cache=0,x".to_owned());
-        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("no number"));
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("not a number"));
         asked.compare = Some("handle_cache=7,07".to_owned());
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("names 7 twice"));
     }
@@ -394,7 +394,7 @@ mod tests {
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--hit-rate"));
         asked.hit_rate = 1.0;
         asked.settings = vec!["gpu_block=15".to_owned()];
-        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("whole number of blocks"));
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("not a multiple of"));
         asked.settings.clear();
         asked.cufile_json = Some("/none/such.json".to_owned());
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--cufile-json"));

@@ -1,8 +1,9 @@
-//! What a lane makes ready before its clock: the driver, registered memory, staging, contents, and the files that a read needs.
+//! Prepares a lane before its clock starts: the driver, registered memory, staging, contents, and the files that a
+//! read needs.
 
 use super::content;
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Method, Settings};
 use super::store;
 use crate::device::{Device, DeviceMemory, Slot, Staging};
 use crate::domain::{FallbackReason, KvSystem, LaneOrder, units};
@@ -14,7 +15,7 @@ use cufile_ffi::BufferRegistration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What is said where that flag is left out.
+/// The note if that flag is left out.
 pub(super) const WITHOUT_RDMA: &str = "each block is registered apart, as register=2 asks for, but without cuFile's flag for RDMA, which libcufile refuses for host memory";
 
 /// cuFile's flag for memory that is registered for RDMA, which llm-d gives when it registers blocks apart.
@@ -65,7 +66,7 @@ pub(super) fn open_cufile(
     order: &KvOrder,
     lane: &LaneName,
 ) -> Result<(Option<CuFile>, Without), LoadError> {
-    if lane.way != Way::Gds {
+    if lane.method != Method::Gds {
         return Ok((None, None));
     }
     if let Some(reason @ (FallbackReason::NoLibrary | FallbackReason::InitFailed)) = order.provoke {
@@ -76,7 +77,7 @@ pub(super) fn open_cufile(
     match open_driver(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),
         Err(error) if order.kind == KvSystem::Llmd => {
-            // Settings are to blame only where there is a library to read them.
+            // Settings can be the cause only if there is a library to read them.
             let library = match &lane_order.libcufile {
                 Some(named) => cufile_ffi::Library::open(&cufile_ffi::Search::only(named)),
                 None => cufile_ffi::Library::find(),
@@ -100,7 +101,8 @@ pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpu
     (asked as usize).clamp(1, layout.units.len().max(1))
 }
 
-/// Registers what the setting says with cuFile. A registration that fails ends the lane: nobody would know what was measured otherwise.
+/// Registers with cuFile as the setting orders. A registration that fails ends the lane, because the measurement
+/// would be another one.
 pub(super) fn register(
     cufile: &CuFile,
     settings: &Settings,
@@ -146,12 +148,12 @@ pub(super) fn staging(
     device: &Device,
     settings: &Settings,
     layout: &Layout,
-    way: Way,
+    method: Method,
     kind: KvSystem,
     threads: usize,
     counters: &Counters,
 ) -> Result<Vec<Slot>, LoadError> {
-    if way == Way::Ram || (way == Way::Gds && kind != KvSystem::Llmd) {
+    if method == Method::Ram || (method == Method::Gds && kind != KvSystem::Llmd) {
         return Ok(Vec::new());
     }
     let wanted = match kind {
@@ -171,11 +173,11 @@ pub(super) fn contents(
     order: &KvOrder,
     layout: &Layout,
     lane: &LaneName,
-    way: Way,
+    method: Method,
     target: &DeviceMemory,
 ) -> Result<Vec<Mutex<Slot>>, LoadError> {
     const STEP: u64 = 4 << 20;
-    let ram = if way == Way::Ram && !layout.files.is_empty() {
+    let ram = if method == Method::Ram && !layout.files.is_empty() {
         let slots = Staging::slots(context.device, layout.files.len(), layout.payload as usize)?;
         if context.device.is_gpu() {
             context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
@@ -184,7 +186,7 @@ pub(super) fn contents(
     } else {
         Vec::new()
     };
-    if !lane.write && way != Way::Ram {
+    if !lane.write && method != Method::Ram {
         return Ok(ram);
     }
     let next = AtomicUsize::new(0);
@@ -233,7 +235,7 @@ pub(super) fn all_headers(
     Ok(parts.into_iter().flatten().collect())
 }
 
-/// Writes the files that a read needs, where no lane before it did.
+/// Writes the files that a read needs, unless an earlier lane wrote them.
 pub(super) fn prepare_files(
     context: &EngineContext<'_>,
     order: &KvOrder,
@@ -258,7 +260,7 @@ pub(super) fn prepare_files(
     Ok(Some(format!("{} files were written by plain writes before the clock, since no lane wrote them", missing.len())))
 }
 
-/// Where a driver that does not open was given llm-d's many threads: a library with a smaller limit refuses them.
+/// A driver may not open because it was given llm-d's many threads: a library with a smaller limit refuses them.
 fn settings_hint() -> String {
     let Some(file) = std::env::var_os("CUFILE_ENV_PATH_JSON").map(std::path::PathBuf::from) else {
         return String::new();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Most bytes of a shape's file, and characters of what it is called.
+/// The longest shape file in bytes, and the longest name in characters.
 const MOST_BYTES: u64 = 64 << 10;
 const MOST_NAME: usize = 64;
 
@@ -26,7 +26,7 @@ pub struct Shape {
     pub name: String,
     /// As the publisher writes it.
     pub title: String,
-    /// Where the numbers are from.
+    /// The source of the numbers.
     pub source: String,
     /// Layers.
     pub layers: u64,
@@ -67,7 +67,7 @@ impl Shape {
             }
             None => {
                 return Err(format!(
-                    "'{name}' is no shape and no file; known are {}, and a JSON file of the same form can be named",
+                    "'{name}' is not a shape or a file; known shapes: {}; a JSON file of the same form is accepted",
                     Self::names().join(", ")
                 ));
             }
@@ -100,7 +100,7 @@ impl Shape {
         }
     }
 
-    /// Vectors of a token in a layer: key and value, or the one of MLA.
+    /// Vectors of a token in a layer: key and value, or a single one for MLA.
     #[must_use]
     pub const fn vectors(&self) -> u64 {
         if self.mla { 1 } else { 2 }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn unknown_and_impossible_shapes_are_refused_with_a_sentence() {
-        assert!(Shape::named("gpt-9").unwrap_err().contains("known are qwen3-0.6b"));
+        assert!(Shape::named("gpt-9").unwrap_err().contains("known shapes: qwen3-0.6b"));
         let mut shape = Shape::named("qwen3-0.6b").unwrap();
         shape.layers = 0;
         assert!(shape.check().unwrap_err().contains("layers is 0"));

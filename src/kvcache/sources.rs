@@ -1,4 +1,4 @@
-//! What the sources of the KV-cache systems measured with.
+//! The settings with which the sources of the KV-cache systems measured.
 
 use crate::domain::{KvPath, KvSystem};
 
@@ -29,7 +29,7 @@ impl KvSystem {
         }
     }
 
-    /// The variants that are compared where none are named.
+    /// The variants that are compared if none are named.
     #[must_use]
     pub const fn usual_variants(self) -> [KvPath; 4] {
         match self {

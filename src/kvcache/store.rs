@@ -1,4 +1,5 @@
-//! What lies in the store: lookups before a read, whole files moved into place after a write, and the limit that the least recently written go by.
+//! The store: lookups before a read, complete files moved into place after a write, and the limit by which the least
+//! recently written files are removed.
 
 use super::chunk::{self, Header};
 use super::content;
@@ -30,10 +31,10 @@ pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -
     LoadError::File { doing, path: shown(path), source }
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// By file: whether it is there, whole, and all of its sequence before it.
+    /// By file: whether it is complete, and all files of its sequence before it too.
     pub(super) files: Vec<bool>,
     pub(super) lookups: u64,
     pub(super) hits: u64,
@@ -56,7 +57,7 @@ fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     ))
 }
 
-/// Bytes that the store has room for; `None` where it has no limit.
+/// Bytes that fit into the store; `None` if it has no limit.
 pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
     let bytes = match settings.get("max_cache_size_mb") {
         0 => settings.get("max_cache_size_gb").saturating_mul(1 << 30),
@@ -65,12 +66,12 @@ pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Files that the store has room for, one at least; `None` where it has no limit.
+/// Files that fit into the store, at least one; `None` if it has no limit.
 pub(super) fn room_files(settings: &Settings, layout: &Layout) -> Option<u64> {
     room_bytes(settings).map(|bytes| (bytes / layout.file_bytes().max(1)).max(1))
 }
 
-/// Looks for every chunk of every sequence, in order, until the first that is not there: what follows it is of no use.
+/// Looks for every chunk of every sequence, in order, until the first that is missing: later ones are of no use.
 pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> Found {
     let stored = layout.files.len() / layout.asked.len().max(1);
     let mut found = Found { files: vec![false; layout.files.len()], ..Found::default() };
@@ -79,7 +80,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
         for (index, key) in keys.iter().enumerate() {
             let file = layout.file(order, key);
             match is_whole(order.kind, settings, layout, &file) {
-                // Only what the run stored is known; beyond that a name that is there would be somebody else's.
+                // Only files that the run stored are known; any other file of that name belongs to another program.
                 Ok(true) if index < stored => found.files[sequence * stored + index] = true,
                 Ok(_) => break,
                 Err(why) => {
@@ -95,7 +96,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
     found
 }
 
-/// Whether a file is there and whole.
+/// Whether a file is present and complete.
 fn is_whole(kind: KvSystem, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
     if kind == KvSystem::Lmcache {
         let header = chunk::examine(&file.path, &file.key, settings.on("check_payload"))?;
@@ -154,7 +155,7 @@ pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<u
         .collect()
 }
 
-/// Writes one file by plain writes, whole or not at all.
+/// Writes one file by plain writes, completely or not at all.
 pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>) -> Result<(), LoadError> {
     let Some(file) = layout.files.get(index) else { return Ok(()) };
     let written = (|| -> std::io::Result<()> {

@@ -4,7 +4,7 @@
 use super::flights::Flights;
 use super::handles::HandleCache;
 use super::layout::{Layout, Task};
-use super::order::{KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Method, Settings};
 use super::prepare::Registered;
 use super::store::{self, Limit, failed};
 use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
@@ -31,16 +31,16 @@ type FileKey = (u32, bool);
 
 /// Transfers that fell back, by reason.
 #[derive(Debug, Default)]
-pub(super) struct Falls(Mutex<Vec<Fallback>>);
+pub(super) struct Fallbacks(Mutex<Vec<Fallback>>);
 
-impl Falls {
+impl Fallbacks {
     pub(super) fn add(&self, reason: FallbackReason, order: &KvOrder, detail: &str) {
-        let mut falls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match falls.iter_mut().find(|fall| fall.reason == reason) {
+        let mut fallbacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match fallbacks.iter_mut().find(|fall| fall.reason == reason) {
             Some(fall) => fall.operations += 1,
             None => {
                 let provoked = order.provoke == Some(reason);
-                falls.push(Fallback { reason, provoked, operations: 1, detail: detail.to_owned() });
+                fallbacks.push(Fallback { reason, provoked, operations: 1, detail: detail.to_owned() });
             }
         }
     }
@@ -50,15 +50,15 @@ impl Falls {
     }
 }
 
-/// What the workers of a lane share.
+/// Shared state of the workers of a lane.
 pub(super) struct Shared<'a> {
     pub(super) context: &'a EngineContext<'a>,
     pub(super) order: &'a KvOrder,
     pub(super) lane: &'a LaneName,
     pub(super) settings: &'a Settings,
     pub(super) layout: &'a Layout,
-    /// The way, after what was found out before the clock.
-    pub(super) way: Way,
+    /// The method, after the trials before the clock.
+    pub(super) method: Method,
     /// Why cuFile is not used although it was asked for: reason and sentence.
     pub(super) without: Option<(FallbackReason, String)>,
     pub(super) target: &'a Arc<DeviceMemory>,
@@ -69,7 +69,7 @@ pub(super) struct Shared<'a> {
     pub(super) headers: &'a [Vec<u8>],
     pub(super) handles: HandleCache<FileKey, OpenFile>,
     pub(super) handle_registrations: AtomicU64,
-    pub(super) falls: Falls,
+    pub(super) fallbacks: Fallbacks,
     /// Transfers left by file, after which it is moved into place.
     pub(super) left: Vec<AtomicUsize>,
     pub(super) limit: Limit,
@@ -91,10 +91,10 @@ pub(super) struct Worker<'s, 'a> {
     pub(super) rec: Recorder,
     pub(super) queue: CopyQueue,
     pub(super) staging: Option<Slot>,
-    /// Where this worker's place in the slab begins.
+    /// The start of this worker's place in the slab.
     pub(super) slab_at: u64,
     pub(super) operations: Vec<Operation>,
-    /// What is under way, where transfers are asynchronous.
+    /// The outstanding transfers, if they are asynchronous.
     pub(super) flights: Option<Flights>,
 }
 
@@ -104,15 +104,15 @@ impl Worker<'_, '_> {
         let Some(file) = tasks.first().map(|task| task.file) else { return Ok(()) };
         let shared = self.shared;
         let mut start = self.rec.now();
-        if shared.lane.write && shared.way != Way::Ram {
+        if shared.lane.write && shared.method != Method::Ram {
             self.begin_file(file)?;
         }
         let mut gds = None;
         let mut plain = None;
-        match shared.way {
-            Way::Ram => {}
-            Way::Plain => plain = Some(self.open(file, false).map_err(|refused| refused.error)?),
-            Way::Gds => match self.open(file, true) {
+        match shared.method {
+            Method::Ram => {}
+            Method::Plain => plain = Some(self.open(file, false).map_err(|refused| refused.error)?),
+            Method::Gds => match self.open(file, true) {
                 Ok(opened) => gds = Some(opened),
                 Err(refused) => {
                     self.may_fall(&refused, tasks.len())?;
@@ -138,7 +138,7 @@ impl Worker<'_, '_> {
                 }
                 (None, Some(handle)) => {
                     if let Some((reason, detail)) = &shared.without {
-                        shared.falls.add(*reason, shared.order, detail);
+                        shared.fallbacks.add(*reason, shared.order, detail);
                     }
                     let handle = Arc::clone(handle);
                     self.plainly(&handle, task)?;
@@ -156,7 +156,7 @@ impl Worker<'_, '_> {
                 self.close(file, cufile);
             }
         }
-        if shared.lane.write && shared.way != Way::Ram {
+        if shared.lane.write && shared.method != Method::Ram {
             self.end_file(file, tasks.len())?;
         }
         Ok(())
@@ -168,11 +168,11 @@ impl Worker<'_, '_> {
         if self.shared.order.kind != KvSystem::Llmd {
             return Err(LoadError::CuFile(said));
         }
-        (0..operations).for_each(|_| self.shared.falls.add(refused.reason, self.shared.order, &said));
+        (0..operations).for_each(|_| self.shared.fallbacks.add(refused.reason, self.shared.order, &said));
         Ok(())
     }
 
-    /// Makes the folder of a file, and its header where it has one.
+    /// Makes the folder of a file, and its header if it has one.
     pub(super) fn begin_file(&mut self, file: u32) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some(of) = shared.layout.files.get(file as usize) else { return Ok(()) };
@@ -264,7 +264,7 @@ impl Worker<'_, '_> {
         placed.into_iter().map(move |p| Piece { from: start + p.from, ..p })
     }
 
-    /// What a span of a transfer is of; with its bytes once.
+    /// The object of a transfer's span; with its bytes once.
     pub(super) fn of(&self, task: &Task, moved: bool) -> What {
         match (task.tensor, moved) {
             (Some(tensor), true) => {
@@ -326,7 +326,7 @@ impl Worker<'_, '_> {
         last.filter(|(start, registration)| place + bytes <= start + registration.len() as u64)
     }
 
-    /// What was being done with the file of a transfer, and which that is.
+    /// The operation on the file of a transfer, and the file.
     fn doing(&self, task: &Task) -> (&'static str, String) {
         let path = self.shared.layout.files.get(task.file as usize).map(|f| shown(&f.path).display().to_string());
         (if self.shared.lane.write { "writing" } else { "reading" }, path.unwrap_or_default())

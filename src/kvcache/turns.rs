@@ -1,11 +1,13 @@
-//! Who takes what next. All threads take from one queue, save those with a CUDA stream each: they have a queue each too, dealt round in order, as UCM's
-//! have, since one that takes many at once would leave the others none. Where writes run beside a read, as in llm-d's pool of threads, three of four
-//! threads take reads before writes and the others writes before reads, so that neither starves. Without that order, both come as they were asked for.
+//! The next task of each thread. All threads take from one queue, except those with a CUDA stream each: these have
+//! separate queues, filled round robin as UCM's are, because a thread that takes many at once would leave none for
+//! the others. If writes run during a read, as in llm-d's pool of threads, three of four threads take reads before
+//! writes and the others writes before reads, so that neither starves. Without that order, both are taken as they
+//! were requested.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What a thread takes, by its number among the reads or the writes.
+/// A task of a thread, by its number among the reads or the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Read(usize),
@@ -17,12 +19,12 @@ pub(super) enum Turn {
 pub(super) struct Turns {
     reads: usize,
     writes: usize,
-    /// Threads that prefer reads; `None` where nobody prefers anything.
+    /// Threads that prefer reads; `None` if no thread has a preference.
     readers: Option<usize>,
     next_read: AtomicUsize,
-    /// Reads and writes given out, where there are both.
+    /// Reads and writes given out, if there are both.
     given: Mutex<(usize, usize)>,
-    /// The next read of each thread, where each has a queue of its own.
+    /// The next read of each thread, if each has a separate queue.
     dealt: Vec<AtomicUsize>,
 }
 
@@ -37,7 +39,7 @@ impl Turns {
         Self { dealt: (0..threads).map(AtomicUsize::new).collect(), ..Self::new(reads, 0, threads, false) }
     }
 
-    /// What the thread of this number does next; `None` when nothing is left.
+    /// The next task of the thread with this number; `None` when nothing is left.
     pub(super) fn next(&self, thread: usize) -> Option<Turn> {
         if let Some(next) = self.dealt.get(thread) {
             let read = next.fetch_add(self.dealt.len(), Ordering::Relaxed);

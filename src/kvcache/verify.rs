@@ -1,8 +1,9 @@
-//! Every byte against what was stored: on the target after a read, in the files (evicted from the page cache first) or in host memory after a write.
+//! Compares every byte with the stored content: on the target after a read, in the files (evicted from the page cache
+//! first) or in host memory after a write.
 
 use super::cache;
 use super::content;
-use super::order::Way;
+use super::order::Method;
 use super::store::failed;
 use super::transfer::Shared;
 use crate::engines::{LoadError, run_workers};
@@ -14,13 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes compared at a time.
 const STEP: u64 = 4 << 20;
 
-/// Compares the files that count. `Ok(None)` when all is as it was stored, else where it is not.
+/// Compares the files that count. `Ok(None)` if all bytes are as stored, else the first difference.
 pub(super) fn compare(
     shared: &Shared<'_>,
     counts: &(dyn Fn(usize) -> bool + Sync),
 ) -> Result<Option<String>, LoadError> {
     let layout = shared.layout;
-    if shared.lane.write && shared.way != Way::Ram {
+    if shared.lane.write && shared.method != Method::Ram {
         let paths: Vec<_> = layout.files.iter().map(|file| file.path.clone()).collect();
         cache::evict(&paths);
     }
@@ -34,7 +35,7 @@ pub(super) fn compare(
             if !counts(index) {
                 continue;
             }
-            let open = (shared.lane.write && shared.way != Way::Ram).then(|| File::open(&file.path)).transpose();
+            let open = (shared.lane.write && shared.method != Method::Ram).then(|| File::open(&file.path)).transpose();
             let open = open.map_err(|source| failed("opening", &file.path, source))?;
             let mut at = 0;
             while at < layout.payload {

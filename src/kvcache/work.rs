@@ -1,9 +1,10 @@
-//! The measured part of a lane: lookups, then all transfers over the workers, and beside them the simulated computing of a layer-wise read.
+//! The measured part of a lane: lookups, then all transfers over the workers, and in parallel the simulated computing
+//! of a layer-wise read.
 
 use super::beside::Beside;
 use super::flights::{Flights, Line};
 use super::layout::Task;
-use super::order::Way;
+use super::order::Method;
 use super::store::{self, Found};
 use super::transfer::{Operation, Shared, Worker, tidy};
 use super::turns::{Turn, Turns};
@@ -15,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What was done and when.
+/// The work that was done, with times.
 pub(super) struct Done {
     pub(super) spans: Vec<Span>,
     pub(super) slots: u32,
@@ -24,13 +25,13 @@ pub(super) struct Done {
     pub(super) computing: Vec<(u64, u64, u64)>,
     pub(super) found: Option<Found>,
     pub(super) lookup_ns: u64,
-    /// Transfers of the writes that ran beside.
+    /// Transfers of the concurrent writes.
     pub(super) beside: Vec<Operation>,
     /// The streams of asynchronous transfers.
     pub(super) on_streams: Option<OnStreams>,
 }
 
-/// What one thread brings home.
+/// The result of one thread.
 struct Brought {
     rec: Recorder,
     operations: Vec<Operation>,
@@ -40,8 +41,8 @@ struct Brought {
     on_stream: Option<OnStreams>,
 }
 
-/// Runs the lane between two readings of its clock, and the writes beside it. `staging` has a slot for each worker that needs one, `lines` a stream for
-/// each where transfers are asynchronous.
+/// Runs the lane between two readings of its clock, with its concurrent writes. `staging` has a slot for each worker
+/// that needs one, `lines` a stream for each if transfers are asynchronous.
 pub(super) fn run(
     shared: &Shared<'_>,
     beside: Option<&Beside<'_>>,
@@ -71,7 +72,7 @@ fn measured(
     let mut first = Recorder::new(context.clock, 0, spans);
     let mut found = None;
     let mut lookup_ns = 0;
-    if !shared.lane.write && shared.way != Way::Ram {
+    if !shared.lane.write && shared.method != Method::Ram {
         let at = first.now();
         let looked = store::look_up(shared.order, shared.settings, layout);
         lookup_ns = first.end(Phase::Open, at, What::SETUP) - at;
@@ -164,7 +165,7 @@ fn measured(
                 return Err(LoadError::Stopped);
             }
             if reader.flights.is_some() {
-                // Callbacks tell the window what landed.
+                // Callbacks report to the window which transfers landed.
                 tasks.iter().try_for_each(|task| reader.launch(task))?;
                 continue;
             }
@@ -203,7 +204,7 @@ fn measured(
             one.rec.end(Phase::Sync, at, What::SETUP);
         }
         done.spans.extend(one.rec.into_spans());
-        // A thread's time is told whatever it did; the map of pieces is of what is read.
+        // A thread's time counts for both directions; the map of pieces shows only reads.
         done.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
         done.beside.append(&mut one.beside);
         done.operations.append(&mut one.operations);
@@ -215,8 +216,8 @@ fn measured(
     Ok(done)
 }
 
-/// Computes layer after layer, which is a sleep of the given length: what a model would do with them is not run. Its waiting is a span; its computing is
-/// none, since the load does nothing then.
+/// Computes layer after layer: a sleep of the given length takes the place of a model's computation. Waiting is
+/// recorded as a span; computing is not, because the load does nothing then.
 fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u64) -> Result<Brought, LoadError> {
     let long = Duration::from_micros(shared.settings.get("compute_us"));
     let mut computing = Vec::with_capacity(shared.layout.layers() as usize);
@@ -235,7 +236,8 @@ fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u6
         }
         let end = rec.now();
         computing.push((start, end, start - at));
-        // Asked before the loading threads are told to go on: what is there by now is not waited for, whoever gets the processor first.
+        // Checked before the loading threads are started: bytes that are present by now are not waited for, whichever
+        // thread runs first.
         is_loaded = window.has_loaded(layer + 1);
         window.computed(layer);
         at = end;

@@ -6,8 +6,8 @@ use super::together::Group;
 use crate::domain::{CacheState, Ceiling, CeilingKind, Target};
 
 impl State {
-    /// The lowest measured ceiling of a load: cold, the device's read rate; hot, that of the page cache or of pinned copies. `None` where none was
-    /// measured, and for a cache as it is found, whose reads come from both.
+    /// The lowest measured ceiling of a load: cold, the device's read rate; hot, that of the page cache or of pinned
+    /// copies. `None` if none was measured, and for a cache as it is found, because its reads come from both.
     #[must_use]
     pub fn ceiling(&self, cache: CacheState, target: &Target, model: &str) -> Option<&Ceiling> {
         self.ceilings
@@ -21,8 +21,9 @@ impl State {
             .min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
     }
 
-    /// The most that lanes which run together can reach as a whole, in bytes a second, and what bounds them: each GPU takes its lanes' bytes at its copy rate,
-    /// each model's files are read at their rate, all at once, and the slowest decides. `None` where the ceilings of a GPU or a model were not measured.
+    /// The most that lanes which run together can reach in total, in bytes per second, and its bound: each GPU takes
+    /// its lanes' bytes at its copy rate, each model's files are read at their rate, all at once, and the slowest
+    /// decides. `None` if the ceilings of a GPU or a model were not measured.
     #[must_use]
     pub fn group_ceiling(&self, group: &Group<'_>) -> Option<(CeilingKind, f64)> {
         let cache = group.lanes.first()?.cache;
@@ -140,14 +141,14 @@ mod tests {
         close(session(&[(gpu(0), "m", 100, true), (gpu(1), "m", 100, true)]), CeilingKind::PinnedCopy, 80e9);
         // One GPU takes both parts.
         close(session(&[(gpu(0), "m", 100, true), (gpu(0), "m", 100, true)]), CeilingKind::PinnedCopy, 50e9);
-        // Models at once: the slower files hold the whole up.
+        // Models at once: the slower files decide.
         close(session(&[(gpu(0), "m", 100, false), (gpu(1), "n", 100, false)]), CeilingKind::CachedRead, 40e9);
         close(
             session(&[(Target::Host, "m", 100, true), (Target::Host, "m", 100, true)]),
             CeilingKind::CachedRead,
             200e9,
         );
-        // A GPU whose copies were not measured bounds by what nobody knows.
+        // If the copies of a GPU were not measured, its bound is unknown.
         assert_eq!(session(&[(gpu(0), "m", 100, true), (gpu(2), "m", 100, true)]), None);
     }
 }

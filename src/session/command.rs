@@ -1,4 +1,4 @@
-//! What a front may ask of a session.
+//! The commands of a front to a session.
 
 use crate::domain::{Engine, FixId};
 
@@ -18,7 +18,7 @@ pub enum Command {
     UndoFix(FixId),
     /// Run the race again; `None` is the engines of the first plan.
     Race(Option<Vec<Engine>>),
-    /// Run the plan of this name, see [`crate::domain::RacePlan`]; consent to what it writes was given by the user.
+    /// Run the plan of this name, see [`crate::domain::RacePlan`]; the user has agreed to the files that it writes.
     RunPlan(String),
     /// Stop the running lane and drop the waiting ones.
     CancelRace,
@@ -26,7 +26,8 @@ pub enum Command {
     Pause(bool),
     /// Replay only: speed in sixteenths of real time, see [`REAL_TIME`]; 0 is as fast as possible.
     Speed(u32),
-    /// Look (or stop looking) at who uses GPUs and storage: costs something, so only while somebody watches.
+    /// Start or stop watching which processes use GPUs and storage. Watching has an overhead, so it runs only while
+    /// its screen is shown.
     WatchSystem(bool),
     /// End the session.
     Quit,

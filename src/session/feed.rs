@@ -4,7 +4,7 @@ use super::command::Command;
 use crate::domain::Event;
 use crossbeam_channel::{Receiver, Sender};
 
-/// What a front holds of a session. When `events` closes, the session is over.
+/// A front's connection to a session. When `events` closes, the session is over.
 #[derive(Clone, Debug)]
 pub struct Feed {
     /// Events in order of time.

@@ -1,4 +1,4 @@
-//! One lane of the state: how far it has come, and what was measured.
+//! One lane of the state: its progress and its measurements.
 
 use crate::domain::{
     CacheState, Engine, EventBody, Failure, LaneId, LaneShare, LaneStage, PackedSpans, RunResult, Target,
@@ -49,17 +49,17 @@ pub struct Lane {
     pub ended_ns: Option<u64>,
     /// (session time, tensor bytes landed), as sampled while it ran.
     pub progress: Vec<(u64, u64)>,
-    /// Pinned memory when last told.
+    /// Pinned memory in the last message.
     pub pinned_bytes: u64,
     /// Bytes compared so far.
     pub verified_bytes: u64,
     /// Its spans, relative to `clock_ns`.
     pub spans: PackedSpans,
-    /// What was measured.
+    /// The measurements.
     pub result: Option<Box<RunResult>>,
     /// The end of its standard error, if it died.
     pub stderr_tail: Option<String>,
-    /// What it loads, and with whom, where the session has several models or targets.
+    /// The part that it loads, and its group, if the session has several models or targets.
     pub share: Option<LaneShare>,
 }
 
@@ -86,7 +86,7 @@ impl Lane {
         }
     }
 
-    /// Whether it is under way.
+    /// Whether it is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.status, LaneStatus::Running(_))

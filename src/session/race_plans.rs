@@ -23,11 +23,11 @@ pub(super) struct Kept {
     pub(super) run: What,
 }
 
-/// What is run.
+/// The work of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum What {
-    /// The session's model, in these cache states; those of the session where none are named.
+    /// The session's model, in these cache states; those of the session if none are named.
     Load { caches: Vec<CacheState> },
     /// A KV-cache workload with its source's own shape and number of tokens.
     Kv { workload: KvSystem },

@@ -17,8 +17,8 @@ pub struct Options {
     pub paused: bool,
     /// Stretches in which nothing happens are shortened to this many nanoseconds of recorded time; `None` plays them in full.
     pub longest_gap_ns: Option<u64>,
-    /// Loads shorter than this are stretched to it, and how far they came is told in steps taken from their spans: a load of 40 ms would
-    /// otherwise be over before it was seen. `None` plays the events as they are.
+    /// Loads shorter than this are stretched to it, and their progress is shown in steps taken from their spans: a
+    /// load of 40 ms would otherwise be over before it was seen. `None` plays the events as they are.
     pub shortest_load_ns: Option<u64>,
 }
 
@@ -28,13 +28,14 @@ const QUEUE: usize = 256;
 /// Events that are due within this time are handed over together: a wake-up for each of them would cost more than the screens do.
 const TICK: Duration = Duration::from_millis(40);
 
-/// Starts to play a recording on a thread of its own. `speed` is times real time; 0 (or anything that is no positive number) is as fast as
-/// possible. The commands `Pause`, `Speed` (0: as fast as possible) and `Quit` are honoured, others are passed over: nothing can be run in a
-/// replay. When the recording is damaged, cut off or of a later version, that is said as an event at its end. The thread ends with the
-/// recording, with `Quit`, or when the front drops the receiver.
+/// Starts to play a recording on a separate thread. `speed` is times real time; 0 (or anything else that is not a
+/// positive number) is as fast as possible. The commands `Pause`, `Speed` (0: as fast as possible) and `Quit` are
+/// honoured, others are passed over: nothing can be run in a replay. When the recording is damaged, cut off or of a
+/// later version, that is said as an event at its end. The thread ends with the recording, with `Quit`, or when the
+/// front drops the receiver.
 ///
 /// # Errors
-/// When the file cannot be opened or is no recording; see [`read`].
+/// If the file cannot be opened or is not a recording; see [`read`].
 pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, RecordingError> {
     heap::keep_small();
     let reader = read(path)?;

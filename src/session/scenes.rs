@@ -1,10 +1,11 @@
-//! Short loads made watchable: looks ahead to the end of each load in a recording, and tells how far it had come from its own spans.
+//! Makes short loads watchable: looks ahead to the end of each load in a recording, and computes its progress from
+//! its spans.
 
 use super::recording::{Reader, RecordingError};
 use crate::domain::{Event, EventBody, LaneId, LaneStage, Phase, Span};
 use std::collections::VecDeque;
 
-/// Steps in which a short load is told.
+/// Steps in which the progress of a short load is shown.
 const STEPS: u64 = 40;
 /// Events that are looked ahead at most; a load with more is long enough to be watched as it was.
 const AHEAD: usize = 20_000;
@@ -64,7 +65,7 @@ impl Scenes {
         if stretch > 1.0 {
             taken.extend(steps(&taken, lane, began_ns, length_ns));
             taken.sort_by_key(|event| event.at_ns);
-            // What the lane told itself lags a little behind its spans.
+            // The progress messages of the lane lag a little behind its spans.
             let mut most = 0;
             taken.retain(|event| match &event.body {
                 EventBody::LaneProgress { lane: l, landed_bytes, .. } if *l == lane => {
@@ -84,7 +85,7 @@ impl Scenes {
     }
 }
 
-/// How far the load had come at even steps of its clock, by its spans; nothing where it has none.
+/// The progress of the load at even steps of its clock, according to its spans; nothing if it has none.
 fn steps(events: &[Event], lane: LaneId, began_ns: u64, length_ns: u64) -> Vec<Event> {
     let spans: Vec<Span> = events
         .iter()

@@ -37,8 +37,9 @@ impl Shipped {
         self.bytes
     }
 
-    /// What is told of the loads in the recording, with the timelines of some engines only and without the readings of meters: the whole state is several
-    /// times as large, and the screens that ask for this keep a small part of it. All of it is given back before this returns.
+    /// The loads in the recording, with the timelines of some engines only and without the readings of meters: the
+    /// complete state is several times as large, and the screens that ask for this keep a small part of it. All of it
+    /// is given back before this returns.
     ///
     /// # Errors
     /// As [`Self::state`].

@@ -40,7 +40,7 @@ pub struct State {
     pub guide: Option<Guide>,
     /// Fixes that are applied and can be undone, the newest last.
     pub applied: Vec<AppliedFix>,
-    /// What fixes did, in order.
+    /// The news of fixes, in order.
     pub fix_log: Vec<FixProgress>,
     /// The model that was opened last.
     pub model: Option<Arc<ModelInfo>>,
@@ -56,7 +56,7 @@ pub struct State {
     pub watch: Option<Arc<WatchReport>>,
     /// Name and title of the plan that all this belongs to; `None` for the one that the session began with.
     pub race_plan: Option<(String, String)>,
-    /// What else can be run.
+    /// Other plans that can be run.
     pub race_plans: Vec<RacePlan>,
     /// The session as it was at the end of each plan that ran before, the oldest first; these hold none themselves.
     pub earlier: Vec<Arc<State>>,
@@ -64,7 +64,7 @@ pub struct State {
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
     pub samples: Vec<TimedSample>,
-    /// Who uses GPUs and storage, the newest last; the last [`SYSTEM_HISTORY`] pictures.
+    /// The processes that use GPUs and storage, the newest last; the last [`SYSTEM_HISTORY`] pictures.
     pub system: VecDeque<(u64, SystemSample)>,
     /// Messages with their times.
     pub messages: Vec<(u64, LogLevel, String)>,
@@ -206,7 +206,8 @@ impl State {
         }
     }
 
-    /// Puts what was measured aside, so that the next plan begins on an empty page. What is known of the machine stays on both.
+    /// Puts the measurements aside, so that the next plan begins on an empty page. Facts about the machine stay on
+    /// both.
     fn turn_page(&mut self, plan: (String, String)) {
         if self.lanes.is_empty() && self.grid.is_none() {
             self.race_plan = Some(plan);
@@ -238,7 +239,7 @@ impl State {
         self.earlier = earlier;
     }
 
-    /// What the Race screen shows, in a few words: the plan's title, or what it is told by.
+    /// The title of the Race screen in a few words: the plan's title, or a description.
     #[must_use]
     pub fn race_title(&self) -> String {
         if let Some((_, title)) = &self.race_plan {
@@ -262,10 +263,11 @@ impl State {
         self.kinds.get(lane, self.lanes.len())
     }
 
-    /// Whether a race or a grid is under way. Between two lanes, while caches are emptied and processes start, a race is.
+    /// Whether a race or a grid is running. Between two lanes, while caches are emptied and processes start, a race
+    /// is running.
     #[must_use]
     pub fn is_measuring(&self) -> bool {
-        // Lanes run in the order of their plan, so the last one tells of all that wait.
+        // Lanes run in the order of their plan, so the status of the last one shows whether any waits.
         let to_come = || self.lanes.last().is_some_and(|lane| lane.status == LaneStatus::Waiting);
         self.running_lane().is_some()
             || (!self.stopped && self.ended.is_none() && to_come())
@@ -292,7 +294,8 @@ impl State {
         self.series_between(metric, lane, 0..=u64::MAX)
     }
 
-    /// As [`State::series`], of a stretch of session time and perhaps a second beside it: a chart of one lane need not look through an hour of readings.
+    /// As [`State::series`], of a stretch of session time and perhaps a second around it: a chart of one lane need
+    /// not search an hour of readings.
     pub fn series_between(
         &self,
         metric: Metric,

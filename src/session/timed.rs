@@ -11,7 +11,7 @@ pub struct TimedSample {
     pub lane: Option<LaneId>,
     /// The meters that were read, in their order.
     metrics: Box<[Metric]>,
-    /// What they read, in the same order.
+    /// The readings, in the same order.
     values: Box<[f64]>,
 }
 
@@ -23,7 +23,7 @@ impl TimedSample {
         Self { at_ns, lane: sample.lane, metrics, values: sample.values.values().copied().collect() }
     }
 
-    /// What a meter read, if it was read.
+    /// The reading of a meter, if it was read.
     #[must_use]
     pub fn get(&self, metric: Metric) -> Option<f64> {
         let at = self.metrics.binary_search(&metric).ok()?;

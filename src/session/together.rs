@@ -1,4 +1,5 @@
-//! Lanes that ran together, as the state knows them: their whole as a run of its own, and each beside the same load alone.
+//! Lanes that ran together, as the state knows them: their total as one run, and each compared with the same load
+//! alone.
 
 use super::lane::Lane;
 use super::state::State;
@@ -13,7 +14,7 @@ pub struct Group<'s> {
     pub number: u32,
     /// Its lanes, in order; at least one.
     pub lanes: Vec<&'s Lane>,
-    /// What they come to, once all have ended. An error where one failed.
+    /// Their total, once all have ended. An error if one failed.
     pub whole: Option<RunResult>,
 }
 
@@ -78,7 +79,7 @@ impl State {
         groups
     }
 
-    /// What ran together, the repeats of each as one, in order.
+    /// The groups that ran together, the repeats of each as one, in order.
     #[must_use]
     pub fn wholes(&self) -> Vec<Together> {
         let mut known: Vec<(bool, Vec<RunResult>)> = Vec::new();
@@ -96,14 +97,15 @@ impl State {
         known.into_iter().filter_map(|(one_model, runs)| Together::of(one_model, runs)).collect()
     }
 
-    /// Every run that may be compared with others: those of lanes that ran alone, and the wholes of groups.
+    /// Every run that may be compared with others: those of lanes that ran alone, and the totals of groups.
     #[must_use]
     pub fn runs(&self) -> Vec<RunResult> {
         let alone = self.lanes.iter().filter(|l| l.group().is_none()).filter_map(|l| l.result.as_deref().cloned());
         alone.chain(self.groups().into_iter().filter_map(|group| group.whole)).collect()
     }
 
-    /// The median time of the same load alone: same model, engine, cache state and target, whole, in no group. `None` where none ran well.
+    /// The median time of the same load alone: same model, engine, cache state and target, complete, in no group.
+    /// `None` if none succeeded.
     #[must_use]
     pub fn alone_ns(&self, lane: &Lane) -> Option<u64> {
         let share = lane.share.as_ref().filter(|s| s.part.is_none() && s.group.is_some())?;

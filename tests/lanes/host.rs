@@ -111,7 +111,7 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     let result = outcome.result();
     assert_eq!(result.slots, 3);
     let used = |(name, value): &(&str, u64)| match *name {
-        // Nothing is staged on the way to host memory, and what was not used is not told as used.
+        // Nothing is staged on the way to host memory, and unused settings are not recorded as used.
         "slots" => !result.settings.contains_key(*name),
         _ => result.settings[*name] == *value && result.settings_why[*name] == "as set",
     };
@@ -119,7 +119,7 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
     assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
     assert!(result.notes.iter().any(|note| note.starts_with("slots not used")), "{:?}", result.notes);
-    for (io_uring, why) in [(1, "staged nowhere"), (0, "io_uring")] {
+    for (io_uring, why) in [(1, "no staging"), (0, "io_uring")] {
         let set = [("registered", 1), ("io_uring", io_uring)];
         let Some(outcome) = sound(&with_settings(order(Engine::Odirect, &model), &set), &model) else { continue };
         let notes = &outcome.result().notes;

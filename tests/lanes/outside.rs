@@ -143,19 +143,19 @@ fn a_silent_command_is_measured_whole_by_what_its_processes_read() {
 fn a_bad_end_is_a_sentence_with_the_stderr_tail() {
     let (folder, _) = model();
     for (line, part) in [
-        ("echo it broke >&2; exit 9", "ended with status 9; its last words: it broke"),
+        ("echo it broke >&2; exit 9", "ended with status 9; standard error ends with: it broke"),
         ("kill -SEGV $$", "was killed by signal 11"),
         ("no-such-program-here", "the shell found no such program"),
-        (r#"echo '{"ready": true}' >&$GDS_TOP_FD"#, "without telling that it was done"),
+        (r#"echo '{"ready": true}' >&$GDS_TOP_FD"#, "without reporting that it was done"),
         (r#"echo '{"error": "the disk is full"}' >&$GDS_TOP_FD; exit 1"#, "the disk is full"),
         ("kill -PIPE $$", "killed by signal 13 (PIPE"),
         ("/dev/null", "status 126: the shell found the program and could not run it"),
-        (r#"echo "never closed"#, "its last words: sh: "),
+        (r#"echo "never closed"#, "standard error ends with: sh: "),
         ("trap '' TERM INT HUP; exit 4", "ended with status 4"),
         ("exec >&- 2>&-; exit 3", "ended with status 3"),
         // No byte of it reaches a terminal as it is.
-        (r"printf 'a\033]0;title\007b\n' >&2; exit 5", "its last words: a ]0;title b"),
-        ("head -c 200000 /dev/urandom >&2; exit 7", "(bytes that are no text)"),
+        (r"printf 'a\033]0;title\007b\n' >&2; exit 5", "standard error ends with: a ]0;title b"),
+        ("head -c 200000 /dev/urandom >&2; exit 7", "(bytes that are not text)"),
         (r#"head -c 300000 /dev/zero | tr '\0' x >&2; exit 7"#, "xxx…"),
         (r#"echo '{"supervisor": {"code": 0}}' >&$GDS_TOP_FD; sleep 0.1; exit 9"#, "ended with status 9"),
     ] {
@@ -216,7 +216,7 @@ fn a_command_that_reads_too_little_or_too_much_or_leaves_a_daemon_is_said_to() {
     let engine = |line: &str| notes(&run(folder.path(), &format!("command:{line}"), &[]).1);
     // A shell's own reads are tens of KiB, and the model has more than twice of them.
     assert!(model.file_bytes() > 400_000, "{}", model.file_bytes());
-    assert!(engine("true").contains("or it never read the whole model"));
+    assert!(engine("true").contains("or it never read the complete model"));
     let twice = engine("cat {model}/*.safetensors {model}/*.safetensors {model}/*.safetensors > /dev/null");
     assert!(twice.contains("times as many bytes as the model's files have"), "{twice}");
     let mark = format!("6{}.5", std::process::id());
@@ -385,7 +385,7 @@ fn the_gpu_memory_of_a_command_is_what_nvml_counts_for_its_processes_else_the_gr
     // As in a container, where NVML knows the processes by other numbers.
     let run = &on_gpu(&built, folder.path(), &["--engine", &format!("command:{memory}; true")], &told)[0];
     assert_eq!((&run["error"], &run["gpu_peak_bytes"]), (&Value::Null, &0.into()), "{run:#}");
-    assert!(notes(run).contains("whole GPU's use grew"), "{run:#}");
+    assert!(notes(run).contains("growth of the GPU's total use"), "{run:#}");
 }
 
 #[test]

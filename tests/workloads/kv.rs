@@ -279,13 +279,13 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     let huge = words("--tokens 10000000 --set block_tokens=65536 --variants disk --direction write");
     for (arguments, part) in [
         (&["kv", "vllm", dir][..], "not a KV-cache workload"),
-        (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "no setting of ucm"),
+        (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "not a setting of ucm"),
         (&["kv", "ucm", dir, "--variants", "rdma"], "not a variant"),
-        (&["kv", "ucm", dir, "--tokens", "5"], "no whole file"),
+        (&["kv", "ucm", dir, "--tokens", "5"], "no complete file"),
         // 2.4 TiB a sequence.
         (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
-        (&["kv", "ucm", dir, "--shape", "gpt-9"], "no shape"),
+        (&["kv", "ucm", dir, "--shape", "gpt-9"], "not a shape"),
         (&["kv", "ucm", "/nonexistent/folder"], "DIR must be a folder"),
     ] {
         let output = place.run(arguments, &[]);

@@ -18,7 +18,7 @@ struct Inner {
     recording: Mutex<Option<Writer>>,
     /// The recording of an earlier session that was killed.
     set_aside: Option<PathBuf>,
-    /// Use of GPU memory when last read, whole bytes; 0 while it was not.
+    /// Use of GPU memory when last read, in bytes; 0 while it was not.
     gpu_memory_bytes: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ impl Bus {
         }
     }
 
-    /// Use of GPU memory by everybody, as the newest sample tells it; `None` where it does not.
+    /// Use of GPU memory by all processes, according to the newest sample; `None` if it has none.
     pub(super) fn gpu_memory_bytes(&self) -> Option<f64> {
         Some(self.0.gpu_memory_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0).map(|bytes| bytes as f64)
     }

@@ -18,8 +18,9 @@ const SLOWEST_BYTES_PER_S: u64 = 20 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Readers(Vec<(ModelInfo, Ceiling)>);
 
-/// Measures the copies to every target and the reads of every model, and tells them. Returns the readers that are to go on reading: bursts of under a second
-/// show caches and credits of a virtual disk, and the disk changes from minute to minute, so cold loads are held against whole reads between them.
+/// Measures the copies to every target and the reads of every model, and emits them. Returns the readers that are to
+/// go on reading: bursts of under a second show caches and credits of a virtual disk, and the disk changes from
+/// minute to minute, so cold loads are compared with complete reads between them.
 fn measure(
     bus: &Bus,
     exe: &Path,
@@ -116,7 +117,7 @@ fn once_over(cancelled: &Receiver<()>) -> impl FnMut() -> bool + '_ {
 }
 
 impl Readers {
-    /// One read of all files of every model, beside the loads of `round`.
+    /// One read of all files of every model, for the loads of `round`.
     pub(super) fn pass(&mut self, bus: &Bus, exe: &Path, round: u32, cancelled: &mut dyn FnMut() -> bool) {
         for (model, ceiling) in &mut self.0 {
             let Some(reader) = ceiling.reader else { continue };
@@ -142,7 +143,7 @@ impl Readers {
     }
 }
 
-/// Tells what a child measured, and returns it.
+/// Emits the measurements of a child, and returns them.
 fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec<Ceiling> {
     let mut told = Vec::new();
     for ceiling in answer["ceilings"].as_array().into_iter().flatten() {

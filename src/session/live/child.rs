@@ -1,4 +1,5 @@
-//! The one way in which a session starts processes: in a group of its own, ended with the session, with its streams read and all waits bounded.
+//! The one way in which a session starts processes: in a separate group, ended with the session, with its streams
+//! read and all waits bounded.
 
 use super::process::stderr_tail;
 use crate::domain::units;
@@ -101,7 +102,8 @@ impl Drop for ChildProcess {
     }
 }
 
-/// What reads a stream on a thread: a child that writes much does not wait for its reader while the reader waits for it.
+/// Works on a thread, such as reading a stream: a child that writes much must not wait for its reader while the
+/// reader waits for it.
 pub(super) fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Receiver<T>> {
     let (send, receive) = bounded(1);
     let work = move || {
@@ -118,7 +120,7 @@ pub fn probe_child(exe: &Path, arguments: &[&str], limit: Duration) -> Result<Va
     child_until(exe, arguments, limit, &mut || false)
 }
 
-/// The same, ended as soon as `cancelled` says so.
+/// The same, ended as soon as `cancelled` returns true.
 pub(super) fn child_until(
     exe: &Path,
     arguments: &[&str],

@@ -19,17 +19,17 @@ pub(super) struct Examiner {
     gpu: Option<String>,
     /// This program, for children; `None` proves nothing with reads.
     exe: Option<PathBuf>,
-    /// A folder that stands for the machine; `None` is the machine itself.
+    /// A captured machine; `None` is this machine.
     folder: Option<PathBuf>,
     report: Option<Report>,
     guide: Option<Guide>,
-    /// Fixes that wait for a reboot, as they were told last.
+    /// Fixes that wait for a reboot, as last reported.
     open: Vec<OpenPlan>,
-    /// What was told to be applied last.
+    /// The applied fixes, as last reported.
     applied: Vec<AppliedFix>,
 }
 
-/// The view of this machine, or of a folder that stands for one.
+/// The view of this machine, or of a captured one.
 ///
 /// # Errors
 /// A sentence, when the folder holds no machine.
@@ -48,13 +48,13 @@ impl Examiner {
         Self { folder, ..self }
     }
 
-    /// Where fixes act; says so if the folder is not one any more.
+    /// The place on which fixes act; reports a folder that no longer exists.
     fn place(&self) -> Option<Place> {
         let Some(folder) = self.folder.as_deref() else { return Some(Place::live()) };
         Place::folder(folder).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
-    /// A new view; says so where there is none.
+    /// A new view; reports an error if there is none.
     fn look(&self) -> Option<Root> {
         view(self.folder.as_deref()).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
@@ -76,7 +76,7 @@ impl Examiner {
         let mut report = std::thread::scope(|scope| {
             // The machine's summary waits for NVML, the first findings do not. The last round's, if there was one, names more than the first words of this.
             if self.report.is_none() && Builder::new().spawn_scoped(scope, || self.machine(root)).is_err() {
-                // No thread to be had: then one after the other.
+                // Without further threads, one after the other.
                 self.machine(root);
             }
             checks::run(root, &self.paths(root), self.gpu.as_deref(), &mut |finding| {
@@ -107,11 +107,11 @@ impl Examiner {
         self.report = Some(report);
     }
 
-    /// Fixes that waited for a reboot: what is done, and whether their checks pass now.
+    /// Fixes that waited for a reboot: their state, and whether their checks pass now.
     fn take_up(&mut self, report: &Report) {
         let open = self.place().map(|place| fixes::take_up(report, &place)).unwrap_or_default();
         let known = std::mem::replace(&mut self.open, open.clone());
-        // What was said already would only bury what was said since.
+        // A repeated message would only hide newer ones.
         for open in open.into_iter().filter(|open| !known.contains(open)) {
             let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
             self.news(open.id, stage, &open.next);
@@ -120,7 +120,7 @@ impl Examiner {
         }
     }
 
-    /// What can be undone, whichever session applied it; said where it is something else than before.
+    /// The fixes that can be undone, whichever session applied them; reported if they have changed.
     fn tell_applied(&mut self) {
         let applied = self.place().map(|place| fixes::undoable(&place)).unwrap_or_default();
         if applied != self.applied {

@@ -20,7 +20,7 @@ pub(super) fn after_lane(bus: &Bus, target: &Target, end: &LaneEnd, log: &Path, 
     let (least, words) = match end {
         LaneEnd::Died(words) => (Status::Warn, words.as_str()),
         LaneEnd::Finished { failed: true, .. } => (Status::Warn, ""),
-        // It worked, but not directly: only what stands in the way matters, not that something does.
+        // It worked, but not directly: only causes that block the direct route matter.
         LaneEnd::Finished { route: Some(counts), .. } if !counts.route.is_direct() => (Status::Fail, ""),
         LaneEnd::Finished { .. } | LaneEnd::Cancelled => return,
     };
@@ -37,7 +37,7 @@ fn causes(text: &str, least: Status) -> Vec<Explained> {
     causes
 }
 
-/// The end of the log; empty where there is none.
+/// The end of the log; empty if there is none.
 fn tail(log: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;

@@ -1,4 +1,5 @@
-//! While a lane runs: what is appended to its cufile.log and to the kernel log, read into causes and said with the lane's name.
+//! While a lane runs: new lines of its cufile.log and of the kernel log are turned into causes, which are reported
+//! with the lane's name.
 
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
@@ -22,10 +23,10 @@ const MOST_BYTES: u64 = 256 << 10;
 /// Causes said of one lane while it runs.
 const MOST_CAUSES: usize = 6;
 
-/// What was said in this session, by engine: with every repeat the log says the same again.
-pub(super) type Told = Arc<Mutex<BTreeSet<(String, String)>>>;
+/// The causes that were reported in this session, by engine: with every repeat the log has the same lines again.
+pub(super) type ReportedCauses = Arc<Mutex<BTreeSet<(String, String)>>>;
 
-/// Whether a cause stands in the way of a lane with this target: host memory needs no CUDA, and has no direct route that could be closed.
+/// Whether a cause affects a lane with this target: host memory needs no CUDA, and has no direct route.
 pub(super) fn matters(cause: &Explained, target: &Target) -> bool {
     !(*target == Target::Host && cause.needs_gpu)
 }
@@ -33,18 +34,18 @@ pub(super) fn matters(cause: &Explained, target: &Target) -> bool {
 /// Follows the logs of one lane from when it is made until [`Follower::end`].
 pub(super) struct Follower {
     stop: Sender<()>,
-    /// None where the system gave none: what the logs say is then told at the end of the lane, by who reads them there.
+    /// None if the system gave none: then the logs are read at the end of the lane.
     thread: Option<JoinHandle<BTreeSet<String>>>,
 }
 
 impl Follower {
-    /// Begins with what is there: the lane's log does not exist yet, of the kernel log only what comes from now on counts.
+    /// Begins at the current end: the lane's log does not exist yet, and only later lines of the kernel log count.
     pub(super) fn begin(
         bus: &Bus,
         lane: LaneId,
         (engine, target): (&Engine, &Target),
         log: PathBuf,
-        told: &Told,
+        told: &ReportedCauses,
     ) -> Self {
         let (stop, stopped) = bounded::<()>(1);
         let (bus, name, engine) = (bus.clone(), format!("lane {} ({engine})", lane.0), engine.to_string());
@@ -67,7 +68,7 @@ impl Follower {
         let refused = |error| {
             loud.say(
                 LogLevel::Warn,
-                format!("what the logs say is not followed while a lane runs: {}", units::no_thread(error)),
+                format!("the logs are not followed while a lane runs: {}", units::no_thread(error)),
             );
         };
         Self { stop, thread: thread.map_err(refused).ok() }
@@ -82,7 +83,7 @@ impl Follower {
     }
 }
 
-/// The two logs, and what was said of them.
+/// The two logs, and their causes that were reported.
 struct Watch {
     log: Tail,
     kernel: Option<KernelLog>,
@@ -95,7 +96,8 @@ impl Watch {
         Self { log: Tail::new(log), kernel, target, said: BTreeSet::new() }
     }
 
-    /// The new causes: meanings and sentences. That reads go through host memory is the verdict's to say; here stands what is in the way.
+    /// The new causes: meanings and sentences. The verdict reports that reads go through host memory; these are the
+    /// reasons.
     fn look(&mut self) -> Vec<(String, String)> {
         let mut out = Vec::new();
         let appended = self.log.read();
@@ -118,7 +120,7 @@ impl Watch {
     }
 }
 
-/// A log that grows, read from where the last look ended, whole lines only.
+/// A growing log, read from the end of the last look, complete lines only.
 struct Tail {
     path: PathBuf,
     at: u64,
@@ -144,7 +146,8 @@ impl Tail {
     }
 }
 
-/// What a file has beyond `at`, which moves on; a file that became shorter (libcufile cuts its log at the cap) is read anew.
+/// The content of a file after `at`, which moves on; a file that became shorter (libcufile cuts its log at the cap)
+/// is read from the start.
 fn appended(path: &Path, at: &mut u64) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -229,7 +232,7 @@ mod tests {
         assert!(watch.look().is_empty(), "there is no log yet");
         let mut file = File::create(&path).unwrap();
         write!(file, "NOTICE running in compatible mode\nERROR cufio-udev:85 udev property not fou").unwrap();
-        assert!(watch.look().is_empty(), "half a line says nothing, and compat mode is the verdict's to tell");
+        assert!(watch.look().is_empty(), "half a line has no cause, and compat mode is reported by the verdict");
         writeln!(file, "nd: ID_FS_USAGE vda").unwrap();
         let said = watch.look();
         assert_eq!(said.len(), 1);

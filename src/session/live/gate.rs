@@ -1,4 +1,4 @@
-//! The gate of lanes that run together: nobody goes on before all have arrived or ended.
+//! The gate of lanes that run together: none goes on before all have arrived or ended.
 
 use crate::engines::protocol::monotonic_ns;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -37,7 +37,7 @@ pub(super) fn places(lanes: usize) -> Vec<Place> {
 }
 
 impl Place {
-    /// The lane stands before its next gate.
+    /// The lane waits at its next gate.
     pub(super) fn arrive(&self) {
         let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         if *passed < GATES {
@@ -101,7 +101,7 @@ mod tests {
             while waiting.load(Ordering::Relaxed) < 2 {
                 std::thread::yield_now();
             }
-            // Two stand there, the third dies before it arrives.
+            // Two wait there, the third dies before it arrives.
             places[2].leave();
             places[2].leave();
             let ends: Vec<(u64, u64)> = handles.into_iter().map(|h| h.join().unwrap()).collect();

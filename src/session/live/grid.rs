@@ -16,9 +16,9 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// How the process ended.
 enum End {
-    /// All cells were told.
+    /// All cells have a result.
     Finished,
-    /// Before that: what is known of the cause.
+    /// Earlier, with the known cause.
     Broke(String),
     Cancelled,
 }
@@ -44,7 +44,7 @@ impl Session {
         let mut plan = GridPlan { target: target.to_string(), ..request.plan.clone() };
         if request.able_only {
             if target == Target::Host {
-                // With a copy that nobody needs it would be 'cpu' once more.
+                // Without a GPU to copy to, it would be the same as 'cpu'.
                 plan.cells.retain(|cell| cell.transfer != Transfer::CpuGpu);
             }
             if let Some(why) = self.cufile_obstacle(&target) {

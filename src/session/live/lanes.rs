@@ -116,9 +116,10 @@ fn run_to_end(
     }
 }
 
-/// Keeps freed memory in the C library's heap, in huge pages. In compat mode `cuFileBufRegister` allocates a shadow buffer of the tensor's size, and
-/// glibc maps and unmaps anything over 128 KiB anew, page fault by page fault: on an H200, 1.3 million faults and 3.7 ms (register and deregister) a tensor of
-/// Qwen3-0.6B, against 0.7 ms with the heap kept. The setting `keep_heap=0` leaves glibc as it is.
+/// Keeps freed memory in the C library's heap, in huge pages. In compat mode `cuFileBufRegister` allocates a shadow
+/// buffer of the tensor's size, and glibc maps and unmaps anything over 128 KiB each time, page fault by page fault:
+/// on an H200, 1.3 million faults and 3.7 ms (register and deregister) a tensor of Qwen3-0.6B, against 0.7 ms with
+/// the heap kept. The setting `keep_heap=0` leaves glibc as it is.
 const KEEP_HEAP: &str =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=8589934592";
 
@@ -131,7 +132,7 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     // NIXL is shown as its users run it, unless the setting says otherwise.
     let keep_heap = order.engine.opens_cufile()
         && order.settings.get(Setting::KeepHeap).map_or(order.engine.uses_cufile(), |value| value != 0);
-    // What the user set for glibc is the user's.
+    // Settings of the user for glibc are left alone.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
     } else if order.engine.opens_cufile()
@@ -145,7 +146,8 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     }
     command
         .arg(order.workload.as_ref().map_or("__lane", |workload| &workload.child))
-        // The library writes its log into the working directory unless it is told otherwise before it loads.
+        // The library writes its log into the working directory unless the environment names another place before it
+        // loads.
         .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"));
     ChildProcess::start(&mut command)
 }
@@ -159,7 +161,7 @@ fn give_order(stdin: ChildStdin, order: &LaneOrder) -> ChildStdin {
     out.into_parts().0
 }
 
-/// Tells the lane at each gate when to go on.
+/// Sends the lane the time to go on at each gate.
 fn pass_gates(mut stdin: ChildStdin, gate: &Place) {
     for number in 0..GATES {
         let at = gate.wait(number);

@@ -1,5 +1,5 @@
-//! A live session: checks, then the race, lane after lane, with meters read beside it. It lives on threads of its own and speaks through a
-//! [`Feed`](crate::session::Feed).
+//! A live session: checks, then the race, lane after lane, while meters are read. It runs on separate threads and
+//! communicates through a [`Feed`](crate::session::Feed).
 
 mod bus;
 mod ceilings;

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Limit of the probe: it loads some thirty libraries.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Why an engine that is NIXL cannot run here; `None` for every other, and where it can. `cufile` is what stands in cuFile's way.
+/// Why an engine that is NIXL cannot run here; `None` for every other engine, and if it can. `cufile` is the reason
+/// why cuFile cannot be used.
 pub(super) fn obstacle(exe: &Path, engine: &Engine, cufile: Option<&str>) -> Option<String> {
     let Engine::Nixl(plugin) = engine else { return None };
     match probe_child(exe, &["__probe-nixl"], LIMIT) {

@@ -1,4 +1,4 @@
-//! What a session is asked to do.
+//! The order of a session.
 
 use crate::domain::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ pub enum GpuChoice {
     Host,
     /// Every GPU that CUDA offers, else host memory once.
     All,
-    /// These, in order; one may be named several times. A single model is cut over them, several models get one each in turn.
+    /// These, in order; one may be named several times. A single model is cut over them, several models get one each,
+    /// round robin.
     Several(Vec<GpuChoice>),
 }
 
@@ -43,7 +44,7 @@ impl GpuChoice {
     }
 }
 
-/// What is to be measured.
+/// The storage measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridRequest {
     /// The plan; its `target` is filled in when the device is known.
@@ -56,20 +57,21 @@ pub struct GridRequest {
     pub seed: u64,
 }
 
-/// A workload that is run in place of a model's load: its lanes are processes as engines are, and its pieces stand in for tensors.
+/// A workload that is run in place of a model's load: its lanes are processes as engines are, and its pieces take the
+/// place of tensors.
 #[derive(Clone, Debug)]
 pub struct WorkloadPlan {
     /// The files and pieces, as a model.
     pub model: ModelInfo,
-    /// The lanes, in order; those that need cuFile are left out where it cannot serve the target.
+    /// The lanes, in order; those that need cuFile are left out if it cannot serve the target.
     pub lanes: Vec<Engine>,
-    /// What each lane is told.
+    /// The order of each lane.
     pub order: WorkloadOrder,
-    /// What was asked for and cannot be as it was asked.
+    /// Parts of the request that cannot be met.
     pub warnings: Vec<String>,
 }
 
-/// What a session does.
+/// The configuration of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
     /// This program, which lanes and probes are children of.
@@ -90,7 +92,7 @@ pub struct SessionConfig {
     pub caches: Vec<CacheState>,
     /// Runs of each engine in each state.
     pub repeat: u32,
-    /// Where the bytes go.
+    /// The target of the bytes.
     pub gpu: GpuChoice,
     /// Compare every byte afterwards.
     pub verify: bool,
@@ -110,7 +112,7 @@ pub struct SessionConfig {
     pub grid: Option<GridRequest>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
-    /// Examine this folder that stands for a machine instead of this one; nothing is raced then.
+    /// Examine this captured machine instead of this one; nothing is raced then.
     pub folder: Option<PathBuf>,
     /// Run this in place of a model's load.
     pub workload: Option<WorkloadPlan>,

@@ -18,7 +18,7 @@ pub(super) enum LaneEnd {
         /// Whether the result is an error.
         failed: bool,
     },
-    /// Without one, and what it wrote last to standard error.
+    /// Without one, and the end of its standard error.
     Died(String),
     /// Because it was cancelled.
     Cancelled,
@@ -33,7 +33,7 @@ pub(super) fn not_started(error: &std::io::Error) -> String {
     format!("its process could not be started: {error}{advice}")
 }
 
-/// The end of what a lane writes to standard error.
+/// The end of a lane's standard error.
 pub(super) fn stderr_tail(mut stderr: impl Read) -> String {
     let mut kept = VecDeque::with_capacity(2 * STDERR_TAIL_BYTES);
     let mut buffer = [0; 1024];
@@ -52,7 +52,7 @@ pub(super) fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let is_odd = |c: &char| *c == char::REPLACEMENT_CHARACTER || is_unsafe(*c);
     if text.chars().filter(is_odd).count() * 4 > text.chars().count() {
-        return "(bytes that are no text)".to_owned();
+        return "(bytes that are not text)".to_owned();
     }
     sanitise(&text).trim().to_owned()
 }
@@ -60,16 +60,16 @@ pub(super) fn plain(text: &str) -> String {
 /// A signal with its name and what is usually behind it.
 pub(super) fn signal_words(signal: i32) -> String {
     let name = match signal {
-        libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
+        libc::SIGKILL => " (KILL: perhaps out of memory; see the kernel log)",
         libc::SIGSEGV => " (SEGV: a crash inside a native library)",
-        libc::SIGABRT => " (ABRT: this program or a native library gave up; its last words tell)",
+        libc::SIGABRT => " (ABRT: this program or a native library gave up; see the end of its standard error)",
         libc::SIGBUS => {
-            " (BUS: a page of a mapped file could not be had: the file was cut meanwhile, or its disk failed, which the kernel log tells)"
+            " (BUS: a page of a mapped file was not available: the file was truncated meanwhile, or its disk failed; see the kernel log)"
         }
         libc::SIGTERM => " (TERM)",
         libc::SIGINT => " (INT)",
         libc::SIGHUP => " (HUP)",
-        libc::SIGPIPE => " (PIPE: nobody read what it wrote)",
+        libc::SIGPIPE => " (PIPE: the reader of its output was gone)",
         libc::SIGFPE => " (FPE: a fault in arithmetic)",
         libc::SIGILL => " (ILL: an instruction that this processor does not have)",
         _ => "",

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// A read of 32 MiB, CUDA and libcufile opened before it; a machine that needs longer has a fault worth telling.
+/// A read of 32 MiB, after opening CUDA and libcufile; a machine that needs longer has a fault that should be
+/// reported.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Proves what can be proven of a report, each GPU in a child of its own at the same time, and gives the verdicts that changed. Nothing is tried
-/// where libcufile does not open, or where there is no GPU that CUDA could open.
+/// Proves the routes of a report, each GPU in a separate child at the same time, and returns the verdicts that
+/// changed. Nothing is tried if libcufile does not open, or if there is no GPU that CUDA can open.
 #[must_use]
 pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
     if report.finding(CheckId::LibOpenProbe).is_none_or(|finding| finding.status != Status::Pass) {
@@ -39,7 +40,7 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
             };
             let start = |verdict| std::thread::Builder::new().spawn_scoped(scope, move || try_one(verdict));
             let tasks: Vec<_> = group.iter().map(|verdict| (start(verdict), *verdict)).collect();
-            // Where the system gives no further thread, they are tried one after another.
+            // If the system gives no further thread, they are tried one after another.
             let end = |(task, verdict): (std::io::Result<ScopedJoinHandle<'_, Verdict>>, &Verdict)| match task {
                 Ok(task) => task.join().unwrap_or_else(|panic| resume_unwind(panic)),
                 Err(_) => try_one(verdict),
@@ -53,7 +54,8 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
 
 fn one(exe: &Path, verdict: &Verdict, scratch: &Path) -> Verdict {
     let strict = read(exe, verdict, scratch, false);
-    // Where the first try came to nothing (no file, no CUDA, no answer), a second one would only cost the same time again.
+    // If the first try was not possible (no file, no CUDA, no answer), a second one would only take the same time
+    // again.
     let allowed = matches!(strict, Trial::Refused { .. }).then(|| read(exe, verdict, scratch, true));
     with_trial(verdict, &strict, allowed.as_ref())
 }

@@ -79,8 +79,8 @@ impl Session {
         if self.passes_between(&mut readers, round, None).quit { After::Quit } else { After::GoOn }
     }
 
-    /// The plain readers' passes between two rounds of loads. They go before every other round and after the rest, as engines take turns in who goes
-    /// first: a disk that is allowed bursts gives more to whom it finds rested.
+    /// The plain readers' passes between two rounds of loads. They go before every other round and after the rest, as
+    /// engines alternate in going first: a disk with a burst allowance is faster for the first reader after a pause.
     fn passes_between(&self, readers: &mut Readers, ended: Option<Round>, next: Option<Round>) -> Heard {
         let of_ended = ended.filter(|(_, repeat)| repeat % 2 == 1);
         let of_next = next.filter(|(_, repeat)| repeat % 2 == 0);
@@ -93,7 +93,7 @@ impl Session {
         Heard::default()
     }
 
-    /// All lanes in the order of their turns, told as planned.
+    /// All lanes in the order of their turns, emitted as planned.
     fn planned(
         &mut self,
         models: &[ModelInfo],
@@ -111,8 +111,8 @@ impl Session {
         for cache in &self.config.caches.clone() {
             for repeat in 0..self.config.repeat.max(1) {
                 let mut round: Vec<_> = engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))).collect();
-                // Another goes first in each round, so that nobody always comes after the same other, whose use of the disk and of the machine may tell
-                // on it. What a workload reads was written by the lanes before.
+                // Another goes first in each round, so that none always follows the same other one, which may affect
+                // the disk and the machine. A workload reads the files that the lanes before it wrote.
                 if self.config.workload.is_none() {
                     let first = goes_first(repeat, round.len());
                     round.rotate_left(first);
@@ -159,7 +159,7 @@ impl Session {
             if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
-            // Each lane of a group has meters of its own; the first, and a lane that runs alone, has those of the race.
+            // Each lane of a group has separate meters; the first, and a lane that runs alone, has those of the race.
             let own = sampler.filter(|_| number > 0).and_then(|_| self.sampler(&order.target, &order.model));
             let meters = own.as_ref().or(sampler);
             let watch = |pid: u32| {
@@ -170,7 +170,7 @@ impl Session {
             };
             let target = order.target.clone();
             let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
-            // Whoever wants no meters wants nothing else to look on either; what the log says is then told at the end.
+            // Without meters nothing else is watched either; the log is then read at the end.
             let follower = self
                 .config
                 .telemetry
@@ -205,7 +205,7 @@ impl Session {
                 let run = &run;
                 let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || run(number));
                 let others: Vec<_> = (1..turn.len()).map(start).collect();
-                // Whoever found no thread is waited for by nobody.
+                // A turn without a thread is not waited for.
                 let others: Vec<_> = (1..)
                     .zip(others)
                     .map(|(number, other)| other.map_err(|error| not_begun(number, &units::no_thread(error))))
@@ -281,7 +281,7 @@ impl Session {
         }
     }
 
-    /// What would run if it can: the lanes of a workload, or the engines of this version.
+    /// The engines that would run if they can: the lanes of a workload, or the engines of this version.
     fn offered(&self) -> Vec<Engine> {
         match &self.config.workload {
             Some(plan) => plan.lanes.clone(),

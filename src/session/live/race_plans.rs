@@ -1,4 +1,4 @@
-//! Plans that are chosen while a session runs: what each would write and where, and running it.
+//! Plans that are chosen while a session runs: the files that each would write, and running it.
 
 use super::examine::Examiner;
 use super::plan::{GridRequest, WorkloadPlan};
@@ -13,7 +13,7 @@ use crate::weights::{self, WeightsError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The plan that loads the session's model as the session was told to.
+/// The plan that loads the session's model as the session was ordered to.
 pub(super) const LOAD: &str = "load";
 /// Seed of the grid's files; any would do.
 const GRID_SEED: u64 = 0x6764_735f_746f_7000;
@@ -21,7 +21,7 @@ const GRID_SEED: u64 = 0x6764_735f_746f_7000;
 impl Session {
     /// Says what can be run.
     pub(super) fn offer_plans(&self) {
-        // A folder that stands for a machine has nothing to measure.
+        // A captured machine has nothing to measure.
         if self.config.folder.is_some() {
             return;
         }
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// The workload that the session was started with, where it is of this kind.
+    /// The workload that the session was started with, if it is of this kind.
     fn own_kv(&self, kind: KvSystem) -> Option<&WorkloadPlan> {
         let of = |lane: &Engine| matches!(lane, Engine::Workload(lane) if lane.system == kind);
         self.config.workload.as_ref().filter(|plan| plan.lanes.iter().all(of))
@@ -81,8 +81,8 @@ impl Session {
     fn kv_writes(&self, kind: KvSystem, dir: &Path) -> Result<String, String> {
         let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
         let plan = kvcache::plan(&kvcache::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
-        let space =
-            rustix::fs::statvfs(dir).map_err(|error| format!("{} tells no free space: {error}", dir.display()))?;
+        let space = rustix::fs::statvfs(dir)
+            .map_err(|error| format!("the free space of {} is unknown: {error}", dir.display()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < plan.disk_bytes {
             return Err(format!(
@@ -97,7 +97,7 @@ impl Session {
         Ok(format!("writes up to {size} at once into the new folder {}, which is removed in the end", folder.display()))
     }
 
-    /// The folder that plans may write into: beside the model, on the same storage, else the working directory.
+    /// The folder that plans may write into: next to the model, on the same storage, else the working directory.
     fn place(&self) -> Result<PathBuf, String> {
         let model = match (&self.config.grid, &self.config.workload) {
             (Some(grid), _) => Some(grid.plan.dir.clone()),
@@ -121,7 +121,7 @@ impl Session {
         })
     }
 
-    /// Runs a plan on a page of its own.
+    /// Runs a plan on a separate page.
     pub(super) fn run_plan(&mut self, name: &str, examiner: &mut Examiner) -> After {
         let Some(kept) = race_plans::named(name) else {
             self.bus.say(LogLevel::Error, format!("there is no plan '{name}'"));
@@ -137,7 +137,7 @@ impl Session {
             }
         };
         self.config = own;
-        // What was free has changed, and what was loaded for the first time has a name now.
+        // The free space has changed, and models that were loaded for the first time have a name now.
         if after == After::GoOn {
             self.offer_plans();
         }
@@ -230,7 +230,8 @@ impl Session {
         self.bus.emit(EventBody::RacePlanStarted { name: kept.name.clone(), title: self.title(kept) });
     }
 
-    /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
+    /// The model and those that are loaded together with it. They are distinguished by their names everywhere, so a
+    /// second one with the same name gets a number.
     pub(super) fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
         let mut models = vec![first];
         for mut model in std::mem::take(&mut self.others) {
@@ -245,7 +246,8 @@ impl Session {
         models
     }
 
-    /// The models of a race without a plan: those that the session has, or what it opens now. `None`, said, where there is nothing to load.
+    /// The models of a race without a plan: those that the session has, or that it opens now. `None`, after a
+    /// message, if there is nothing to load.
     pub(super) fn opened(&mut self, models: &[ModelInfo]) -> Option<Vec<ModelInfo>> {
         if !models.is_empty() || self.config.folder.is_some() || self.config.grid.is_some() {
             return Some(models.to_vec());
@@ -270,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Opens the model, or makes it first, for as long as `go_on` says so.
+    /// Opens the model, or makes it first, as long as `go_on` returns true.
     pub(super) fn open(&self, source: Source, go_on: &mut dyn FnMut() -> bool) -> Result<ModelInfo, WeightsError> {
         match source {
             Source::Opened(model) => Ok(model),
@@ -293,7 +295,7 @@ impl Session {
     }
 }
 
-/// What a session's own workload writes.
+/// The files that a session's workload writes.
 fn own_writes(own: &WorkloadPlan) -> String {
     if own.lanes.iter().all(|lane| lane.direction() == Some(Access::Read)) {
         return "reads, with the settings of this session".to_owned();

@@ -1,4 +1,5 @@
-//! The session's own thread: looks at the machine, opens the model, runs the race, then serves commands until it is told to end.
+//! The session's thread: examines the machine, opens the model, runs the race, then serves commands until it has to
+//! end.
 
 use super::bus::Bus;
 use super::examine::{Examiner, view};
@@ -31,9 +32,9 @@ pub enum SessionError {
     /// A temporary folder could not be made.
     #[error("{doing} failed: {source}; check free space and limits of {}", std::env::temp_dir().display())]
     Folder {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: std::io::Error,
     },
 }
@@ -86,7 +87,7 @@ impl Session {
         }
         let interrupted = self.work(source) == After::Quit;
         self.watcher.set(false);
-        // Before the end is told, for a front may end the process then, and nothing would remove the folder.
+        // Before the end is emitted, because a front may end the process then, and the folder would stay.
         if let Err(error) = self.scratch.close() {
             self.bus.say(LogLevel::Warn, format!("the session's temporary folder is left behind: {error}"));
         }
@@ -100,8 +101,8 @@ impl Session {
             _ if self.config.grid.is_some() => {
                 self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
             }
-            // Synthetic models are made in the cache folder, so that is whose disk matters. On a first run it does not exist yet: a race makes it now, and
-            // whoever only reads is told of the folder that it would come into.
+            // Synthetic models are made in the cache folder, so its disk matters. On a first run it does not exist
+            // yet: a race makes it now, and without a race the nearest existing parent folder is examined.
             _ => weights::cache_folder()
                 .ok()
                 .and_then(|folder| {
@@ -117,7 +118,7 @@ impl Session {
             GpuChoice::Uuid(uuid) => Some(uuid.clone()),
             GpuChoice::Auto | GpuChoice::Host | GpuChoice::All | GpuChoice::Several(_) => None,
         };
-        // Whoever loads into host memory wants no CUDA opened.
+        // Loads into host memory open no CUDA.
         let exe = (!self.config.gpu.is_host()).then(|| self.config.exe.clone());
         let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe).of(self.config.folder.clone());
         let root = match view(self.config.folder.as_deref()) {
@@ -129,7 +130,7 @@ impl Session {
         };
         if self.config.checks {
             examiner.tell_interrupted();
-            // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
+            // The slow answers are fetched during the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         } else {
             examiner.machine(&root);
@@ -146,7 +147,7 @@ impl Session {
             }
             return self.serve(&mut examiner, &[]);
         }
-        // A model that is made for whoever names none is made when it is raced: a lesson is read without writing anything.
+        // If no model is named, one is made when it is raced: a lesson is read without writing anything.
         if matches!(source, Source::Demo) && !self.config.race {
             return self.serve(&mut examiner, &[]);
         }
@@ -212,7 +213,7 @@ impl Session {
                                 None => After::GoOn,
                             }
                         }
-                        // Another plan ran since: what is loaded now has a page of its own.
+                        // Another plan ran since: later loads get a separate page.
                         Some(_) => self.run_plan(LOAD, examiner),
                     };
                     if after == After::Quit {

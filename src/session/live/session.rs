@@ -1,4 +1,5 @@
-//! A live session: what its steps share, the commands that it listens to while one of them runs, and where its model comes from.
+//! A live session: the state that its steps share, the commands that it listens to during a step, and the source of
+//! its model.
 
 use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
@@ -25,10 +26,10 @@ pub(super) struct Session {
     pub(super) others: Vec<ModelInfo>,
     /// The models of plans that load, once they are opened.
     pub(super) loaded: Vec<ModelInfo>,
-    /// The name of the plan that ran last, where it was not the one that the session began with.
+    /// The name of the plan that ran last, if it was not the one that the session began with.
     pub(super) plan: Option<String>,
-    /// What the logs of its lanes told so far.
-    pub(super) told: follow::Told,
+    /// The causes in the logs of its lanes so far.
+    pub(super) told: follow::ReportedCauses,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
@@ -60,7 +61,7 @@ pub(super) enum After {
     Quit,
 }
 
-/// Where the model comes from.
+/// The source of the model.
 #[allow(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Source {
     Opened(ModelInfo),
@@ -69,7 +70,8 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What a name names: a path, which wins over a shape profile of the same name; without one, the small synthetic model.
+    /// The source that a name refers to: a path, which wins over a shape profile of the same name; without a name,
+    /// the small synthetic model.
     pub(super) fn of(named: Option<&str>) -> Result<Self, WeightsError> {
         match named {
             None => Ok(Self::Demo),
@@ -82,8 +84,8 @@ impl Source {
 }
 
 impl Session {
-    /// Does `work` while a thread listens to commands, and hands what should end it to `cancels`. Nothing is begun where there is no such thread, for it
-    /// could not be stopped.
+    /// Does `work` while a thread listens to commands, and sends the end to `cancels`. Without such a thread nothing
+    /// is begun, because it could not be stopped.
     ///
     /// # Errors
     /// A sentence, when the system gives no thread.
@@ -103,7 +105,7 @@ impl Session {
         Ok((came, listener.join().unwrap_or_default()))
     }
 
-    /// Why cuFile cannot serve the target, by asking a child process; `None` where it can.
+    /// Why cuFile cannot serve the target, according to a child process; `None` if it can.
     pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
         let scratch = self.scratch.path().to_string_lossy().into_owned();
         match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
@@ -113,7 +115,7 @@ impl Session {
     }
 }
 
-/// What was asked for while a lane ran.
+/// Commands that came while a lane ran.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Heard {
     pub(super) cancel: bool,

@@ -1,4 +1,4 @@
-//! Where the bytes may go on this machine, by what was asked for.
+//! The targets of this machine that were asked for.
 
 use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
@@ -37,12 +37,12 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<T
     Ok(chosen.into_iter().flatten().collect())
 }
 
-/// The engines without those that load a whole model or nothing, where one model is to be cut over several targets.
+/// The engines without those that load a complete model or nothing, if one model is to be cut over several targets.
 pub(super) fn that_take_parts(bus: &Bus, mut engines: Vec<Engine>, models: usize, targets: usize) -> Vec<Engine> {
     if models == 1 && targets > 1 {
         for engine in engines.iter().filter(|engine| engine.is_outside()) {
             let why = format!(
-                "a program of its own loads the whole model, and this one would be cut over {targets} targets; name one target by --gpu"
+                "a foreign program loads the complete model, and this one would be cut over {targets} targets; name one target by --gpu"
             );
             bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
         }

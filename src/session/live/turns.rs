@@ -1,4 +1,4 @@
-//! Who runs when: one load after another, or several at the same time.
+//! The order of loads: one after another, or several at the same time.
 
 use crate::domain::{LaneOrder, LaneShare, ModelInfo, Part, Target};
 use crate::weights;
@@ -29,7 +29,7 @@ pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
     vec![(0..of).map(part).collect()]
 }
 
-/// What a load is, for its lane's order and for everybody else.
+/// The share of a load, for its lane's order and for the state.
 pub(super) fn share(order: &mut LaneOrder, model: &ModelInfo, load: &Load, group: Option<u32>) -> LaneShare {
     if let Some(part) = load.part {
         order.ranges = weights::part_ranges(model, part);

@@ -32,12 +32,12 @@ pub enum RecordingError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's words.
         source: io::Error,
     },
-    /// It is a folder, a FIFO, a device or something else that is no plain file.
+    /// It is a folder, a FIFO, a device or another file that is not regular.
     #[error("{path} is not a regular file; a recording is a file written with --record", path = path.display())]
     NotAFile {
         /// The path.
@@ -76,7 +76,7 @@ pub enum RecordingError {
     NotARecording {
         /// The file.
         path: PathBuf,
-        /// What was found instead.
+        /// The actual content.
         found: String,
     },
     /// The file was written by a later program.
@@ -87,14 +87,14 @@ pub enum RecordingError {
         /// Its version.
         version: u32,
     },
-    /// A line is no event.
+    /// A line is not an event.
     #[error("{path}, line {line}: {found}; the recording is damaged from here on", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Line number from 1, the header being 1.
         line: u64,
-        /// What was found.
+        /// The actual content.
         found: String,
     },
     /// The file holds more than this program takes in.

@@ -1,4 +1,4 @@
-//! Reading a recording: lenient with what a crash or a later version leaves, strict with what a stranger may send.
+//! Reads a recording: lenient with the traces of a crash or a later version, strict with hostile input.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
 use super::spans::{self, KIND, SpansOf};
@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use zstd::stream::read::Decoder;
 
-/// The header is short; a longer first line is no header.
+/// The header is short; a longer first line is not a header.
 const HEADER_LIMIT_BYTES: u64 = 64 << 10;
 
 /// How much of a recording is taken in.
@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// What a reader met on its way.
+/// Counts of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events given out.
@@ -49,7 +49,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A sentence on what is missing, or `None` where nothing is.
+    /// A sentence on missing events, or `None` if there are none.
     #[must_use]
     pub fn sentence(&self) -> Option<String> {
         let mut parts = Vec::new();
@@ -68,7 +68,7 @@ impl Summary {
 /// Opens a recording with the usual [`Limits`].
 ///
 /// # Errors
-/// When the file cannot be opened, is no regular file, no recording, or of a later version.
+/// If the file cannot be opened, is not a regular file or not a recording, or is of a later version.
 pub fn read(path: &Path) -> Result<Reader, RecordingError> {
     Reader::open(path, Limits::default())
 }
@@ -81,8 +81,8 @@ pub fn read_with(path: &Path, limits: Limits) -> Result<Reader, RecordingError> 
     Reader::open(path, limits)
 }
 
-/// Gives the events of a recording in order. After an error it ends; a missing end and events of unknown kinds are no errors but stand in
-/// [`Reader::summary`].
+/// Returns the events of a recording in order. After an error it ends; a missing end and events of unknown kinds are
+/// not errors, they are counted in [`Reader::summary`].
 pub struct Reader {
     path: PathBuf,
     header: Header,
@@ -93,13 +93,13 @@ pub struct Reader {
     total_bytes: u64,
     summary: Summary,
     over: bool,
-    /// Lanes whose spans nobody wants to see.
+    /// Lanes of which the caller needs no spans.
     without_spans: BTreeSet<LaneId>,
     /// Decodes the words of a recording of version 1.
     version1: Option<Version1>,
 }
 
-/// What every event has, of whichever version.
+/// The fields of every event, in all versions.
 #[derive(Deserialize)]
 struct AnyEvent {
     #[serde(rename = "at_ns")]
@@ -149,7 +149,7 @@ impl Reader {
     /// Reads a recording that is part of the program.
     ///
     /// # Errors
-    /// As [`read`], as far as it is about the content; `name` stands for the path there.
+    /// As [`read`], as far as it is about the content; `name` takes the place of the path there.
     pub fn from_bytes(name: &Path, bytes: &'static [u8]) -> Result<Self, RecordingError> {
         Self::from_source(name, bytes, Limits::NONE)
     }
@@ -181,7 +181,7 @@ impl Reader {
             Line::TooLong => return Err(strange("its first line is too long for a header")),
         }
         reader.header = serde_json::from_slice(&reader.line)
-            .map_err(|e| strange(&format!("its first line is no header of a recording ({e})")))?;
+            .map_err(|e| strange(&format!("its first line is not the header of a recording ({e})")))?;
         if reader.header.gds_top_recording > RECORDING_VERSION {
             return Err(RecordingError::TooNew { path: path.to_owned(), version: reader.header.gds_top_recording });
         }
@@ -196,7 +196,7 @@ impl Reader {
         &self.header
     }
 
-    /// What was met so far; complete once the reader gave its last event.
+    /// The counts so far; complete after the last event.
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary
@@ -215,7 +215,7 @@ impl Reader {
     fn next_line(&mut self) -> Line {
         self.line.clear();
         self.line_number += 1;
-        // One byte more than allowed tells a long line from one that just fits.
+        // One byte more than allowed distinguishes a long line from one that just fits.
         let most = self.limits.line_bytes.saturating_add(1);
         match (&mut self.input).take(most).read_until(b'\n', &mut self.line) {
             Ok(0) => Line::End,
@@ -256,7 +256,7 @@ impl Reader {
                 return Err(RecordingError::Damaged {
                     path: self.path.clone(),
                     line: self.line_number,
-                    found: format!("this is no event ({e})"),
+                    found: format!("this is not an event ({e})"),
                 });
             }
         };

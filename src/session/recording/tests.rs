@@ -1,4 +1,4 @@
-//! What a recording promises.
+//! The promises of a recording.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::super::RECORDING_VERSION;
@@ -192,9 +192,9 @@ fn hostile_files_meet_a_bound_and_a_sentence() {
     assert!(fails(&(HEADER.to_owned() + &line.repeat(4)), small).contains("more than 3 events"));
     let few = Limits { total_bytes: 100, ..small };
     assert!(fails(&(HEADER.to_owned() + &line.repeat(3)), few).contains("more than 100 bytes"));
-    assert!(fails(&(HEADER.to_owned() + "[1,2]\n"), small).contains("line 2: this is no event"));
+    assert!(fails(&(HEADER.to_owned() + "[1,2]\n"), small).contains("line 2: this is not an event"));
     assert!(fails(&"x".repeat(100_000), small).contains("first line is too long"));
-    assert!(fails("{}\n", small).contains("no header"));
+    assert!(fails("{}\n", small).contains("not the header"));
     assert!(fails("", small).contains("holds nothing"));
     assert!(
         fails(&format!("{{\"gds_top_recording\":{},\"tool\":\"\"}}\n", RECORDING_VERSION + 1), small)

@@ -4,7 +4,7 @@ use crate::checks::CheckId;
 use crate::domain::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
 use std::collections::BTreeMap;
 
-/// What has to be remembered of earlier events of a recording.
+/// Facts of earlier events of a recording that later ones need.
 #[derive(Debug, Default)]
 pub(super) struct Version1 {
     /// By the id of a finding the words by which a verdict's advice names it.

@@ -19,12 +19,12 @@ pub const SIZE_GOAL_BYTES: u64 = 2 << 20;
 const LIVE_LEVEL: i32 = 1;
 /// Level at the end, when nothing is being measured any more.
 const FINAL_LEVEL: i32 = 19;
-/// Matches are sought this far back at the end, 512 KiB. Whoever replays the recording keeps as much of it unpacked in memory all the time; with 64 MiB
-/// the recordings of the full race are 1.7 % smaller and take up to 8 MiB more.
+/// Matches are searched this far back at the end, 512 KiB. A replay keeps as much unpacked in memory all the time;
+/// with 64 MiB the recordings of the full race are 1.7 % smaller and take up to 8 MiB more.
 const FINAL_WINDOW_LOG: u32 = 19;
 /// At most this much is lost when the process is killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
-/// Resolutions tried in turn until the recording is small enough.
+/// Resolutions tried one after another until the recording is small enough.
 const RESOLUTIONS_NS: [u64; 3] = [1, 1_000, 10_000];
 
 /// A recording being written.
@@ -80,7 +80,7 @@ impl Worth {
     }
 }
 
-/// What became of a recording.
+/// The result of writing a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The file.
@@ -116,7 +116,8 @@ impl Writer {
         self.set_aside.as_deref()
     }
 
-    /// Appends an event. What was written more than a quarter of a second before the last call is in the file even if the process is killed.
+    /// Appends an event. Events that were written more than a quarter of a second before the last call are in the
+    /// file even if the process is killed.
     ///
     /// # Errors
     /// When the disk is full or gone; the events before remain readable.
@@ -278,7 +279,7 @@ fn recompress(path: &Path, out: &mut File, resolution_ns: u64) -> Result<u64, Re
     encoder.include_checksum(true).map_err(io_error(path, again))?;
     encoder.window_log(FINAL_WINDOW_LOG).map_err(io_error(path, again))?;
     write_line(&mut encoder, &header(resolution_ns)).map_err(io_error(path, again))?;
-    // What this process wrote itself is no stranger's: no limits, so that nothing is lost.
+    // The input is this process's own file, so there are no limits and nothing is lost.
     for event in read_with(path, Limits::NONE)? {
         write_event(&mut encoder, &event?, resolution_ns).map_err(io_error(path, again))?;
     }

@@ -1,10 +1,11 @@
-//! Which way the reads of a command went, told from what can be seen outside: what it had mapped, what nvidia-fs counted, what libcufile logged.
+//! The route of a command's reads, inferred from outside: its mappings, the counters of nvidia-fs, the log of
+//! libcufile.
 
 use crate::domain::{Route, RouteCounts};
 use crate::engines::NVFS_STATS;
 use std::path::Path;
 
-/// What was seen of a command.
+/// Observations of a command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// The libcufile that one of its processes had mapped.
@@ -34,7 +35,7 @@ impl Seen {
                 return (None, said.to_owned());
             }
             (None, true) => {
-                let said = "what its processes had mapped could not be read, so whether it used cuFile is not known";
+                let said = "the mappings of its processes could not be read, so it is not known whether it used cuFile";
                 return (None, said.to_owned());
             }
         };
@@ -56,12 +57,9 @@ impl Seen {
                 "inferred: nvidia-fs counted no read meanwhile, and P2PDMA cannot be seen from outside".to_owned(),
                 false,
             ),
-            _ => counts(
-                Route::None,
-                None,
-                "nothing outside the process tells which way its reads went".to_owned(),
-                false,
-            ),
+            _ => {
+                counts(Route::None, None, "nothing outside the process shows the route of its reads".to_owned(), false)
+            }
         };
         (Some(told), used)
     }

@@ -1,4 +1,4 @@
-//! One run of a command: the page cache made cold or hot, the command started and watched, its end, and what came of it told.
+//! One run of a command: the page cache made cold or hot, the command started and watched, its end and its result.
 
 use super::lines::read_lines;
 use super::loaders;
@@ -21,7 +21,8 @@ use std::time::Duration;
 /// The time limit if none was ordered.
 const LIMIT_S: u64 = 600;
 
-/// Runs a command as a lane to its end. With a place at a gate it starts when all others can. `cancel` ends it early; `on_start` is told the process to watch.
+/// Runs a command as a lane to its end. With a place at a gate it starts when all others can. `cancel` ends it early;
+/// `on_start` gets the process to watch.
 pub(in crate::session::live) fn run(
     bus: &Bus,
     exe: &Path,
@@ -44,7 +45,7 @@ pub(in crate::session::live) fn run(
             loaders::line(name, &order.scratch).map_err(|e| format!("its script could not be written: {e}"))
         }
         Engine::Command(line) => Ok(line.clone()),
-        other => Err(format!("{other} is no command")),
+        other => Err(format!("{other} is not a command")),
     };
     let line = match line {
         Ok(line) => filled(&line, &order),
@@ -61,7 +62,7 @@ pub(in crate::session::live) fn run(
     }
 
     if let Some(place) = place {
-        // No page cache is made cold or hot beside a command whose clock runs.
+        // The page cache is not made cold or hot while the clock of another command runs.
         place.arrive();
         let at_ns = place.wait(0);
         std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
@@ -89,7 +90,7 @@ pub(in crate::session::live) fn run(
     let mut watched = Watched::new(pid, started_ns, &order.target);
     let limit = Duration::from_secs(limit_s);
     let why = watched.until_end(bus, (lane, &order), &lines, cancel, limit, &mut || child.status().is_none());
-    // Without its input the supervisor ends the tree, then tells what it used.
+    // Without its input the supervisor ends the tree, then reports its use.
     drop(control);
     if why != Why::Ended {
         watched.drain(&lines, TREE_PATIENCE);

@@ -1,4 +1,5 @@
-//! What a command may tell of itself, on the descriptor that `GDS_TOP_FD` names: one JSON object a line, every key optional.
+//! The line protocol of commands, on the descriptor that `GDS_TOP_FD` names: one JSON object per line, every key
+//! optional.
 //!
 //! | key | meaning |
 //! |---|---|
@@ -8,7 +9,7 @@
 //! | `phase`, `ns` | a phase of the report by name and how long it took; it ends at `at_ns`. With `slot` (a timeline, default 0) and `bytes` |
 //! | `landed` | bytes on the target so far |
 //! | `done` | true: all bytes are on the target, the clock stops. With `bytes`, those that were loaded |
-//! | `verified` | whether the bytes equal the file's, where the command compared them |
+//! | `verified` | whether the bytes equal the file's, if the command compared them |
 //! | `note`, `error` | a sentence for the report; with `error` the run has failed |
 
 use crate::domain::{Phase, Span, units};
@@ -34,7 +35,7 @@ pub(super) fn read_lines(pipe: impl Read, to: &Sender<(u64, String)>) {
     }
 }
 
-/// A line as it stands.
+/// A line without interpretation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Line {
@@ -79,17 +80,17 @@ pub(super) fn clipped(text: &str) -> String {
     short
 }
 
-/// Spans kept of one command, so that one that tells without end fills no memory.
+/// Spans kept of one command, so that a command without end fills no memory.
 const MOST_SPANS: usize = 1 << 20;
 /// Notes kept of one command.
 const MOST_NOTES: usize = 20;
 
-/// Lines that make no sense and are told one by one; of more, how many they are.
+/// Invalid lines that are reported one by one; of more, only the number is.
 const MOST_GARBLED: u64 = 3;
 
-/// What a command has told so far.
+/// The messages of a command so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct CommandMessages {
     pub(super) program: Option<String>,
     /// CLOCK_MONOTONIC of `ready`.
     pub(super) ready_ns: Option<u64>,
@@ -103,7 +104,7 @@ pub(super) struct Told {
     pub(super) ended: Option<Ended>,
     /// CLOCK_MONOTONIC of the end of the command.
     pub(super) ended_ns: Option<u64>,
-    /// Lines that made no sense, those left out that were told already.
+    /// Invalid lines, without those that were reported already.
     garbled: u64,
     /// CLOCK_MONOTONIC of the start: no time before is believed.
     not_before_ns: u64,
@@ -111,13 +112,13 @@ pub(super) struct Told {
     phases: Vec<(Phase, u16, u64, u64, u64)>,
 }
 
-impl Told {
+impl CommandMessages {
     /// Nothing yet, of a command that started then.
     pub(super) fn since(not_before_ns: u64) -> Self {
         Self { not_before_ns, ..Self::default() }
     }
 
-    /// Takes in a line that arrived at `now_ns`. What is no JSON object is a note once.
+    /// Takes in a line that arrived at `now_ns`. A line that is not a JSON object is reported once.
     pub(super) fn take(&mut self, text: &str, now_ns: u64) {
         let text = text.trim();
         if text.is_empty() {
@@ -127,7 +128,7 @@ impl Told {
             Ok(line) => line,
             Err(error) => {
                 let start: String = plain(text).chars().take(80).collect();
-                let note = format!("a line that the command told was not understood ({error}): {start}");
+                let note = format!("a line of the command was not understood ({error}): {start}");
                 if !self.notes.contains(&note) {
                     self.garbled += 1;
                     if self.garbled <= MOST_GARBLED {
@@ -154,9 +155,11 @@ impl Told {
                 (Ok(phase), Some(ns)) if self.phases.len() < MOST_SPANS => {
                     self.phases.push((phase, line.slot, at_ns.saturating_sub(ns), at_ns, line.bytes.unwrap_or(0)));
                 }
-                (Ok(_), Some(_)) => self.note(format!("more than {MOST_SPANS} phases were told; the rest is left out")),
-                (Ok(_), None) => self.note(format!("the phase {name} was told without its ns")),
-                (Err(_), _) => self.note(format!("'{name}' is no phase of the report")),
+                (Ok(_), Some(_)) => {
+                    self.note(format!("the command sent more than {MOST_SPANS} phases; the rest is left out"))
+                }
+                (Ok(_), None) => self.note(format!("the phase {name} came without its ns")),
+                (Err(_), _) => self.note(format!("'{name}' is not a phase of the report")),
             }
         }
         if line.done && self.done_ns.is_none() {
@@ -175,11 +178,11 @@ impl Told {
         }
     }
 
-    /// What should be said of lines that made no sense and were not told one by one.
+    /// A note on invalid lines that were not reported one by one.
     pub(super) fn more_garbled(&self) -> Option<String> {
         let more = self.garbled.saturating_sub(MOST_GARBLED);
         let lines = if more == 1 { "1 more line".to_owned() } else { format!("{} more lines", units::count(more)) };
-        (more > 0).then(|| format!("{lines} that the command told made no sense either"))
+        (more > 0).then(|| format!("{lines} of the command were not understood either"))
     }
 
     pub(super) fn note(&mut self, note: String) {

@@ -1,4 +1,4 @@
-//! Published loaders with a script of ours each, kept in the program and run by the Python at hand.
+//! Published loaders with a script of ours each, kept in the program and run by the installed Python.
 
 use crate::domain::LOADERS;
 use crate::text::quoted;
@@ -14,11 +14,11 @@ pub struct Loader {
     pub script: &'static str,
     /// The package of its version, as `pip` knows it.
     pub package: &'static str,
-    /// What it does, in a line.
+    /// Its method, in a line.
     pub about: &'static str,
 }
 
-/// What all scripts share: the line protocol, the files of a model.
+/// Shared by all scripts: the line protocol, the files of a model.
 const COMMON: &str = include_str!("../../../../profiles/loaders/lane.py");
 
 /// All of them, in the order of [`LOADERS`].
@@ -36,7 +36,7 @@ pub fn all() -> [Loader; LOADERS.len()] {
             LOADERS[1],
             include_str!("../../../../profiles/loaders/fastsafetensors.py"),
             "fastsafetensors",
-            "whole files into device buffers by cuFile or pinned memory, tensors are views",
+            "complete files into device buffers by cuFile or pinned memory, tensors are views",
         ),
         loader(
             LOADERS[2],
@@ -54,7 +54,7 @@ pub fn all() -> [Loader; LOADERS.len()] {
             LOADERS[4],
             include_str!("../../../../profiles/loaders/kvikio.py"),
             "kvikio-cu13",
-            "a pool of threads over cuFile or pread, whole files into device buffers",
+            "a pool of threads over cuFile or pread, complete files into device buffers",
         ),
         loader(
             LOADERS[5],
@@ -77,7 +77,7 @@ pub(super) fn line(name: &str, folder: &Path) -> std::io::Result<String> {
     let Some(loader) = found else {
         return Err(std::io::Error::new(std::io::ErrorKind::NotFound, format!("there is no loader '{name}'")));
     };
-    // A folder of its own, and names that no package has: a script finds what lies beside it before what is installed.
+    // A separate folder, and names that no package has: a script finds files in its folder before installed ones.
     let folder: PathBuf = folder.join("loader");
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("gds_top_lane.py"), COMMON)?;

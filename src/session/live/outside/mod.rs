@@ -1,4 +1,5 @@
-//! Lanes of somebody else's loader: a command that is started, watched by its tree of processes, cut off at a limit, and ended with all that came of it.
+//! Lanes of other loaders: a command that is started, watched by its tree of processes, cut off at a limit, and ended
+//! with all its descendants.
 
 mod evidence;
 mod lane;

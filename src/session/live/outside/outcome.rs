@@ -1,4 +1,4 @@
-//! What was seen and told of a command, as the result of a run.
+//! The observations and messages of a command, as the result of a run.
 
 use super::evidence::Seen;
 use super::lines::{Ended, clipped};
@@ -10,7 +10,7 @@ use crate::session::live::process::signal_words;
 use crate::telemetry::tree::TreeUse;
 use std::collections::BTreeMap;
 
-/// A command may hold more than the files do, in a wider type; beyond so many times that, what it tells is a mistake.
+/// A command may hold more than the files do, in a wider type; a multiple above this is a mistake.
 const MOST_TIMES: u64 = 8;
 
 /// The exit status by which a script of ours says that its package is not installed.
@@ -20,7 +20,7 @@ impl Watched {
     /// Writes what was seen into the result.
     pub(super) fn fill(&mut self, result: &mut RunResult, order: &LaneOrder, words: &str) {
         let ended = self.told.ended.clone().unwrap_or_default();
-        // Where the clock did not stop before, the end of the tree tells the most: nothing of it is missed.
+        // If the clock did not stop before, the use at the end of the tree is complete.
         if self.told.done_ns.is_none() {
             let stop = self.at_stop.get_or_insert_default();
             stop.read_call_bytes = ended.read_call_bytes.or(stop.read_call_bytes);
@@ -39,25 +39,24 @@ impl Watched {
         let whole = self.told.ready_ns.is_none();
         let files = order.model.file_bytes();
         let believed = self.told.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
-        if let (Some(told), None) = (self.told.bytes, believed) {
+        if let (Some(claimed), None) = (self.told.bytes, believed) {
             self.told.note(format!(
-                "it told that it loaded {told} bytes of a model of {files}, which is not believed, and so nothing else that it told of them: the bytes are counted \
-                 from outside"
+                "it claimed to have loaded {claimed} bytes of a model of {files}, which is not believed, nor are its other claims about them: the bytes are counted from outside"
             ));
         }
         let (bytes, bytes_source) = match (believed, self.moved(whole)) {
-            (Some(bytes), _) => (bytes, "told by the command".to_owned()),
+            (Some(bytes), _) => (bytes, "reported by the command".to_owned()),
             (None, Some((bytes, counter))) => (
                 bytes,
                 format!(
-                    "{counter} of /proc/PID/io, all processes; what was read out of mappings of the page cache counts there nowhere"
+                    "{counter} of /proc/PID/io, all processes; bytes read through mappings of the page cache are not counted there"
                 ),
             ),
             (None, None) => (0, "not known: /proc/PID/io could not be read".to_owned()),
         };
         result.bytes = bytes;
         result.bytes_per_s = units::bytes_per_s(bytes, result.wall_ns).unwrap_or(0.0);
-        // Whoever tells of more bytes than there are is not believed to have compared them either.
+        // If a command claims more bytes than there are, its claim that it compared them is not believed either.
         result.verified = self.told.verified.filter(|_| self.told.bytes == believed);
         let (spans, slots) = self.told.spans(start_ns, result.wall_ns);
         result.phases =
@@ -104,7 +103,7 @@ impl Watched {
         result.notes.extend(self.notes(result, files, whole, &how));
         if ended.left > 0 {
             result.notes.push(format!(
-                "its own process ended while {} of its processes still ran; they were ended with it, and what they might have done is in no figure here",
+                "its own process ended while {} of its processes still ran; they were ended with it, and the rest of their work is not in these figures",
                 ended.left
             ));
         }
@@ -114,11 +113,11 @@ impl Watched {
     fn error(&self, engine: &Engine, words: &str, ended: &Ended) -> Option<String> {
         let last = words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| clipped(line.trim()));
         let last = last.as_deref().unwrap_or_default();
-        let said = if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
+        let said = if last.is_empty() { String::new() } else { format!("; standard error ends with: {last}") };
         match (ended.code, ended.signal, &self.told.error) {
             (_, _, Some(error)) => Some(error.clone()),
             (Some(0), _, None) if self.told.ready_ns.is_some() && self.told.done_ns.is_none() => {
-                Some(format!("it told that it was ready and ended without telling that it was done{said}"))
+                Some(format!("it reported that it was ready and ended without reporting that it was done{said}"))
             }
             (Some(0), ..) => None,
             (Some(NOT_INSTALLED), ..) if matches!(engine, Engine::Loader(_)) && !last.is_empty() => {
@@ -134,14 +133,13 @@ impl Watched {
         }
     }
 
-    /// What the counters say against a load of the whole model, once.
+    /// The counters compared with one load of the complete model.
     fn doubts(&self, outside: &Outside, files: u64) -> Option<String> {
         let (calls, storage) = (outside.read_call_bytes?, outside.storage_read_bytes?);
         let seen = calls.max(storage);
         if seen < files / 2 && self.told.bytes.is_none() {
             return Some(format!(
-                "it read {} where the model's files have {}: either it maps files that the page cache holds, which no counter of /proc shows, or it \
-                 never read the whole model",
+                "it read {} where the model's files have {}: either it maps files that the page cache holds, which no counter of /proc shows, or it never read the complete model",
                 units::bytes(seen),
                 units::bytes(files)
             ));
@@ -160,10 +158,10 @@ impl Watched {
         }
         if whole {
             notes.push(
-                "it told no phases and no start, so the clock ran from the start of its process to its end, its set-up included".to_owned(),
+                "it reported no phases and no start, so the clock ran from the start of its process to its end, its set-up included".to_owned(),
             );
         } else if result.phases == PhaseTimes::default() {
-            notes.push("it told no phases, so where the time went is not known".to_owned());
+            notes.push("it reported no phases, so the time cannot be split".to_owned());
         }
         if let Some(outside) = &result.outside {
             notes.push(match (outside.read_call_bytes, outside.storage_read_bytes) {
@@ -175,7 +173,7 @@ impl Watched {
                 ),
                 (None, Some(storage)) => format!("seen from outside: {} read from storage", units::bytes(storage)),
                 (Some(calls), None) => format!("seen from outside: {} read by system calls", units::bytes(calls)),
-                (None, None) => "what it read was not seen from outside: /proc told nothing of it before it ended".to_owned(),
+                (None, None) => "its reads were not seen from outside: /proc had no counters of it before it ended".to_owned(),
             });
             notes.extend(self.doubts(outside, files));
             if self.told.bytes.is_none() {
@@ -188,8 +186,7 @@ impl Watched {
             );
         } else if self.gpu_memory.is_some() {
             notes.push(
-                "NVML counts no GPU memory for its processes, so it is what the whole GPU's use grew by meanwhile"
-                    .to_owned(),
+                "NVML counts no GPU memory for its processes, so the growth of the GPU's total use is shown".to_owned(),
             );
         }
         notes.push(format!("route: {how}"));

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::Builder;
 
-/// What came of preparing the page cache.
+/// The result of preparing the page cache.
 pub(super) enum Prepared {
     Ready(Box<RunResult>),
     Cancelled,

@@ -1,5 +1,6 @@
-//! The process between a session and a command: it adopts what the command leaves behind, so that all that came of it is one tree, and ends that tree
-//! when the command has ended, when it is told to, and when its session is gone, which closes its standard input.
+//! The process between a session and a command. It adopts orphans of the command, so that all descendants are one
+//! tree. It ends that tree when the command has ended, when the session orders it, and when the session is gone,
+//! which closes its standard input.
 
 use crate::domain::units;
 use crate::engines::protocol::monotonic_ns;
@@ -46,12 +47,12 @@ fn run(line: &str) -> std::io::Result<()> {
     rustix::io::fcntl_setfd(&lines, FdFlags::CLOEXEC)?;
     let mut child = started?;
     let listener = std::thread::Builder::new().spawn(move || {
-        // Nothing is ever written there: it ends when the session says so, or is gone.
+        // Nothing is ever written there: the stream closes when the session orders the end, or is gone.
         let _ = std::io::stdin().read(&mut [0]);
         end_tree(own);
     });
     if let Err(error) = listener {
-        // A tree that nobody could end is not left alone.
+        // A tree that could not be ended later is not left running.
         end_tree(own);
         return Err(std::io::Error::other(units::no_thread(error)));
     }
@@ -59,7 +60,7 @@ fn run(line: &str) -> std::io::Result<()> {
     let at_ns = monotonic_ns();
     let left = tree::members(own).len().saturating_sub(1);
     end_tree(own);
-    // Waiting for them adds what they used to what this process tells.
+    // Waiting for them adds their use to the counters of this process.
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
     let used = tree::usage(own).unwrap_or_default();
     let told = json!({"at_ns": at_ns, "supervisor": {

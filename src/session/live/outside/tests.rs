@@ -1,11 +1,11 @@
 //! The line protocol, the scripts and their words.
 
-use super::lines::Told;
+use super::lines::CommandMessages;
 use super::loaders::{all, line};
 use crate::domain::{LOADERS, Phase, Span};
 
-fn told(lines: &[(u64, &str)]) -> Told {
-    let mut told = Told::default();
+fn told(lines: &[(u64, &str)]) -> CommandMessages {
+    let mut told = CommandMessages::default();
     for (at, line) in lines {
         told.take(line, *at);
     }
@@ -49,7 +49,7 @@ fn what_is_not_understood_is_said_once_and_harms_nothing() {
     ]);
     assert_eq!(strange.ready_ns, Some(9));
     assert_eq!(strange.notes.len(), 5, "{:?}", strange.notes);
-    let mut flood = Told::default();
+    let mut flood = CommandMessages::default();
     for number in 0..1000 {
         flood.take(&format!("line {number}"), number);
     }

@@ -1,7 +1,8 @@
-//! A command under watch: its lines as they come, and what its processes use, looked at again and again until it has ended or must be ended.
+//! A command that is watched: its lines as they come, and the use of its processes, read repeatedly until it has
+//! ended or must be ended.
 
 use super::evidence::Seen;
-use super::lines::Told;
+use super::lines::CommandMessages;
 use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, Span, Target};
 use crate::engines::nvfs_reads;
 use crate::session::live::bus::Bus;
@@ -32,7 +33,7 @@ pub(super) enum Why {
 pub(super) struct Watched {
     pub(super) pid: u32,
     pub(super) started_ns: u64,
-    pub(super) told: Told,
+    pub(super) told: CommandMessages,
     pub(super) seen: Seen,
     /// Use of the tree when the clock started, and when it stopped.
     pub(super) at_start: TreeUse,
@@ -40,7 +41,7 @@ pub(super) struct Watched {
     pub(super) most_rss: Option<u64>,
     pub(super) most_shared_once: Option<u64>,
     pub(super) most_processes: u32,
-    /// Use of the whole GPU's memory, when first seen and at most.
+    /// Total use of the GPU's memory, when first seen and at most.
     pub(super) gpu_memory: Option<(f64, f64)>,
     /// The most that NVML counted for the tree's processes.
     pub(super) most_gpu_of_tree: Option<u64>,
@@ -58,7 +59,7 @@ impl Watched {
         Self {
             pid,
             started_ns,
-            told: Told::since(started_ns),
+            told: CommandMessages::since(started_ns),
             seen: Seen { readable: true, ..Seen::default() },
             at_start: TreeUse::default(),
             at_stop: None,
@@ -94,7 +95,7 @@ impl Watched {
                 stage = to;
             }
         };
-        // A command that tells nothing is loading from its first moment.
+        // A command that sends nothing is loading from its first moment.
         let mut silent = true;
         go(LaneStage::Loading, self.started_ns);
         loop {
