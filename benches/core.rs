@@ -1,4 +1,5 @@
-//! What the program itself costs: headers, read plans, spans, events. `cargo bench`, or `cargo bench -- NAME` for some of them; prints medians.
+//! Time of the program itself: headers, read plans, spans, events. `cargo bench`, or `cargo bench -- NAME` for some
+//! of them; prints medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use gds_top::domain::{CacheState, Engine, Event, EventBody, LaneId, Target};
@@ -10,10 +11,10 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs of each, of which the median is told.
+/// Runs of each; the median is printed.
 const RUNS: usize = 11;
 
-/// CPU time of this process, all threads, in nanoseconds: on a machine that others use too it tells what the wall clock does not.
+/// CPU time of this process, all threads, in nanoseconds: on a shared machine it is more precise than the wall clock.
 fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -66,7 +67,7 @@ fn write_model(folder: &Path, shards: usize, tensors: usize) {
     }
 }
 
-/// What a session with a lane says, mostly progress.
+/// The events of a session with a lane, mostly progress.
 fn events(count: u64) -> Vec<Event> {
     let lane = LaneId(0);
     let planned =

@@ -1,10 +1,13 @@
-//! What the screens cost, measured from outside in a pseudo-terminal, beside btop, htop and bottom where they are installed: `cargo bench --bench screen`;
-//! `-- live,keys` measures a part of it (rest, live, replays, others, keys). `GDS_TOP_BENCH_PROGRAM` names another build to measure.
+//! Cost of the screens, measured from outside in a pseudo-terminal and compared with btop, htop and bottom if these
+//! are installed: `cargo bench --bench screen`; `-- live,keys` measures a part of it (rest, live, replays, others,
+//! keys). `GDS_TOP_BENCH_PROGRAM` names another build to measure.
 //!
-//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), and where threads ended meanwhile that of the whole process in ticks (`/proc/PID/stat`).
-//! Wake-ups are voluntary context switches, looked at fifty times a second so that threads which end are counted. Bytes are what arrives at the terminal.
-//! Memory is that of `/proc/PID/status`: resident, of it the process's own (RssAnon) and mapped from files (RssFile, mostly program code), and the peak
-//! since its start (VmHWM). Lanes are processes of their own and not counted. Figures are medians over runs, of this machine and its load.
+//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), and where threads ended meanwhile that of the whole
+//! process in ticks (`/proc/PID/stat`). Wake-ups are voluntary context switches, looked at fifty times a second so
+//! that threads which end are counted. Bytes are what arrives at the terminal. Memory is that of `/proc/PID/status`:
+//! resident, of it the process's own (RssAnon) and mapped from files (RssFile, mostly program code), and the peak
+//! since its start (VmHWM). Runs are separate processes and not counted. Figures are medians over runs, of this
+//! machine and its load.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
@@ -26,13 +29,13 @@ const ROWS: u16 = 36;
 const WINDOW: Duration = Duration::from_secs(10);
 /// How often threads are looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
-/// Runs of which the median is told.
+/// Runs; the median is printed.
 const RUNS: usize = 3;
 /// Recordings that hold the most.
 const LARGE: [&str; 4] = ["h200-full-qwen3-0.6b", "h200-full-qwen2.5-7b", "h200-auto-qwen2.5-7b", "h200-qwen2.5-7b"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What arrived at the terminal: the screen, how many bytes, when the last of them, and how many frames ended.
+/// The output to the terminal: the screen, its bytes, the time of the last byte, and the number of frames.
 struct Seen {
     screen: vt100::Parser,
     bytes: u64,
@@ -151,7 +154,7 @@ fn memory_mib(pid: u32) -> [f64; 4] {
     })
 }
 
-/// Resident memory in MiB by what is mapped: the program's own file, shared libraries.
+/// Resident memory in MiB by mapping: the program's file, shared libraries.
 fn mapped_mib(pid: u32) -> (f64, f64) {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let own = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().display().to_string();
@@ -226,7 +229,7 @@ fn row(name: &str, frame: &str, runs: &[Rates]) {
     );
 }
 
-/// Several runs of one kind, each a process of its own; `settle` brings it to what is measured.
+/// Several runs of one kind, each a separate process; `settle` brings it to the measured state.
 fn measured(program: &str, arguments: &[&str], home: &Path, settle: impl Fn(&mut Tool)) -> Vec<Rates> {
     let run = |_| {
         let mut tool = Tool::start(program, arguments, home);

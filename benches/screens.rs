@@ -1,5 +1,5 @@
-//! What keys and frames cost with 100 000 tensors and a million spans. `cargo bench --bench screens`; prints medians and the slowest run, and of what happens once
-//! the one time.
+//! Time of keys and frames with 100 000 tensors and a million spans. `cargo bench --bench screens`; prints medians
+//! and the slowest run, and a single time for an action that happens once.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use gds_top::domain::{
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Tensors of the model.
 const TENSORS: u32 = 100_000;
-/// Runs of each, of which the median and the slowest are told.
+/// Runs of each; the median and the slowest are printed.
 const RUNS: usize = 21;
 
 /// A model of experts, as they are named: the names begin alike and are 49 columns long.
@@ -121,7 +121,7 @@ fn bench(name: &str, runs: usize, mut work: impl FnMut(usize)) {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    // What happens once, as a first sort, has no median.
+    // An action that happens once, such as a first sort, has no median.
     if let [once] = times.as_slice() {
         println!("{name:<52} once   {once:>8.3} ms");
         return;

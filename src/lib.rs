@@ -1,5 +1,5 @@
-//! gds-top tells whether GPUDirect Storage really works on this machine and for this path, what to fix and how, and what it buys for a
-//! model, and it shows the load happening. The rooms and the arrows between them are described in `docs/architecture.md`.
+//! gds-top shows whether GPUDirect Storage works on this machine and for a path, fixes what blocks it, and measures
+//! what a model gains. The modules and their permitted imports are described in `docs/architecture.md`.
 
 pub mod analysis;
 pub mod checks;

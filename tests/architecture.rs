@@ -112,7 +112,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The code of a file without comments (strings may remain: no string of ours names a room's path).
+/// The code of a file without comments (strings remain: none has the path of a module).
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
@@ -178,7 +178,8 @@ fn rooms_use_only_the_rooms_that_the_table_allows() {
             let code = code(&path);
             let mut used = names_behind(&code, "crate::");
             used.extend(names_behind(&code, "gds_top::"));
-            // `super::x` in a room's mod.rs is `crate::x`; a file below needs one `super` more for each folder.
+            // `super::x` in the mod.rs of a module is `crate::x`; a file below needs one `super` more for each
+            // folder.
             let depth = path.components().count() - if path.ends_with("mod.rs") { 3 } else { 2 };
             used.extend(names_behind(&code, &"super::".repeat(depth + 1)).into_iter().filter(|n| n != "super"));
             for name in used {
@@ -229,7 +230,7 @@ fn unsafe_lives_in_device_and_the_native_crates_alone() {
             wrong.push(path.display().to_string());
         }
     }
-    assert!(wrong.is_empty(), "unsafe outside its rooms: {}", wrong.join(", "));
+    assert!(wrong.is_empty(), "unsafe outside its modules: {}", wrong.join(", "));
 }
 
 /// Parts of sentences about results. A screen, a report or the headless mode that has one of them in a string writes another wording.

@@ -1,4 +1,5 @@
-//! The commands of cufile.json, run: what each prints and with which status it ends, also as JSON, on files that are fine, doubtful, refused and no files.
+//! The commands for cufile.json: their output and exit status, also as JSON, for files that are fine, doubtful,
+//! refused and not files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "checks/machine.rs"]
@@ -216,7 +217,7 @@ fn diff_tells_what_differs_from_the_defaults_and_between_two_files() {
     let b = desk.file("b.json", "{ \"properties\": { \"io_batchsize\": 32 }, \"logging\": { \"level\": \"INFO\" } }");
     let (code, told) = desk.json(&["diff", &a], &[]);
     assert_eq!(code, 0);
-    assert_eq!(told["differences"].as_array().unwrap().len(), 1, "what says the default differs in nothing: {told}");
+    assert_eq!(told["differences"].as_array().unwrap().len(), 1, "a file with the defaults has no difference: {told}");
     assert_eq!((&told["differences"][0]["value"], &told["differences"][0]["other"]), (&json!(64), &json!(128)));
     let (code, told) = desk.json(&["diff", &a, &b], &[]);
     let keys: Vec<&str> = told["differences"].as_array().unwrap().iter().filter_map(|d| d["key"].as_str()).collect();
@@ -259,7 +260,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     let (status, told) = desk.json(&["tune", "qwen3-0.6b", "--root", &folder], &[]);
     assert_eq!(status, 0);
     let keys: Vec<&str> = told["keys"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
-    assert!(keys.contains(&"properties.use_pci_p2pdma"), "that machine has P2PDMA in reach: {told}");
+    assert!(keys.contains(&"properties.use_pci_p2pdma"), "P2PDMA is possible on that machine: {told}");
     // A machine without a GPU is another one, whatever this one has.
     let (_, other) = desk.json(&["tune", "qwen3-0.6b", "--root", &machine("no-gpu")], &[]);
     assert_ne!(told["keys"], other["keys"], "{other}");
@@ -273,7 +274,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     view.write_capture(&archive, "gds-top test", 0).unwrap();
     let (status, again) = desk.json(&["tune", "qwen3-0.6b", "--root", archive.to_str().unwrap()], &[]);
     assert_eq!((status, &again["keys"]), (0, &told["keys"]));
-    // Written here for there; what is in effect there is compared, too.
+    // Written here for another machine; its effective values are compared, too.
     let out = desk.folder.path().join("user.json").display().to_string();
     let written = desk.config(&["tune", "qwen3-0.6b", "--root", &folder, "--output", &out], &[]);
     assert!(written.status.success(), "{written:?}");

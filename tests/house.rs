@@ -1,4 +1,4 @@
-//! Order in the house: what every file of the repository keeps to, read from the files.
+//! Rules for every file of the repository, read from the files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -84,7 +84,7 @@ fn a_thread_that_the_system_refuses_is_no_panic() {
     });
     let found: Vec<String> = sources.filter(outside_tests).map(|path| path.display().to_string()).collect();
     wrong(
-        "threads begun by a call that panics where the system gives none; std::thread::Builder says so instead",
+        "threads started by a call that panics if the system refuses them; std::thread::Builder returns an error instead",
         found,
     );
 }
@@ -126,7 +126,7 @@ fn the_readme_marks_the_one_command_that_tests_everything() {
     let (_, rest) = text.split_once("<!-- test-command -->\n").expect("the mark before the command");
     let (marked, _) = rest.split_once("<!-- /test-command -->\n").expect("the mark behind the command");
     let lines: Vec<&str> = marked.lines().filter(|line| !line.is_empty() && !line.starts_with("```")).collect();
-    assert_eq!(lines, ["cargo test --workspace"], ".ci/run runs this line as it stands");
+    assert_eq!(lines, ["cargo test --workspace"], ".ci/run runs this line unchanged");
 }
 
 #[test]

@@ -63,10 +63,14 @@ const REWRITTEN: &[&str] = &[
     "src/kvcache",
     "src/iogrid",
     "src/session",
+    "src/analysis",
+    "src/domain",
+    "src/report",
+    "benches",
 ];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 1447;
+const LEFT: usize = 1880;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

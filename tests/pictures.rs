@@ -15,7 +15,7 @@ fn the_pictures_are_up_to_date_and_self_contained() {
     for (name, new) in &drawn {
         let kept = here.join("assets/pictures").join(format!("{name}.svg"));
         let old = std::fs::read_to_string(&kept).unwrap_or_default();
-        assert!(*new == old, "{} is stale; the command in the first line of this file draws it anew", kept.display());
+        assert!(*new == old, "{} is stale; the command in the first line of this file draws it again", kept.display());
         let outside = new.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("http") && !outside.contains("<script"), "{}", kept.display());
     }

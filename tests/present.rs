@@ -92,7 +92,7 @@ fn html(state: &State) -> String {
     text
 }
 
-/// What every form says of a state.
+/// The texts of a state in every form.
 struct Forms {
     text: String,
     markdown: String,

@@ -1,4 +1,5 @@
-//! Plans that are chosen while a session runs: each has a page of its own, writes where it said and leaves nothing.
+//! Plans that are chosen while a session runs: each has a separate page, writes where it announced and leaves
+//! nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Guards against a hang and nothing else.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A folder on a real file system with a small model in a folder of its own.
+/// A folder on a real file system with a small model in a separate folder.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -36,7 +37,7 @@ impl Place {
         self.folder.path().join("model")
     }
 
-    /// What lies beside the model.
+    /// The files next to the model.
     fn beside(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         entries.filter(|path| *path != self.model() && path.extension().is_none()).collect()
@@ -77,7 +78,7 @@ impl Session {
         }
     }
 
-    /// Plans are offered when nothing is under way.
+    /// Plans are offered when nothing is running.
     fn until_idle(&mut self) {
         self.until("the plans", |body, _| matches!(body, EventBody::RacePlansOffered { .. }));
     }
@@ -111,7 +112,7 @@ fn every_plan_is_offered_with_what_it_writes_and_where() {
             assert!(plan.writes.contains(&*here.to_string_lossy()), "{}", plan.writes);
             assert!(plan.writes.contains("iB") && plan.writes.contains("remove"), "{}", plan.writes);
         } else {
-            // Room may be short where the tests run; nothing else may stand in the way.
+            // Space may be short on the machine of the tests; nothing else may be a problem.
             assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("free")), "{plan:?}");
         }
     }
@@ -214,7 +215,7 @@ fn what_cannot_be_run_is_a_sentence_and_no_page() {
     session.until_idle();
     session.send(Command::RunPlan("make coffee".into()));
     session.until("a sentence", |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("make coffee")));
-    // Somebody else's folder stands where the files would lie.
+    // A folder of another user is in the place of the files.
     std::fs::create_dir(place.folder.path().join("gds-top-kv-llmd")).unwrap();
     std::fs::write(place.folder.path().join("gds-top-kv-llmd/thesis"), "x").unwrap();
     session.send(Command::RunPlan("kv llmd".into()));

@@ -117,7 +117,8 @@ const CLAIMS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// What a recording of a KV-cache workload measured: the verified read of each variant (of several the median), with latencies, fall-backs and what was written at the same time.
+/// The result of a recorded KV-cache workload: the verified read of each variant (of several the median), with
+/// latencies, fallbacks and concurrent writes.
 fn workload_cell(state: &State) -> String {
     let reads = state.lanes.iter().filter_map(|lane| lane.result.as_ref());
     let reads = reads.filter(|r| r.error.is_none() && r.verified == Some(true));

@@ -1,4 +1,4 @@
-//! The settings file from outside: what is wrong is told before anything is done, and what the program prints of it is true.
+//! The settings file from outside: errors are reported before anything runs, and the printed settings are true.
 
 #![allow(clippy::unwrap_used)]
 
@@ -151,7 +151,7 @@ fn the_document_has_the_keys_the_settings_and_the_engines_that_the_program_has()
         let from = document.find(&start).unwrap() + start.len();
         let to = document.find(&end).unwrap();
         let wanted = printed(home.path(), arguments);
-        // GDS_TOP_UPDATE_DOCS=1 writes it anew.
+        // GDS_TOP_UPDATE_DOCS=1 writes it again.
         if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
             let document = std::fs::read_to_string("docs/settings.md").unwrap();
             let (from, to) = (document.find(&start).unwrap() + start.len(), document.find(&end).unwrap());

@@ -1,4 +1,4 @@
-//! The sampler against a stand-in for NVML. What it yields is no measurement; only the way to the sample is tested.
+//! The sampler against a stand-in for NVML. Its values are not measurements; only the path to the sample is tested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

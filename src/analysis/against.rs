@@ -1,19 +1,19 @@
-//! Runs against earlier runs of the same engines: what became faster or slower beyond the noise, and what no longer works.
+//! Runs compared with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
 use super::median_u64;
 use crate::domain::{CacheState, Engine, RunResult};
 use serde::Deserialize;
 
-/// What is needed of a run; `runs[]` of a report is a list of these.
+/// The compared part of a run; `runs[]` of a report is a list of these.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measured {
     /// The engine.
     pub engine: Engine,
-    /// The model's name; `None` where the run died before it told.
+    /// The model's name; `None` if the run ended before it was known.
     pub model: Option<String>,
     /// Cache state.
     pub cache: CacheState,
-    /// Where the bytes landed.
+    /// The target of the bytes.
     pub target: String,
     /// Tensor bytes.
     pub bytes: Option<u64>,
@@ -78,13 +78,13 @@ impl Side {
         Some(Self { wall_ns, runs: walls.len(), spread: (high - low) as f64 / 2.0 / wall_ns.max(1) as f64 })
     }
 
-    /// What two sets of runs of the same thing may differ by on this side's account.
+    /// The noise of one of two sets of runs that are compared.
     fn noise(&self) -> f64 {
         if self.runs > 1 { self.spread } else { SINGLE_RUN_NOISE }
     }
 }
 
-/// How an engine stands against the baseline.
+/// The result of an engine compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// No more different than runs of the same are.
@@ -114,20 +114,20 @@ pub struct Against {
     pub cache: CacheState,
     /// The model's name.
     pub model: String,
-    /// Where the bytes landed.
+    /// The target of the bytes.
     pub target: String,
     /// In the baseline.
     pub before: Side,
-    /// Now; `None` where no run is good.
+    /// Now; `None` if all runs failed.
     pub now: Option<Side>,
     /// By what share the medians may differ before it counts.
     pub allowed: f64,
-    /// What it comes to.
+    /// The conclusion.
     pub change: Change,
 }
 
 impl Against {
-    /// Time now over time before, less one; `None` where there is none now.
+    /// Time now divided by time before, minus one; `None` if there is no time now.
     #[must_use]
     pub fn difference(&self) -> Option<f64> {
         self.now.map(|now| now.wall_ns as f64 / self.before.wall_ns.max(1) as f64 - 1.0)
@@ -136,7 +136,7 @@ impl Against {
 
 /// Medians of the same runs differ by this from session to session even where repeats agree.
 const LEAST_NOISE: f64 = 0.05;
-/// What one run, of whose repeats nothing is known, may be off by.
+/// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_NOISE: f64 = 0.15;
 
 /// Compares engine by engine (same model, bytes, target and cache state). The time differs beyond the noise where the medians differ by more than 5 % plus

@@ -1,4 +1,4 @@
-//! What tensors of each size cost.
+//! Time of tensors by size.
 
 use super::median_u64;
 use super::rows::TensorRow;

@@ -50,7 +50,7 @@ impl RankedEngine {
 pub struct ComparisonGroup {
     /// The model's name.
     pub model: String,
-    /// Where the bytes landed.
+    /// The target of the bytes.
     pub target: String,
     /// Cache state.
     pub cache: CacheState,
@@ -109,7 +109,7 @@ fn rank(runs: &[&RunResult], like: &RunResult) -> Vec<RankedEngine> {
 /// The engines of runs that may all be compared, the fastest first. Engines without a good run are left out.
 #[must_use]
 pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
-    // An engine of this program loads the whole model.
+    // An engine of this program loads the complete model.
     let whole = runs.iter().filter(|r| r.outside.is_none() && r.is_good()).map(|r| r.bytes).max().unwrap_or(0);
     let mut engines: Vec<RankedEngine> = Vec::new();
     for run in runs {
@@ -242,7 +242,7 @@ pub(super) mod tests {
         let first = |outside: &RunResult| compare(&[outside, &own])[0].engines[0].clone();
         assert_eq!((first(&read_it).in_doubt, first(&read_it).verified), (false, None));
         assert_eq!((first(&compared_it).in_doubt, first(&compared_it).verified), (false, Some(true)));
-        assert!(!compare(&[&nothing])[0].engines[0].in_doubt, "beside nothing there is nothing to doubt it by");
+        assert!(!compare(&[&nothing])[0].engines[0].in_doubt, "a run without others to compare with is not in doubt");
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! What an engine costs a tensor, on its slot and on the clock, and where two engines cost the same.
+//! Overhead per tensor of an engine, on its slot and on the clock, and the size at which two engines take the same
+//! time.
 
 use super::fit::{Fit, fit};
 use super::median;
 use super::rows::TensorRow;
 use std::collections::BTreeMap;
 
-/// What an engine costs here.
+/// The overhead and bandwidth of an engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
     /// Cost of a tensor on its slot.
@@ -18,7 +19,7 @@ pub struct CostModel {
     pub measured_bytes: u64,
     /// Half the distance between the fastest and the slowest repeat over their median; `None` with fewer than two repeats.
     pub repeat_spread: Option<f64>,
-    /// What tensors took on their slots, by size: what is said of sizes by the line is held against it.
+    /// Time of tensors on their slots by size, to verify statements that the line makes about sizes.
     taken: Vec<Taken>,
 }
 
@@ -43,24 +44,25 @@ fn taken(rows: &[TensorRow]) -> Vec<Taken> {
 }
 
 impl CostModel {
-    /// What a tensor adds to the clock whatever its size, in nanoseconds.
+    /// The time that a tensor of any size adds to the clock, in nanoseconds.
     #[must_use]
     pub fn per_tensor_ns(&self) -> f64 {
         self.fit.overhead_ns / self.parallelism
     }
 
-    /// Whether a tensor costs something of its own, whatever its size: more than two standard errors, and than a microsecond on its slot.
+    /// Whether there is an overhead per tensor: more than two standard errors, and more than a microsecond on its
+    /// slot.
     #[must_use]
     pub fn has_overhead(&self) -> bool {
         self.fit.overhead_ns >= (2.0 * self.fit.errors().0).max(1e3)
     }
 
-    /// What its tensors of these sizes took on the clock, all slots working, in nanoseconds; 0 where it had none.
+    /// Time of its tensors of these sizes on the clock, with all slots working, in nanoseconds; 0 if it had none.
     fn took_ns(&self, sizes: impl Fn((u64, u64)) -> bool) -> f64 {
         self.taken.iter().filter(|t| sizes(t.sizes_bytes)).map(|t| t.ns).sum::<f64>() / self.parallelism
     }
 
-    /// Whether its tensors of these sizes took longer than the other's, by more than repeats of the two lie apart.
+    /// Whether its tensors of these sizes took longer than the other's, by more than the repeats of either differ.
     fn took_longer(&self, other: &Self, sizes: impl Fn((u64, u64)) -> bool + Copy) -> bool {
         let apart = |m: &Self| m.repeat_spread.unwrap_or(SINGLE_RUN_SPREAD);
         let (ours, theirs) = (self.took_ns(sizes), other.took_ns(sizes));
@@ -74,7 +76,8 @@ impl CostModel {
     }
 }
 
-/// The cost model of an engine from one run's rows, its wall time, and the wall times of all its repeats. `None` where no line can be fitted.
+/// The cost model of an engine from one run's rows, its wall time, and the wall times of all its repeats. `None` if
+/// no line can be fitted.
 #[must_use]
 pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Option<CostModel> {
     let fit = fit(rows)?;
@@ -106,22 +109,22 @@ pub struct Crossover {
     pub bytes: u64,
     /// Whether the first engine wins below it (and the second above).
     pub first_wins_below: bool,
-    /// Whether it lies outside the sizes that were measured.
+    /// Whether it is outside the measured sizes.
     pub extrapolated: bool,
 }
 
 /// Lines that explain less than this say nothing about where they cross.
 const LEAST_R2: f64 = 0.8;
 
-/// What a single run, of whose repeats nothing is known, may be off by.
+/// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_SPREAD: f64 = 0.03;
 
-/// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly or does not
-/// tell the load that it was fitted to, where overheads or costs of a byte differ by less than two of their standard errors (then the crossing would be one of noise),
-/// or where neither costs anything a tensor that counts as seen: beside two such lines no size below which one of them wins can be told.
+/// The tensor size at which two engines take the same time, with all slots working. `None` if one is better at every
+/// size; if a line fits badly or does not predict its load; if overheads or times per byte differ by less than two of
+/// their standard errors, so that the crossing would be noise; or if neither has a measurable overhead per tensor.
 ///
-/// Two lines that tell their loads well may still cross where the loads did not: so of a size inside what was measured the tensors on either side must bear it out,
-/// taken together, by more than the repeats of the two lie apart.
+/// Two good lines may still cross at a size at which the loads did not. So if the size is inside the measured range,
+/// the tensors on both sides must support it by more than the repeats of the two differ.
 #[must_use]
 pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
@@ -138,7 +141,7 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
         return None;
     }
     let bytes = (a1 - a2) / (b2 - b1);
-    // Not a number where the lines are parallel; negative where one is better at every size.
+    // NaN if the lines are parallel; negative if one engine is better at every size.
     if !(1.0..1e18).contains(&bytes) {
         return None;
     }
@@ -226,7 +229,7 @@ mod tests {
         assert!(crossover(&lines, &dear).is_some_and(|c| c.first_wins_below && !c.extrapolated));
         assert!((plain.fit.bytes_per_s / lines.fit.bytes_per_s - 1.0).abs() < 0.05, "{:?}", plain.fit);
         assert_eq!(crossover(&plain, &dear), None);
-        // Nor is one told where repeats lie further apart than the two.
+        // No crossing is reported if repeats differ by more than the two engines.
         let wide = modelled(taken(2000, 0.40, 0.40), &[100, 140, 180]);
         assert_eq!(crossover(&wide, &dear), None);
     }
@@ -302,7 +305,7 @@ mod tests {
             prop_assert!(near(a.per_tensor_ns(), c.per_tensor_ns()) && near(a.fit.r2, c.fit.r2), "{a:?} {c:?}");
             prop_assert!(near(a.bytes_per_s() * factor as f64, c.bytes_per_s()), "{a:?} {c:?}");
             let (before, after) = (crossover(&a, &b), crossover(&c, &d));
-            // Sizes are cut into other classes, so that what bears a crossing out may differ at its edge.
+            // Sizes are cut into other classes, so that the support of a crossing may differ at its edge.
             if let (Some(before), Some(after)) = (before, after) {
                 prop_assert!((after.bytes as f64 / (before.bytes * factor) as f64 - 1.0).abs() < 0.01, "{before:?} {after:?}");
                 prop_assert_eq!(before.first_wins_below, after.first_wins_below);

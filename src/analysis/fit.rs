@@ -6,7 +6,7 @@ use super::rows::TensorRow;
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
-    /// What a tensor costs before its first byte, in nanoseconds on its slot. Never negative.
+    /// Time of a tensor before its first byte, in nanoseconds on its slot. Never negative.
     pub overhead_ns: f64,
     /// Bytes a second after that, on one slot.
     pub bytes_per_s: f64,
@@ -15,12 +15,13 @@ pub struct Fit {
     pub r2: f64,
     /// Tensors that the line was fitted to.
     pub used: usize,
-    /// Tensors left out because they lay too far off (a page fault storm, a first call).
+    /// Tensors left out because they are too far from the line (a page fault storm, a first call).
     pub rejected: usize,
     /// Smallest and largest tensor fitted, in bytes: outside the line is a guess.
     pub sizes_bytes: (u64, u64),
-    /// What the line says of all tensors, those left out too, over the time that they really took. Far below 1, what was left out is where the time went:
-    /// then the line is right about most tensors and says little about the load.
+    /// The time that the line predicts for all tensors, those left out too, divided by their measured time. If it is
+    /// far below 1, most of the time is in the tensors that were left out: then the line is right about most tensors
+    /// and says little about the load.
     pub time_told: f64,
     /// Typical deviation of a tensor's time from the line, as a share of that time.
     pub relative_error: f64,
@@ -41,7 +42,7 @@ impl Fit {
         1e9 / self.bytes_per_s
     }
 
-    /// Whether the line tells the time of the load within a fifth: what is said of sizes by a line must hold of their sum.
+    /// Whether the line predicts the time of the load within a fifth, as it must before it is used for single sizes.
     #[must_use]
     pub fn tells_the_load(&self) -> bool {
         (self.time_told - 1.0).abs() <= MOST_OFF
@@ -58,18 +59,20 @@ impl Fit {
 const GROUPS: usize = 200;
 /// A tensor that is off by more than this many typical deviations is left out.
 const REJECT: f64 = 4.0;
-/// A line that is further off the sum of the times than this share tells nothing of the load.
+/// A line that misses the sum of the times by more than this share says nothing about the load.
 const MOST_OFF: f64 = 0.2;
 
 /// Fits the line to the rows that have bytes and time.
 ///
-/// Three steps, because load times have outliers on one side and noise that grows with the time itself: (1) the tensors are put into up to 200
-/// groups by size, and Theil–Sen (the weighted median of the slopes between all pairs of group medians; it bears a quarter of wild points) gives a
-/// first line; (2) tensors that lie off it by more than four times the median relative deviation are left out; (3) least squares over the rest, each
-/// weighted by the inverse square of the first line's time, so that small tensors tell the overhead and large ones the bandwidth.
+/// Three steps, because load times have outliers on one side and noise that grows with the time itself: (1) the
+/// tensors are put into up to 200 groups by size, and Theil–Sen (the weighted median of the slopes between all pairs
+/// of group medians; it tolerates a quarter of outliers) gives a first line; (2) tensors that lie off it by more than
+/// four times the median relative deviation are left out; (3) least squares over the rest, each weighted by the
+/// inverse square of the first line's time, so that small tensors determine the overhead and large ones the
+/// bandwidth.
 ///
-/// `None` with fewer than four tensors, with sizes that differ by less than a factor of two (they tell no slope), or where larger tensors do not take
-/// longer.
+/// `None` with fewer than four tensors, with sizes that differ by less than a factor of two (they determine no
+/// slope), or if larger tensors do not take longer.
 #[must_use]
 pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
     let mut points: Vec<(f64, f64)> =
@@ -80,7 +83,7 @@ pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
         return None;
     }
     let (start_a, start_b) = theil_sen(&points)?;
-    // Where the first line is almost nothing a tensor must not get all the weight.
+    // If the first line is almost zero, a tensor must not get all the weight.
     let floor = median(&points.iter().map(|p| p.1).collect::<Vec<_>>())? * 1e-3;
     let expected = |bytes: f64| (start_a + start_b * bytes).max(floor);
     let deviations: Vec<f64> = points.iter().map(|(x, y)| (y - expected(*x)).abs() / expected(*x)).collect();
@@ -120,7 +123,7 @@ fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let mut slopes = Vec::with_capacity(groups.len() * groups.len() / 2);
     for (i, (x0, y0, w0)) in groups.iter().enumerate() {
         for (x1, y1, w1) in groups.iter().skip(i + 1).filter(|g| g.0 > *x0) {
-            // A long lever tells the slope better than a short one.
+            // Pairs with a large distance determine the slope better.
             slopes.push(((y1 - y0) / (x1 - x0), (w0 * w1).sqrt() * (x1 - x0)));
         }
     }
@@ -267,8 +270,8 @@ pub(super) mod tests {
     fn too_little_to_tell_is_no_fit() {
         assert_eq!(fit(&[]), None);
         assert_eq!(fit(&[row(10, 1, 1), row(1000, 1, 9), row(9000, 1, 10)]), None);
-        assert_eq!(fit(&vec![row(1000, 5, 5); 50]), None, "one size tells no slope");
+        assert_eq!(fit(&vec![row(1000, 5, 5); 50]), None, "one size determines no slope");
         let shrinking: Vec<TensorRow> = (1..50).map(|i| row(i * 1000, 0, 1_000_000 / i)).collect();
-        assert_eq!(fit(&shrinking), None, "larger tensors that take less time are no line");
+        assert_eq!(fit(&shrinking), None, "larger tensors that take less time give no line");
     }
 }

@@ -1,4 +1,4 @@
-//! The grid of storage measurements as tables, and what its rates come to.
+//! The grid of storage measurements as tables, and its ranges of rates.
 
 use crate::domain::{Access, CellKey, CellResult, Grid, Pattern, Transfer};
 

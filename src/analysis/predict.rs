@@ -1,5 +1,5 @@
-//! From measured loads to the load of another model: every run makes its own prediction, the one in the middle is told, and how far they are from one
-//! another says how much it is worth.
+//! Predicts the load of another model from measured runs. Every run gives a prediction; the median is shown, and
+//! their distance gives the interval.
 
 use super::median;
 use super::timing::{Parts, Timing, Untold, along, nearest};
@@ -10,24 +10,24 @@ use crate::domain::CacheState;
 pub struct Shape {
     /// Sizes of its tensors.
     pub sizes_bytes: Vec<u64>,
-    /// What the engine would pin for it, where that is known and differs from model to model.
+    /// The memory that the engine would pin for it, if known and different between models.
     pub pinned_bytes: Option<u64>,
-    /// The threads that the engine would take for it, where that is known and what bounds them was measured.
+    /// The threads that the engine would use for it, if known and if their ceiling was measured.
     pub threads: Option<Threads>,
 }
 
-/// Threads beside those of the measured runs.
+/// The threads of the prediction and of the measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threads {
     /// Theirs over those that were measured.
     pub times: f64,
-    /// What no load could exceed where the runs were measured, in bytes a second.
+    /// The ceiling of the machine with the runs, in bytes per second.
     pub ceiling_bytes_per_s: f64,
 }
 
 impl Threads {
-    /// The pace of more threads, in nanoseconds a byte: each goes on as it was measured, and together they are no faster than the ceiling. Of fewer threads
-    /// nothing is said: what they are slower by alone, they gain by being in each other's way less.
+    /// The pace of more threads, in nanoseconds per byte: each keeps its measured pace, and together they stay below
+    /// the ceiling. The pace of fewer threads is not changed: they lose parallelism and gain from less contention.
     fn ns_per_byte(&self, measured: f64) -> f64 {
         if self.times <= 1.0 {
             return measured;
@@ -44,7 +44,7 @@ impl Shape {
     }
 }
 
-/// What a load is expected to take.
+/// The expected time of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Expected wall time in nanoseconds.
@@ -55,13 +55,14 @@ pub struct Prediction {
     pub high_ns: u64,
     /// Part of `wall_ns` that its tensors cost beyond their bytes; 0 where blocks are read, whatever tensors they hold.
     pub overhead_ns: u64,
-    /// Whether it lies far outside what was measured: tensors more than twice as large or small where they are loaded one after another, else a
-    /// model of more than four times the bytes or less than a sixty-fourth.
+    /// Whether it is far outside the measured range: tensors more than twice as large or small if they are loaded one
+    /// after another, else a model of more than four times the bytes or less than a sixty-fourth.
     pub extrapolated: bool,
-    /// Whether the runs do not tell what tensors of such sizes cost: the interval spans what they allow, and `wall_ns` is no more than its middle.
+    /// Whether the runs do not determine the time of tensors of such sizes: the interval spans all possible times,
+    /// and `wall_ns` is only its middle.
     pub untold: bool,
-    /// How far the measured runs lie apart, the longest over the shortest less one, where that is more than a prediction is meant to miss by: nothing that
-    /// is told of such runs can be nearer than they are to one another.
+    /// How much the measured runs differ, the longest divided by the shortest minus one, if this is more than the
+    /// permitted error of a prediction: a prediction cannot be more precise than its runs.
     pub repeats_apart: Option<f64>,
 }
 
@@ -69,18 +70,20 @@ pub struct Prediction {
 const FAR_APART: f64 = 0.15;
 /// Doubt, as a share of the time, that is left when runs agree: machines vary by as much from minute to minute.
 const LEAST_DOUBT: f64 = 0.05;
-/// The same where one thread loads tensor after tensor: what it gets of the machine differs from process to process by more.
+/// The same if one thread loads tensor after tensor: its share of the machine differs more between processes.
 const ONE_THREAD_DOUBT: f64 = 0.15;
 /// The same where the disk decides.
 const COLD_DOUBT: f64 = 0.15;
-/// More doubt where there was one run, of whose repeats nothing is known.
+/// Extra uncertainty for a single run without repeats.
 const SINGLE_RUN_DOUBT: f64 = 0.15;
-/// More doubt for each factor of two between the models' bytes; and cold, where what caches lie below the disk depends on them.
+/// Extra uncertainty for each factor of two between the models' bytes; more for cold loads, because caches below the
+/// disk depend on them.
 const DOUBT_A_DOUBLING: f64 = 0.02;
 const COLD_DOUBT_A_DOUBLING: f64 = 0.05;
-/// Starting threads, opening streams and allocating the target do not shrink with what is pinned, so not all of a load's start does.
+/// Starting threads, opening streams and allocating the target take the same time with less pinned memory, so only a
+/// part of a load's start shrinks.
 const MOST_SHRINKING: f64 = -0.75;
-/// A load in blocks is far from what was measured from so many times the bytes on, and below one part in so many.
+/// A load in blocks is far outside the measured range above this multiple of the bytes, and below this fraction.
 const FAR_MORE: u64 = 4;
 const FAR_LESS: u64 = 64;
 /// More doubt outside what was measured.
@@ -88,16 +91,18 @@ const OUTSIDE_DOUBT: f64 = 0.10;
 
 /// Predicts a load from runs of one engine in one cache state on one model.
 ///
-/// A load in blocks takes the time at which the measured one had landed as many bytes, or, of more bytes, its whole time and the rest at the pace that it
-/// had once it was under way, by more threads where it takes more; then its tail. A load tensor by tensor takes what was paid once, plus each tensor's own time by its size. What is
-/// pinned grows and shrinks the start and the tail.
+/// A load in blocks takes the time at which the measured one had landed as many bytes, or for more bytes its complete
+/// time and the rest at its steady pace, by more threads if it uses more; then its tail. A load tensor by tensor
+/// takes the time that is paid once, plus the time of each tensor by its size. The start and the tail scale with the
+/// pinned memory.
 ///
-/// Copies out of mappings are one thread's work, whose pace changes from process to process and within one by up to a half. A load of a quarter of a second
-/// catches one pace and is slower at its beginning than later; a long one runs through several. So the fastest short run tells a model of more than twice
-/// the bytes, and the slowest long one, as it began, one of less than half: the best of the plain choices on the recordings that are shipped, and no more.
+/// One thread copies from mappings; its pace changes between processes and within one by up to a half. A load of a
+/// quarter of a second catches one pace and is slower at its beginning than later; a long one runs through several.
+/// So the fastest short run predicts a model of more than twice the bytes, and the beginning of the slowest long run
+/// a model of less than half. This was the best of the simple choices on the shipped recordings.
 ///
-/// The interval spans the distance between the lowest and the highest of the runs' predictions to both sides, as a factor, with the doubts above on it.
-/// `None` without runs, and for a model without bytes.
+/// The interval extends to both sides by the factor between the lowest and the highest prediction, plus the
+/// uncertainties above. `None` without runs, and for a model without bytes.
 #[must_use]
 pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
     let first = runs.first()?;
@@ -140,7 +145,8 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
         let slowest = runs.iter().map(|run| wall_ns(run, &same_threads, Price::Middle)).fold(0.0, f64::max);
         (wall / apart, (wall * apart).max(slowest))
     };
-    // Headers grow with the tensors; where they are read beside the data that costs nothing, so it is part of the doubt only.
+    // Headers grow with the tensors; if they are read in parallel with the data they take no extra time, so they only
+    // widen the interval.
     let headers = runs.iter().map(|run| run.open_ns).max().unwrap_or(0) as f64
         * (shape.sizes_bytes.len() as f64 / first.tensors.max(1) as f64 - 1.0).max(0.0);
     let overheads: Vec<f64> = runs.iter().map(|run| overhead_ns(run, shape)).collect();
@@ -172,7 +178,7 @@ fn extent(walls: &[f64]) -> (f64, f64) {
     walls.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)))
 }
 
-/// What lies around the tensors by class, where those that the run does not tell have that price.
+/// The time around the tensors by class, if the classes that the run does not determine have that time.
 fn priced(around: &[(f64, f64)], untold: &[Untold], price: Price) -> Vec<(f64, f64)> {
     let known = |bytes: f64| untold.iter().find(|class| (class.bytes - bytes).abs() < 0.5);
     let priced = |(bytes, ns): &(f64, f64)| match (known(*bytes), price) {
@@ -196,7 +202,7 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
             let (Some((_, begun)), Some((all, ended))) = (landed.first(), landed.last()) else { return 0.0 };
             let pace = shape.threads.map_or(*ns_per_byte, |threads| threads.ns_per_byte(*ns_per_byte));
             let at = if bytes > *all { ended + (bytes - all) * pace } else { along(landed, bytes) };
-            // Pinning goes before the first block, and what is pinned is in flight at the end.
+            // Memory is pinned before the first block, and the pinned memory is in flight at the end.
             let ring = match shape.pinned_bytes {
                 Some(pinned) if run.pinned_bytes > 0 => {
                     (pinned as f64 / run.pinned_bytes as f64 - 1.0).max(MOST_SHRINKING)
@@ -220,7 +226,8 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
 
 fn overhead_ns(run: &Timing, shape: &Shape) -> f64 {
     let Parts::Tensors { moving, around, scale, sizes_bytes, .. } = &run.parts else { return 0.0 };
-    // Below the smallest tensor that was measured, moving costs what it cost there: that is no byte's cost.
+    // Below the smallest measured tensor, the transfer takes as long as for that tensor: it is not proportional to
+    // bytes.
     let least = moving.ns(sizes_bytes.0.min(4096));
     shape.sizes_bytes.iter().filter(|b| **b > 0).map(|b| scale * (nearest(around, *b) + least.min(moving.ns(*b)))).sum()
 }
@@ -339,7 +346,8 @@ mod tests {
 
     #[test]
     fn pages_touched_for_the_first_time_are_paid_for_the_largest_tensor() {
-        // A quarter of a nanosecond a byte is paid by the first tensor, which is the largest, beside a tenth for moving.
+        // The first tensor, which is the largest, takes a quarter of a nanosecond per byte more, in addition to a
+        // tenth for the transfer.
         let load = |largest: u64| {
             let mut tensors = vec![(largest, 500_000, largest / 10 + largest / 4)];
             tensors.extend([(largest, 500_000, largest / 10)]);
@@ -418,10 +426,10 @@ mod tests {
         assert!((faster(&told(1.5, 40e9)) - (pace - 1.0 / 40.0)).abs() < 1e-4, "bounded by the ceiling");
         assert_eq!(told(1.5, 20e9).wall_ns, plain.wall_ns, "a ceiling below what was measured makes nothing slower");
         assert_eq!(told(0.5, 90e9), plain);
-        let told = told(1.5, 40e9);
+        let more = told(1.5, 40e9);
         assert!(
-            told.high_ns > plain.wall_ns && told.low_ns < told.wall_ns,
-            "the pace that was seen stays possible: {told:?}"
+            more.high_ns > plain.wall_ns && more.low_ns < more.wall_ns,
+            "the measured pace stays possible: {more:?}"
         );
     }
 
@@ -434,7 +442,10 @@ mod tests {
         let (slow, fast) = (serial(&sizes(), 200_000, 7), serial(&sizes(), 100_000, 9));
         let alike = width(&[fast.clone(), fast.clone()], &sizes());
         assert!(width(&[slow.clone(), fast.clone()], &sizes()) > 1.2 * alike);
-        assert!(width(std::slice::from_ref(&fast), &sizes()) > 1.2 * alike, "one run tells less than two that agree");
+        assert!(
+            width(std::slice::from_ref(&fast), &sizes()) > 1.2 * alike,
+            "one run gives a wider interval than two that agree"
+        );
         assert!(width(&[fast.clone(), fast.clone()], &[3_000_000_000]) > 1.2 * alike);
         assert!(predict(&[fast], &shape(&[3_000_000_000])).unwrap().extrapolated);
     }

@@ -5,7 +5,7 @@ use crate::domain::{ModelInfo, PHASES, Phase, PhaseTimes, Span};
 /// Offsets that are a multiple of this can be read with O_DIRECT as they are, on every block device in use.
 const DIRECT_ALIGN: u64 = 4096;
 
-/// What one tensor of a run cost.
+/// The times of one tensor of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorRow {
     /// Index into the model's tensors.
@@ -16,7 +16,7 @@ pub struct TensorRow {
     pub file_offset: u64,
     /// Whether that offset is a multiple of 4096.
     pub aligned: bool,
-    /// Start of its first span, nanoseconds since the run's clock started; `None` where no span tells.
+    /// Start of its first span, nanoseconds since the run's clock started; `None` without spans.
     pub start_ns: Option<u64>,
     /// End of its last span.
     pub end_ns: Option<u64>,
@@ -131,8 +131,9 @@ impl Image {
 
     fn share(&self, blocks: &mut [Span], rows: &mut [TensorRow]) {
         let count = self.places.len();
-        // Nanoseconds by place and phase: whole shares of a span's inner tensors go into `rate` as a rise and a fall of time per byte, so that
-        // a span costs the same however many tensors it covers; its first and last tensor go into `edge`.
+        // Nanoseconds by place and phase. The inner tensors of a span go into `rate` as a rise and a fall of time per
+        // byte, so that the work per span does not depend on its number of tensors; its first and last tensor go into
+        // `edge`.
         let mut rate = vec![[0.0_f64; PHASES.len()]; count + 1];
         let mut edge = vec![[0.0_f64; PHASES.len()]; count];
         for span in blocks.iter() {

@@ -17,7 +17,7 @@ pub struct Timings {
     pub cache: CacheState,
     /// Name of the model that was loaded.
     pub model: String,
-    /// Where its bytes landed.
+    /// The target of its bytes.
     pub target: String,
     /// Logical CPUs of the machine; `None` if they were not recorded.
     pub cpus: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Timing {
     pub wall_ns: u64,
     /// The state of the page cache.
     pub cache: CacheState,
-    /// Most memory that was pinned at once; 0 where none was.
+    /// Peak of pinned memory; 0 if there was none.
     pub pinned_bytes: u64,
     /// Time in which files were opened and headers read.
     pub open_ns: u64,
@@ -59,32 +59,34 @@ pub enum Parts {
     Blocks {
         /// (bytes landed, time): from when the first block was begun; growing in both.
         landed: Vec<(f64, f64)>,
-        /// What a byte takes once all slots are under way.
+        /// Time per byte when all slots are busy.
         ns_per_byte: f64,
         /// From the last byte read to the end: copies that are still in flight, memory that is given back.
         tail_ns: f64,
     },
     /// Tensor after tensor on one slot.
     Tensors {
-        /// Everything that is not a tensor's, and what the first tensor paid for all.
+        /// All time outside tensors, and the time that the first tensor took for all.
         once_ns: f64,
         /// Taking down mappings, which takes a time for each page.
         unmap_ns_per_byte: f64,
-        /// What the first tensor's bytes took beyond what others of its size take, for each of its bytes: pages of a library's buffers are touched for
-        /// the first time, and later tensors, if no larger, find them there. So a model pays it for its largest tensor.
+        /// The extra time per byte of the first tensor compared with others of its size: it touches pages of a
+        /// library's buffers for the first time, and later tensors reuse them if they are not larger. So a model pays
+        /// it for its largest tensor.
         #[serde(default)]
         touch_ns_per_byte: f64,
         /// Time in which a tensor's bytes move, by its size.
         moving: Law,
-        /// How the moving of bytes went on, where that is told apart.
+        /// The pace of the transfers over time, if it is known separately.
         #[serde(default)]
         pace: Option<Pace>,
         /// (size, time around the moving of bytes) by size class, growing in size.
         around: Vec<(f64, f64)>,
-        /// The classes among these whose time this load does not tell.
+        /// The classes among these whose time this load does not determine.
         #[serde(default)]
         untold: Vec<Untold>,
-        /// The tensors' time over what the two above say of them: classes are told by medians, which long ones do not move.
+        /// The time of the tensors divided by the prediction of the two fields above: classes are medians, and single
+        /// long tensors do not change these.
         scale: f64,
         /// The smallest and the largest tensor.
         sizes_bytes: (u64, u64),
@@ -102,7 +104,8 @@ pub enum Law {
         /// For each byte.
         ns_per_byte: f64,
     },
-    /// Through (size, time) of the size classes, growing in both: a library cuts reads and takes other ways by their size, which no line tells.
+    /// Through (size, time) of the size classes, growing in both: a library splits reads and changes its method by
+    /// size, so a line is not enough.
     Broken {
         /// The corners.
         corners: Vec<(f64, f64)>,
@@ -119,7 +122,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The factor for a load of so many bytes: as far as was measured, what it was then; of more bytes, the rest at the pace once under way.
+    /// The factor for a load of so many bytes: the measured one within the measured range; beyond it the rest at the
+    /// steady pace.
     pub(super) fn factor(&self, bytes: f64) -> f64 {
         match self.so_far.last() {
             Some((all, whole)) if bytes > *all => (whole * all + self.under_way * (bytes - all)) / bytes,
@@ -129,24 +133,25 @@ impl Pace {
     }
 }
 
-/// A size class that was seen in a load's first calls only, nearly as dear as the very first: whether that is its price, or what a library pays until its
-/// buffers are warm, cannot be told from this load.
+/// A size class that occurred only in the first calls of a load and took nearly as long as the very first one. This
+/// load does not show whether the size or cold buffers of the library are the reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Untold {
     /// Size of its tensors.
     pub bytes: f64,
     /// Not less than the class below.
     pub least_ns: f64,
-    /// Not more than what was measured.
+    /// At most the measured value.
     pub most_ns: f64,
 }
 
 /// Up to this many slots at once, tensors count as loaded one after another.
 const MOST_SERIAL: f64 = 1.2;
-/// A class of fewer tensors tells nothing, save the largest: a model has few tensors of its vocabulary's size, and they weigh most.
+/// A class with fewer tensors is not used, except for the largest: a model has few tensors of its vocabulary's size,
+/// and they have most bytes.
 const LEAST_OF_A_CLASS: usize = 4;
-/// What tells nothing settled of a class: all its tensors were among so many first calls, the last of them cost more than this share of the very
-/// first, and the class costs more than so many times the one below.
+/// A class is undetermined if all its tensors were among so many first calls, the last of them took more than this
+/// share of the very first, and the class takes more than so many times the one below.
 const FIRST_CALLS: usize = 8;
 const STILL_WARMING: f64 = 0.5;
 const A_LEAP: f64 = 4.0;
@@ -155,10 +160,11 @@ const A_LEAP: f64 = 4.0;
 const PIECE_BYTES: f64 = (16 << 20) as f64;
 /// Points of the curve of bytes landed.
 const POINTS: usize = 40;
-/// From this share of the bytes on a load is under way: threads run, and what the library makes at its first calls is made.
+/// From this share of the bytes on a load has its steady pace: threads run, and the library has made the objects of
+/// its first calls.
 const UNDER_WAY: f64 = 0.25;
 
-/// Takes a load apart. `None` where no tensor's time is known, or where no bytes were loaded.
+/// Splits the time of a load. `None` if the time of no tensor is known, or if no bytes were loaded.
 #[must_use]
 pub fn timing(rows: &[TensorRow], spans: &[Span], run: &RunResult) -> Option<Timing> {
     let bytes = rows.iter().map(|r| r.bytes).fold(0, u64::saturating_add);
@@ -234,7 +240,8 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let mut rows: Vec<&TensorRow> = rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0).collect();
     rows.sort_by_key(|r| r.start_ns);
     let first = *rows.first()?;
-    // The first call of each kind makes what later calls use, so it tells nothing of a tensor of its size.
+    // The first call of each kind makes objects for later calls, so it does not show the time of a tensor of its
+    // size.
     let later = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
     let hot = run.cache == CacheState::Hot;
     let moving = law(if hot { later } else { &rows }, run.cache, moved)?;
@@ -250,7 +257,7 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let told: f64 = rows.iter().map(|r| moving.ns(r.bytes) * factor + nearest(&around, r.bytes)).sum();
     let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
     let own = (busy - warm_up - touch_ns_per_byte * largest as f64).max(0.0);
-    // What a mapping costs at its end grows with its pages; closing files does not.
+    // The time to remove a mapping grows with its pages; closing files does not.
     let unmap = if run.phases.get(Phase::Map) > 0 { total(spans, Phase::Release) as f64 } else { 0.0 };
     Some(Parts::Tensors {
         once_ns: (run.wall_ns as f64 - busy - unmap).max(0.0) + warm_up,
@@ -273,7 +280,7 @@ fn around_of(row: &TensorRow) -> f64 {
     (row.busy_ns() as f64 - moved(row)).max(0.0)
 }
 
-/// How the moving of bytes went on beside what the law says of it.
+/// The measured pace of the transfers compared with the prediction.
 fn pace(rows: &[&TensorRow], moving: &Law, bytes: u64) -> Pace {
     let step = rows.len().div_ceil(POINTS).max(1);
     let (mut so_far, mut before, mut late) = (Vec::new(), (0.0, 0.0, 0.0), (0.0, 0.0));
@@ -291,7 +298,7 @@ fn pace(rows: &[&TensorRow], moving: &Law, bytes: u64) -> Pace {
     Pace { so_far, under_way: if late.1 > 0.0 { late.0 / late.1 } else { whole } }
 }
 
-/// Takes out of the classes what this load does not tell. Between the two bounds that it gives, the middle one by factors stands in.
+/// Removes the classes that this load does not determine. The geometric mean of their two bounds replaces them.
 fn settled(rows: &[&TensorRow], mut classes: Vec<(f64, f64)>) -> (Vec<(f64, f64)>, Vec<Untold>) {
     let first_ns = rows.first().map_or(0.0, |row| around_of(row));
     let mut untold = Vec::new();
@@ -353,7 +360,8 @@ fn classes(points: impl Iterator<Item = (u64, f64)>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The time of the class that is nearest in size, on the same side of [`PIECE_BYTES`] where there is one: registrations go in steps, not in slopes.
+/// The time of the class that is nearest in size, on the same side of [`PIECE_BYTES`] if there is one: the time of
+/// registrations grows in steps.
 pub(super) fn nearest(classes: &[(f64, f64)], bytes: u64) -> f64 {
     let side = |at: f64| at >= PIECE_BYTES;
     let far = |class: &&(f64, f64)| {
@@ -376,7 +384,8 @@ impl Law {
     }
 }
 
-/// The height of a broken line: level before its first corner, on behind its last as its last piece goes; through the origin where there is one corner.
+/// The height of a polyline: level before its first corner, extended beyond its last one; through the origin if there
+/// is only one corner.
 pub(super) fn along(corners: &[(f64, f64)], x: f64) -> f64 {
     let next = corners.partition_point(|(at, _)| *at <= x).clamp(1, corners.len().saturating_sub(1).max(1));
     match (corners.get(next - 1), corners.get(next)) {

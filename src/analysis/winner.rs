@@ -7,7 +7,7 @@ const TWINS_DIFFER: f64 = 1.05;
 /// With one run of each engine, times closer than this are called a tie.
 const SINGLE_RUNS_DIFFER: f64 = 1.03;
 
-/// What the ranking of a group shows.
+/// The result of a group's ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<'g> {
     /// No engine moved a byte: every lookup missed, or there was nothing to load.
@@ -70,7 +70,7 @@ impl ComparisonGroup {
         contenders
     }
 
-    /// What the ranking shows; `None` for a group without engines.
+    /// The result of the ranking; `None` for a group without engines.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome<'_>> {
         let contenders = self.contenders();

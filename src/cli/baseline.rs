@@ -1,4 +1,4 @@
-//! Runs beside earlier ones: `--baseline FILE` after a race, and `report A B`.
+//! Runs compared with earlier ones: `--baseline FILE` after a race, and `report A B`.
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
@@ -11,13 +11,13 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Runs to compare with, and what they are called.
+/// Runs to compare with, and their name.
 pub(super) struct Baseline {
     pub(super) name: String,
     pub(super) runs: Vec<Measured>,
 }
 
-/// What a report lists: each lane, and what lanes that ran together came to as a whole.
+/// The runs of a report: each lane, and the common result of lanes that ran together.
 #[derive(Deserialize)]
 struct Report {
     runs: Vec<Listed>,
@@ -45,7 +45,7 @@ struct Member {
 }
 
 impl Report {
-    /// The runs that may be compared: those of lanes that ran alone, and the wholes.
+    /// The runs that may be compared: those of lanes that ran alone, and common results.
     fn measured(self) -> Vec<Measured> {
         let beside: Vec<u64> = self.together.iter().flat_map(|whole| whole.lanes.iter().map(|l| l.lane)).collect();
         let alone = self.runs.into_iter().filter(|l| l.lane.is_none_or(|lane| !beside.contains(&lane))).map(|l| l.run);
@@ -64,11 +64,14 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
         let failed = |e: std::io::Error| format!("reading {} failed: {e}", path.display());
         let seen = std::fs::metadata(path).map_err(failed)?;
         if !seen.is_file() || seen.len() > MOST_BYTES {
-            return Err(format!("{} is no report of gds-top: it is no regular file of at most 1 GiB", path.display()));
+            return Err(format!(
+                "{} is not a report of gds-top: it is not a regular file of at most 1 GiB",
+                path.display()
+            ));
         }
         let text = std::fs::read(path).map_err(failed)?;
         let report: Report =
-            serde_json::from_slice(&text).map_err(|e| format!("{} is no report of gds-top: {e}", path.display()))?;
+            serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
         report.measured()
     } else {
         let mut state = State::default();
@@ -83,8 +86,8 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
     Ok(Baseline { name, runs })
 }
 
-/// The runs of a session that may be compared; a lane that died is one that failed. Lanes that ran together are told as the whole that they came to: beside
-/// others, and with a part of the model, none of them is a load of its own.
+/// The runs of a session that may be compared; a lane that ended early counts as failed. Of lanes that ran together
+/// only the common result is used: with others at the same time, or with a part of the model, a lane is not a load.
 pub(super) fn measured(state: &State) -> Vec<Measured> {
     let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
         (Some(run), _) => Some(Measured::from(run.as_ref())),
@@ -104,8 +107,9 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
     alone.chain(state.groups().iter().filter_map(|group| group.whole.as_ref().map(Measured::from))).collect()
 }
 
-/// Compares a session with its baseline, says how they stand (on standard error where standard output holds JSON), and hands back the exit status: 1 where an
-/// engine is slower beyond the noise, fails, or lands wrong bytes, or where nothing can be compared.
+/// Compares a session with its baseline, prints the result (on standard error if standard output has JSON), and
+/// returns the exit status: 1 if an engine is slower beyond the noise, fails, or loads wrong bytes, or if nothing can
+/// be compared.
 pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> u8 {
     let told = against(&baseline.runs, &measured(state));
     if told.is_empty() {

@@ -1,4 +1,4 @@
-//! What the checks read on this machine, as one redacted archive or folder.
+//! All files and answers that the checks read on this machine, as one redacted archive or folder.
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, note, print, print_json};

@@ -131,7 +131,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     let (bytes, mut place) = model_bytes(model)?;
     let view = open_view(root)?;
     if root.is_some() {
-        // Where the model lies here says nothing about the other machine: the paths that were examined there do.
+        // The path of the model here says nothing about the other machine; the paths that were examined there do.
         place.clear();
     }
     let hardware = hardware(&view, Some(bytes), place.as_slice())?;
@@ -152,7 +152,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     }
     let mut out = String::new();
     if tuned.is_empty() {
-        out.push_str("Nothing to set: what is in effect fits this model and machine.\n");
+        out.push_str("Nothing to set: the effective values fit this model and machine.\n");
     }
     for row in &tuned {
         let now =
@@ -162,7 +162,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     if !tuned.is_empty() {
         let _ = write!(out, "\n{text}");
         if file.is_none() {
-            out.push_str("\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the race tells what they bring.\n");
+            out.push_str("\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the benchmark shows their effect.\n");
         }
     }
     Ok(print(out.as_bytes()))
@@ -178,7 +178,7 @@ fn file_text(tuned: &[Tuned]) -> Result<String, String> {
     Ok(serde_json::to_string_pretty(&value).map_err(|error| error.to_string())? + "\n")
 }
 
-/// Writes a file whole or not at all, and never over another one.
+/// Writes a file completely or not at all, and never over another one.
 fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let bad = |error: &dyn std::fmt::Display| {
         format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
@@ -257,7 +257,7 @@ fn hardware(view: &Root, model_bytes: Option<u64>, paths: &[std::path::PathBuf])
     Ok(Hardware::of(view, &report, model_bytes))
 }
 
-/// Tensor bytes of a model, and where it lies; a shape profile by name lies nowhere.
+/// Tensor bytes of a model, and its path; a shape profile by name has none.
 fn model_bytes(model: &str) -> Result<(u64, Vec<std::path::PathBuf>), String> {
     if !Path::new(model).exists() && weights::Profile::names().contains(&model) {
         let profile = weights::Profile::named(model).map_err(|error| error.to_string())?;
@@ -280,7 +280,7 @@ fn read(path: &Path) -> Result<String, String> {
         .open(path)
         .map_err(|e| bad(e.to_string()))?;
     if !file.metadata().map_err(|e| bad(e.to_string()))?.is_file() {
-        return Err(bad("it is no regular file".to_owned()));
+        return Err(bad("it is not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! The lesson: on screens, with a model to measure where one is named, or as a file for a lecture.
+//! The lesson: on screens, with a model to measure if one is named, or as a file for a lecture.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{FINE, Ran, has_terminal, note};
@@ -24,7 +24,7 @@ pub(super) fn run(model: Option<String>, export: Option<&Path>, race: &RaceArgs,
     screens(feed, look, ScreenId::Learn, REAL_TIME, None)
 }
 
-/// A session that waits to measure the model, or, where none is named, a small one that it then makes.
+/// A session that waits to measure the model, or a small one that it makes if none is named.
 fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
     config.model = model;

@@ -1,4 +1,4 @@
-//! The published loaders that have a script here, and which of them the Python at hand has.
+//! The published loaders with a script, and those that the available Python has.
 
 use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};

@@ -1,4 +1,4 @@
-//! Measured loads that predictions start from: of recordings, of reports, of what is shipped.
+//! Measured loads for predictions: from recordings, reports and shipped recordings.
 
 use crate::analysis::{self, Prediction, Shape, Threads, Timings};
 use crate::domain::{CacheState, Machine, Setting, units};
@@ -16,7 +16,7 @@ pub(super) struct Source {
     pub(super) timings: Timings,
     /// Name of the recording or report.
     pub(super) from: String,
-    /// Memory of the GPU that it was loaded onto, in bytes; `None` where that is not known, and for host memory.
+    /// Memory of the target GPU, in bytes; `None` if it is not known, and for host memory.
     pub(super) gpu_bytes: Option<u64>,
 }
 
@@ -25,8 +25,8 @@ impl Source {
         self.timings.runs.first().map_or(0, |run| run.bytes)
     }
 
-    /// The threads that were measured, and what the engine would take for a model of so many bytes, where its settings are its own choice by the size of
-    /// the model.
+    /// The measured threads, and the threads that the engine would use for a model of so many bytes, if it chooses
+    /// its settings by the size of the model.
     fn settings_for(&self, bytes: u64) -> Option<(u64, (u64, u64, u64))> {
         let of = |setting: Setting| self.timings.settings.get(setting.name()).copied();
         let used = (of(Setting::Threads)?, of(Setting::Slots)?, of(Setting::BlockBytes)?);
@@ -45,7 +45,7 @@ impl Source {
     pub(super) fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
         let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         let settings = self.settings_for(bytes);
-        // Cold, the disk decides, whoever asks it.
+        // For cold loads the disk decides, with any number of threads.
         let ceiling = self.timings.ceiling_bytes_per_s.filter(|_| self.timings.cache == CacheState::Hot);
         let threads = settings.zip(ceiling).map(|((used, (threads, ..)), ceiling_bytes_per_s)| Threads {
             times: threads as f64 / used.max(1) as f64,
@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-/// What `pread` took for a model where nothing was set when the first recordings were made: they are predictions of a load with these.
+/// The defaults of `pread` when the first recordings were made: predictions are for a load with these.
 fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     let cpus = cpus.max(1) as u64;
     match model_bytes {
@@ -88,7 +88,7 @@ pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
-/// What was measured, and on which machine.
+/// The measured loads and their machine.
 type Measured = (Vec<Timings>, Option<Machine>);
 
 fn measured(state: &State) -> Measured {
@@ -108,7 +108,7 @@ fn recorded(path: &Path) -> Result<Measured, String> {
     Ok(measured(&state))
 }
 
-/// What is needed of report.json.
+/// The used part of report.json.
 #[derive(Deserialize)]
 struct Report {
     analysis: Analysis,
@@ -124,10 +124,10 @@ struct Analysis {
 fn reported(path: &Path) -> Result<Measured, String> {
     // A report of a large model is some megabytes; more than this is something else.
     const MOST_BYTES: u64 = 1 << 30;
-    let bad = |what: String| format!("{} is no report of gds-top: {what}", path.display());
+    let bad = |what: String| format!("{} is not a report of gds-top: {what}", path.display());
     let length = std::fs::metadata(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
     if !length.is_file() || length.len() > MOST_BYTES {
-        return Err(bad("it is no regular file of at most 1 GiB".to_owned()));
+        return Err(bad("it is not a regular file of at most 1 GiB".to_owned()));
     }
     let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
     let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 pub(super) use super::exit::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED};
 
-/// What a command came to: an exit status, or a sentence that says what is wrong with the call or the input (status 2).
+/// The result of a command: an exit status, or a sentence about a wrong call or input (status 2).
 pub(super) type Ran = Result<u8, String>;
 
 /// Whether screens can be shown: standard input and output are a terminal.
@@ -15,7 +15,7 @@ pub(super) fn has_terminal() -> bool {
 
 /// Says a sentence on standard error and hands back the exit status.
 pub(super) fn fail(status: u8, sentence: &str) -> u8 {
-    // A closed standard error leaves nobody to tell.
+    // If standard error is closed, there is no other place for the message.
     note(sentence);
     status
 }
@@ -33,7 +33,8 @@ pub(super) fn print(text: &[u8]) -> u8 {
     }
 }
 
-/// Prints a result with the colours of this program. What it quotes must be sanitised already; without colours all of it is.
+/// Prints a result with the colours of this program. Quoted text must be sanitised already; without colours all of it
+/// is.
 pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
     if colour { write_out(sanitise_coloured(text).as_bytes()) } else { print(text.as_bytes()) }
 }

@@ -1,5 +1,6 @@
-//! `overhead`: what looking costs. The same load bare (no meters), headless with meters, and under the screens on a pseudo-terminal, each in a session of its
-//! own, round by round in turn, so that a machine that drifts drifts for all three.
+//! `overhead`: the profiling overhead. The same load bare (no meters), headless with meters, and under the screens on
+//! a pseudo-terminal, each in a separate session, alternating in each round, so that a drift of the machine affects
+//! all three.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
@@ -33,7 +34,7 @@ const TERMINAL: Winsize = Winsize { ws_row: 36, ws_col: 120, ws_xpixel: 0, ws_yp
 const LOOK: Duration = Duration::from_millis(50);
 /// A session that takes longer than this is ended: something hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// How long the screens go on after the race, as they would for somebody who looks.
+/// The time that the screens continue after the race, as for a user who looks.
 const AFTER: Duration = Duration::from_millis(200);
 /// Exit status of a session under the screens that TERM ended, which is how this one ends itself.
 const BY_TERM: i32 = 143;
@@ -66,7 +67,7 @@ impl Way {
     }
 }
 
-/// What one engine's rounds came to.
+/// The result of one engine's rounds.
 struct Outcome {
     engine: Engine,
     cache: CacheState,
@@ -88,7 +89,9 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     for (engine, cache) in engines.iter().flat_map(|e| caches.iter().map(move |c| (e, *c))) {
         match measure(model, race, engine, cache, rounds, output, &ended) {
             Ok(outcome) => told.push(outcome),
-            Err(_) if ended.load(Ordering::Relaxed) => return Ok(fail(INTERRUPTED, "interrupted, so nothing is told")),
+            Err(_) if ended.load(Ordering::Relaxed) => {
+                return Ok(fail(INTERRUPTED, "interrupted, so there is no result"));
+            }
             Err(sentence) => return Ok(fail(BAD_ANSWER, &sentence)),
         }
     }
@@ -105,9 +108,7 @@ fn refused(race: &RaceArgs) -> Option<String> {
         [("--record", race.record.is_some()), ("--baseline", race.baseline.is_some()), ("--ceilings", race.ceilings)];
     let (name, _) = of_one_session.into_iter().find(|(_, given)| *given).or(race.no_telemetry.then_some(("", true)))?;
     Some(match name {
-        "" => {
-            "--no-telemetry is what the bare loads have, and what the others are compared with: leave it out".to_owned()
-        }
+        "" => "the bare loads have --no-telemetry, and the others are compared with them: leave it out".to_owned(),
         name => format!("{name} is for one session, and this makes many: use it with 'gds-top load'"),
     })
 }
@@ -123,9 +124,9 @@ fn measure(
 ) -> Result<Outcome, String> {
     let folder = Scratch::new("gds-top-overhead-").map_err(|e| format!("making a temporary folder failed: {e}"))?;
     let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
-    // Round 0 is thrown away: the first load of a series finds caches and clocks of its own.
+    // Round 0 is discarded: the first load of a series has other caches and clock rates.
     for round in 0..=rounds {
-        // Who goes first changes from round to round.
+        // The first one changes from round to round.
         for turn in 0..Way::ALL.len() {
             let at = (turn + round as usize) % Way::ALL.len();
             let way = Way::ALL[at];
@@ -184,7 +185,7 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
     if way == Way::Bare {
         command.arg("--no-telemetry");
     }
-    // A run that fails is told by its recording; a session that could not begin by its exit status and its own sentence.
+    // The recording shows a failed run; the exit status and the message show a session that could not begin.
     let status = command.spawn().and_then(|mut child| wait(&mut child, ended)).map_err(failed)?;
     if matches!(status.code(), Some(0 | 1)) {
         Ok(())
@@ -236,7 +237,7 @@ fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
             return Ok(status);
         }
         if ended.load(Ordering::Relaxed) {
-            // It removes what it made, and says so by its status.
+            // It removes the files that it made, and its status shows that.
             let _ = i32::try_from(child.id()).map(|pid| kill_process(Pid::from_raw(pid)?, Signal::TERM).ok());
             return child.wait().and_then(|_| Err(std::io::ErrorKind::Interrupted.into()));
         }
@@ -252,7 +253,7 @@ fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Time and bytes of the one load of a recording: of parts on several targets those of the whole.
+/// Time and bytes of the single load of a recording; for parts on several targets those of the group.
 fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
@@ -281,17 +282,18 @@ impl Outcome {
         self.median_ns(way) / self.median_ns(0)
     }
 
-    /// How far the bare load that is farthest from their median lies from it, as a share: what no ratio can tell. `None` of a single one.
+    /// The largest distance of a bare load from their median, as a share: a smaller difference is noise. `None` for a
+    /// single one.
     fn noise(&self) -> Option<f64> {
         let middle = self.median_ns(0);
         let apart = self.walls[0].iter().map(|ns| (*ns as f64 - middle).abs() / middle);
         (self.walls[0].len() > 1).then(|| apart.fold(0.0, f64::max))
     }
 
-    /// What the ratios tell beside that.
+    /// The explanation of the ratios.
     fn words(&self) -> String {
         let Some(noise) = self.noise() else {
-            return "The ratio is the time over that of the bare load. One round tells nothing of how far loads of a kind lie apart.".to_owned();
+            return "The ratio is the time over that of the bare load. One round does not show the noise.".to_owned();
         };
         let beyond: Vec<&str> = [1, 2]
             .into_iter()
@@ -305,7 +307,7 @@ impl Outcome {
         };
         let noise = noise * 100.0;
         format!(
-            "The ratio is the median time over that of the bare loads, which themselves lie within ±{noise:.1} % of their median: {told}."
+            "The ratio is the median time divided by that of the bare loads. The bare loads are within ±{noise:.1} % of their median: {told}."
         )
     }
 
@@ -327,7 +329,7 @@ fn text(told: &[Outcome]) -> String {
         let rounds = outcome.walls[0].len();
         let _ = writeln!(
             out,
-            "{} ({}), {}, {rounds} rounds in turn",
+            "{} ({}), {}, {rounds} alternating rounds",
             outcome.engine,
             outcome.cache,
             units::bytes(outcome.bytes)
@@ -401,7 +403,7 @@ mod tests {
             skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9) && skewed.words().contains("neither ratio")
         );
         let once = Outcome { walls: [vec![100], vec![100], vec![100]], engine: Engine::Pread, ..skewed };
-        assert!(once.noise().is_none() && once.words().contains("One round tells nothing"));
+        assert!(once.noise().is_none() && once.words().contains("One round does not show"));
         let outcome = Outcome { walls: [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]], ..once };
         let told = text(&[outcome]);
         assert!(

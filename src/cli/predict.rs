@@ -1,4 +1,4 @@
-//! `inspect --predict`: what each engine would take for a model of this shape, from loads that were measured and recorded.
+//! `inspect --predict`: the predicted time of each engine for a model of this shape, from recorded loads.
 
 use super::args::OutputArgs;
 use super::measured::{Source, sources};
@@ -36,7 +36,7 @@ pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
     if told.is_empty() {
         return fail(
             BAD_ANSWER,
-            "nothing can be predicted: the model has no bytes, or no load of a whole model in there, alone, ended well with a timeline; record one with 'gds-top load MODEL \
+            "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model, alone and with a timeline; record one with 'gds-top load MODEL \
              --record FILE'",
         );
     }
@@ -156,22 +156,22 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     }
     let _ = writeln!(
         out,
-        "Each measured run is taken apart into what is paid once, by byte and by tensor, and makes its own prediction; expected is the middle one (of hot mmap, \
-         for a model over twice or under half the size, the fastest or the slowest: its pace wanders), and what is likely lies \
-         around them as widely as they differ, wider the further the model is from the measured one."
+        "Each measured run is split into time that is paid once, per byte and per tensor, and gives a prediction. The expected time is the median (of hot \
+         mmap, for a model of over twice or under half the size, the fastest or the slowest, because its pace changes). The interval is wider if the \
+         runs differ more and if the model is further from the measured one."
     );
     if told.iter().any(|(_, p)| p.extrapolated) {
         let _ = writeln!(
             out,
-            "* far from what was measured: tensors more than twice as large or small, or a model of more than four times the bytes or less than a \
+            "* far outside the measured range: tensors more than twice as large or small, or a model of more than four times the bytes or less than a \
              sixty-fourth"
         );
     }
     if told.iter().any(|(_, p)| p.untold) {
         let _ = writeln!(
             out,
-            "† what tensors of some of these sizes cost beside their bytes was seen in the first calls of the measured loads only, where libraries still warm up: \
-             the interval spans what that allows, and what is expected is its middle by factors"
+            "† the overhead of tensors of some of these sizes was measured in the first calls only, when libraries still warm up: the interval spans all \
+             possible times, and the expected time is its geometric mean"
         );
     }
     let unbounded: Vec<String> =
@@ -179,7 +179,8 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if !unbounded.is_empty() {
         let _ = writeln!(
             out,
-            "{} would take more threads for this model than were measured, and is told at the pace of these: how much faster more can be is bounded by what              'load MODEL --ceilings' measures, which is not in that recording",
+            "{} would use more threads for this model than were measured, and is predicted at their pace. 'load MODEL --ceilings' measures the limit for \
+             more threads, but that recording does not have it",
             unbounded.join(", ")
         );
     }
@@ -245,13 +246,13 @@ mod tests {
         of: String,
         engine: String,
         cache: CacheState,
-        /// What is expected over what was measured, less one.
+        /// Prediction divided by measurement, minus one.
         error: f64,
         /// Whether the interval holds what was measured.
         held: bool,
-        /// How far the runs that it comes from, and those that it speaks of, lie apart.
+        /// How much its source runs differ, and how much the predicted runs differ.
         apart: f64,
-        /// Error and whether the interval holds, each of the runs that it comes from left out in turn.
+        /// Error and whether the interval holds, each time without one of the source runs.
         without_one: Vec<(f64, bool)>,
     }
 
@@ -321,12 +322,13 @@ mod tests {
 
     #[test]
     fn hot_each_engine_of_one_model_predicts_the_other_within_15_percent() {
-        // What no figure of one recording can tell is how fast the machine was in the other: where runs of the very same load lie more than a fifth
-        // apart, the middle one is not known to 15 % itself.
+        // A recording does not show how fast the machine was in another one: if runs of the same load differ by more
+        // than a fifth, their median is not known to 15 % itself.
         let hot: Vec<_> = all_ways().iter().filter(|way| way.cache == CacheState::Hot).collect();
         assert_eq!(hot.len(), 60);
         assert!(hot.iter().all(|way| way.held));
-        // In the fourth pair NIXL paid half as much again to register the same bytes in its loads of the large model, and nothing in these tells it.
+        // In the fourth pair NIXL took 1.5 times as long to register the same bytes in its loads of the large model,
+        // and these recordings do not show it.
         let (known, hot): (Vec<&Way>, Vec<&Way>) =
             hot.into_iter().partition(|way| way.pair == 3 && way.of == "q06" && way.engine == "nixl");
         assert!(known.len() == 1 && known[0].error.abs() < 0.35, "{:?}", known.first().map(|way| way.error));
@@ -398,7 +400,7 @@ mod tests {
         let told = to_json(&large, &all[0], &predictions(&large, &all)[0].1);
         assert_eq!(told["fits_one_gpu"], false);
         assert!(!to_text(&small, &predictions(&small, &all), true).contains("does not fit"));
-        // What is not known is not said.
+        // Unknown values are left out.
         all.iter_mut().for_each(|source| source.gpu_bytes = None);
         assert!(!to_text(&large, &predictions(&large, &all), true).contains("does not fit"));
     }

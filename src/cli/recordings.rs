@@ -12,7 +12,7 @@ use crate::tui::ScreenId;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A pause in which nothing happens is cut to this, so that a replay of a session that waited is no waiting.
+/// A pause without events is cut to this length, so that a replay does not wait as long as the session did.
 const LONGEST_GAP_NS: u64 = 3_000_000_000;
 
 /// A shorter load would be over before it was seen; on screens it is stretched to this.
@@ -46,10 +46,10 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
     screens(feed, settings::look(output)?, ScreenId::Race, sixteenths as u32, export)
 }
 
-/// Renders the reports of recordings again; several are compared, and each with a baseline where one is named.
+/// Renders the reports of recordings again; several are compared, and each with a baseline if one is named.
 pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &ExportArgs, output: &OutputArgs) -> Ran {
     let several = recordings.len() > 1;
-    // All are read before anything is told.
+    // All are read before anything is printed.
     let earlier = baseline.map(baseline::read).transpose()?;
     let mut worst = FINE;
     let mut all: Vec<Baseline> = Vec::new();

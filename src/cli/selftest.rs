@@ -19,7 +19,7 @@ const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
 pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     if race.no_verify || race.ceilings {
         return Err(
-            "the self-test compares every byte and ranks nobody: leave --no-verify and --ceilings to 'gds-top load'"
+            "the self-test compares every byte and ranks no engine: leave --no-verify and --ceilings to 'gds-top load'"
                 .to_owned(),
         );
     }
@@ -82,7 +82,7 @@ impl Failed<'_> {
         self.lane.stderr_tail.as_deref().filter(|words| !words.is_empty())
     }
 
-    /// What the engine said beside the reason, which may explain it.
+    /// The engine's notes in addition to the reason, which may explain it.
     fn notes(&self) -> Vec<&str> {
         let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(String::as_str);
         notes.filter(|note| **note != self.why).collect()

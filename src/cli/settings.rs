@@ -1,4 +1,4 @@
-//! The settings file at the door: found, read once and checked whole before anything is done.
+//! The settings file: found, read once and checked completely before anything runs.
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, print};
@@ -13,7 +13,7 @@ const LONGEST: u64 = 1 << 20;
 static CURRENT: OnceLock<(Settings, Keymap)> = OnceLock::new();
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// The settings of this run; the defaults where none were read.
+/// The settings of this run; the defaults if none were read.
 pub(super) fn current() -> &'static Settings {
     &CURRENT.get_or_init(Default::default).0
 }
@@ -28,7 +28,7 @@ pub(super) fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
 
-/// Reads the file that was named, or the one at the usual place where there is one.
+/// Reads the named file, or the one at the usual place if it exists.
 ///
 /// # Errors
 /// A sentence with file and line.
@@ -62,7 +62,7 @@ fn text_of(path: &Path, what: &str) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{what} in {} cannot be read: {error}", path.display());
     let about = std::fs::metadata(path).map_err(|e| failed(&e))?;
     if !about.is_file() {
-        return Err(failed(&"it is no regular file"));
+        return Err(failed(&"it is not a regular file"));
     }
     if about.len() > LONGEST {
         return Err(failed(&format!("it has {} bytes, and 1 MiB is the most that is read", about.len())));
@@ -72,7 +72,7 @@ fn text_of(path: &Path, what: &str) -> Result<String, String> {
         .map_err(|e| failed(&format!("it is not UTF-8 text, at byte {}", e.utf8_error().valid_up_to())))
 }
 
-/// A theme by name, by the name of a file in `themes` beside the settings, or by path.
+/// A theme by name, by the name of a file in `themes` next to the settings, or by path.
 fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette>), String> {
     if let Ok(theme) = name.parse::<ThemeName>() {
         return Ok((theme, None));
@@ -133,7 +133,7 @@ pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     }
     let Some(name) = theme else {
         let head = "# Settings of gds-top: $XDG_CONFIG_HOME/gds-top/config.toml (~/.config/gds-top/config.toml), or the file named by --config.\n\
-                    # What stands here are the defaults or examples; take the mark away from the lines that you change.\n\n";
+                    # These are the defaults or examples; remove the mark from the lines that you change.\n\n";
         return Ok(print(format!("{head}{}{}", Settings::template(), Keymap::template()).as_bytes()));
     };
     match theme_template(name.parse()?) {

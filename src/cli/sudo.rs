@@ -8,7 +8,7 @@ use std::process::Command;
 pub(super) fn is_needed() -> bool {
     #[cfg(debug_assertions)]
     if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
-        // For the test that the terminal is lent to sudo, whoever runs it; not in a release.
+        // For the test that the terminal is lent to sudo, for any user; not in a release.
         return true;
     }
     !rustix::process::geteuid().is_root()
@@ -20,7 +20,7 @@ pub(super) fn is_needed() -> bool {
 /// A line that says why the user is not known to sudo now.
 pub(super) fn authorize() -> Result<(), String> {
     let mut out = io::stdout();
-    // A terminal that takes no words takes no password, and sudo says so.
+    // If the terminal cannot be written to, sudo reports it.
     let _ = writeln!(
         out,
         "gds-top: this fix needs root; sudo may ask for your password. ^C goes back without applying it."

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const MIB: u64 = units::MIB;
 
-/// Engines that are swept where none was named.
+/// Engines that are swept if none was named.
 const USUAL: [Engine; 3] = [Engine::Pread, Engine::Odirect, Engine::GdsSlab];
 /// No settings are tried that pin or hold more than this.
 const MOST_STAGING: u64 = 512 * MIB;
@@ -24,7 +24,7 @@ fn swept_engines() -> Vec<String> {
     Engine::named().filter(|engine| !Setting::swept(engine, 1).is_empty()).map(ToString::to_string).collect()
 }
 
-/// Host memory that settings would hold, as far as they tell.
+/// Host memory that the settings would use, as far as known.
 fn staging_bytes(engine: &Engine, settings: &EngineSettings) -> u64 {
     let get = |setting| settings.get(setting).unwrap_or(1);
     match engine {
@@ -115,7 +115,8 @@ impl<'a> Runner<'a> {
         Ok(Self { base, race, quiet: output.quiet || output.json, cpus, current: end_on_signals() })
     }
 
-    /// Runs the variants of one engine, `repeat` times in turn, and gives the results of each. Turns, so that a disk that slows down slows all.
+    /// Runs the variants of one engine `repeat` times, alternating, so that a disk that slows down affects all, and
+    /// returns the results of each.
     fn runs(
         &self,
         engine: &Engine,
@@ -164,7 +165,7 @@ impl<'a> Runner<'a> {
         if !self.quiet {
             note(&format!("sweeping {engine}, {cache}"));
         }
-        // The first run tells the engine's own choice, which the others are changed from.
+        // The first run shows the engine's choice, which the others change.
         let first = self.runs(engine, cache, &[EngineSettings::default()], self.race.repeat.unwrap_or(1), false)?;
         let runs = first.into_iter().next().unwrap_or_default();
         let swept_settings = Setting::swept(engine, self.cpus);
@@ -215,8 +216,8 @@ impl<'a> Runner<'a> {
             if variants.is_empty() {
                 continue;
             }
-            // What is the best so far runs again at both ends of each round, so that values are compared within minutes and not across the whole sweep, and
-            // one slow run makes no other value look good.
+            // The best value so far runs again at both ends of each round, so that values are compared within minutes
+            // and not across the complete sweep, and one slow run does not make another value look good.
             let again = || std::iter::once((None, swept.best.clone()));
             let variants: Vec<_> = again().chain(variants).chain(again()).collect();
             let round = self.try_all(engine, cache, &variants)?;
@@ -252,7 +253,7 @@ impl<'a> Runner<'a> {
                         if off >= 0.0 {
                             format!("{off:.0} % slower{}", because(best, so_far))
                         } else {
-                            format!("no more than {:.0} % faster, which is no reason to change it", -off)
+                            format!("at most {:.0} % faster, which is not a reason to change it", -off)
                         }
                     ));
                 }
@@ -265,7 +266,8 @@ impl<'a> Runner<'a> {
         Ok(swept)
     }
 
-    /// Runs the default and the best in turn, verified: the fastest of many single runs is always partly luck.
+    /// Runs the default and the best, alternating and verified: the fastest of many single runs is always partly
+    /// luck.
     fn prove(&self, swept: &mut Swept) -> Result<(), End> {
         let variants = if swept.best == swept.default {
             vec![EngineSettings::default()]
@@ -300,7 +302,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The variant that a lane ran: they run in turn, and each round begins with the next one.
+/// The variant that a lane ran: they alternate, and each round begins with the next one.
 fn place(lane: LaneId, variants: usize) -> usize {
     let round = u32::try_from(variants).unwrap_or(u32::MAX).max(1);
     ((lane.0 % round) as usize + live::goes_first(lane.0 / round, variants)) % variants.max(1)

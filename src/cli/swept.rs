@@ -1,4 +1,4 @@
-//! What a sweep found: as text with the reasons, as JSON, and as the command that uses it.
+//! The result of a sweep: as text with the reasons, as JSON, and as the command that uses it.
 
 use super::args::RaceArgs;
 use crate::domain::{CacheState, Engine, EngineSettings, PHASES, PhaseTimes, Setting, units};
@@ -6,11 +6,11 @@ use crate::text::quoted;
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// Runs of the default and of the best, in turn, from which the gain is told.
+/// Alternating runs of the default and of the best, for the gain.
 pub(super) const PROOF_RUNS: u32 = 3;
-/// Gains below this share are no reason to set anything: a disk varies by more from minute to minute.
+/// Gains below this share are not a reason to set anything: a disk varies by more from minute to minute.
 pub(super) const WORTH: f64 = 0.03;
-/// One setting that was tried: what it was, and the median of its runs or why there is none.
+/// One tried setting, and the median of its runs or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     pub(super) settings: EngineSettings,
@@ -21,7 +21,7 @@ pub(super) struct Tried {
     pub(super) bytes: u64,
 }
 
-/// Where the difference of two times lies: the phase that grew most from the faster to the slower.
+/// The reason for a difference of two times: the phase that grew most from the faster to the slower.
 pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
     let (slower, faster) = (&slower.phases, &faster.phases);
     let most = PHASES.into_iter().max_by_key(|phase| slower.get(*phase).saturating_sub(faster.get(*phase)));
@@ -32,12 +32,12 @@ pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
     })
 }
 
-/// What came of one engine in one state of the page cache.
+/// The result of one engine in one state of the page cache.
 pub(super) struct Swept {
     pub(super) engine: Engine,
     pub(super) cache: CacheState,
     pub(super) tried: Vec<Tried>,
-    /// EngineSettings of the engine's own choice, as its first run told them.
+    /// The engine's choice of settings, from its first run.
     pub(super) default: EngineSettings,
     pub(super) best: EngineSettings,
     pub(super) reasons: Vec<String>,
@@ -46,7 +46,7 @@ pub(super) struct Swept {
     pub(super) failed_proof: Option<String>,
 }
 
-/// The best beside the default.
+/// The best and the default.
 #[derive(Clone, Copy)]
 pub(super) struct Proof {
     pub(super) default_ns: u64,
@@ -65,7 +65,7 @@ pub(super) fn noise(tried: &[Tried]) -> Option<String> {
         tried.iter().filter_map(|t| extent(&t.settings)).max_by(|a, b| widest(a).total_cmp(&widest(b)))?;
     (low as f64 <= high as f64 * (1.0 - WORTH)).then(|| {
         format!(
-            "the very same settings took {} to {} in this sweep: what differs by less than a factor of {:.1} may be noise",
+            "the same settings took {} to {} in this sweep: a difference of less than a factor of {:.1} may be noise",
             units::duration(low),
             units::duration(high),
             high as f64 / low.max(1) as f64
@@ -74,7 +74,7 @@ pub(super) fn noise(tried: &[Tried]) -> Option<String> {
 }
 
 impl Swept {
-    /// What differs from the engine's own choice, as arguments.
+    /// The differences from the engine's choice, as arguments.
     fn arguments(&self) -> String {
         let differs = self.best.iter().filter(|(setting, value)| self.default.get(*setting) != Some(*value));
         differs.map(|(setting, value)| format!(" --set {}.{setting}={value}", self.engine)).collect()
@@ -83,7 +83,7 @@ impl Swept {
     fn command(&self, model: &str, race: &RaceArgs) -> String {
         let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
         let model = quoted(model);
-        // What was set throughout the sweep belongs to what was found.
+        // Settings of the complete sweep belong to its result.
         let set = race.settings.iter().map(|order| format!(" --set {order}")).collect::<String>();
         format!("gds-top load {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }
@@ -129,7 +129,7 @@ impl Swept {
                     rate(proof.default_ns)
                 )
             };
-            let _ = writeln!(out, "  {verdict}; medians of {PROOF_RUNS} verified runs, in turn");
+            let _ = writeln!(out, "  {verdict}; medians of {PROOF_RUNS} verified runs, alternating");
         }
         let _ = writeln!(out, "  {}\n", self.command(model, race));
         out

@@ -8,8 +8,7 @@ pub(super) fn parse(text: &str) -> Result<GpuChoice, String> {
     let mixed = choices.contains(&GpuChoice::Host) && !choices.iter().all(GpuChoice::is_host);
     if mixed || (choices.len() > 1 && choices.contains(&GpuChoice::All)) {
         return Err(format!(
-            "--gpu takes 'all' alone, and GPUs or 'host' but not both, not '{text}': what lands in host memory and what lands on a GPU cannot be \
-             compared"
+            "--gpu takes 'all' alone, and GPUs or 'host' but not both, not '{text}': loads into host memory and loads into a GPU cannot be compared"
         ));
     }
     Ok(match choices.len() {

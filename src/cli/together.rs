@@ -7,7 +7,7 @@ use crate::weights::{self, Profile, WeightsError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs it and tells it as one session.
+/// Runs it and shows it as one session.
 pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let [first, others @ ..] = models else { return Err("name at least two models to load together".to_owned()) };
     if others.is_empty() {

@@ -4,7 +4,7 @@ use super::median::median;
 use super::units;
 use serde::{Deserialize, Serialize};
 
-/// What was measured.
+/// The kind of a ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingKind {
@@ -48,7 +48,8 @@ pub struct Ceiling {
     /// The plain reader's best setting, for O_DIRECT reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<ReaderSetting>,
-    /// Reads of the whole files in turn with the cold loads that are held against them; the rate is then the median of these.
+    /// Complete reads of the files, alternating with the cold loads that are compared with them; the rate is then the
+    /// median of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<ReadPass>,
 }
@@ -62,8 +63,7 @@ impl Ceiling {
         self.bytes_per_s = median(&rates).unwrap_or(self.bytes_per_s);
         if let Some(reader) = self.reader {
             self.how = format!(
-                "every block of the files once, pages dropped first, by {} threads with blocks of {}, the best setting of a short sweep; in turn with the \
-                 cold loads, median of {}",
+                "every block of the files once, pages dropped first, by {} threads with blocks of {}, the best setting of a short sweep; alternating with the cold loads, median of {}",
                 reader.threads,
                 units::bytes(reader.block_bytes),
                 if rates.len() == 1 { "one pass".to_owned() } else { format!("{} passes", rates.len()) }

@@ -87,7 +87,7 @@ impl Engine {
     }
 }
 
-/// What the page cache holds of the model before a run.
+/// The state of the page cache before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
@@ -117,12 +117,12 @@ impl FromStr for CacheState {
             "cold" => Ok(Self::Cold),
             "hot" => Ok(Self::Hot),
             "as-is" => Ok(Self::AsIs),
-            _ => Err(format!("'{text}' is no cache state; known are cold, hot, as-is")),
+            _ => Err(format!("'{text}' is not a cache state; use cold, hot or as-is")),
         }
     }
 }
 
-/// Where the bytes land.
+/// The destination of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Target {

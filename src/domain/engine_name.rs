@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The palette colour of engines without a name of their own, behind those of the first ten engines.
+/// The palette colour of engines without a fixed name, after those of the first ten engines.
 const OUTSIDE: usize = 10;
 
 /// How a command line begins.

@@ -27,7 +27,7 @@ pub struct Event {
     pub body: EventBody,
 }
 
-/// What a lane is doing.
+/// The stage of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneStage {
@@ -70,7 +70,7 @@ pub enum EventBody {
     },
     /// The machine was looked at (again).
     MachineSeen {
-        /// What it is.
+        /// The description.
         machine: Machine,
     },
     /// A check has an outcome; replaces an earlier one with the same id.
@@ -103,14 +103,14 @@ pub enum EventBody {
         /// How.
         progress: FixProgress,
     },
-    /// What the journal knows as applied and can be undone; replaces what was told before.
+    /// The applied fixes of the journal that can be undone; replaces the earlier list.
     FixesApplied {
         /// The newest last.
         applied: Vec<AppliedFix>,
     },
     /// The model's files were read.
     ModelOpened {
-        /// What they hold.
+        /// Their content.
         model: ModelInfo,
     },
     /// A lane will run.
@@ -128,11 +128,11 @@ pub enum EventBody {
     },
     /// The race was stopped: lanes that have not started will not run.
     RaceStopped,
-    /// What a planned lane loads, where the session has several models or targets.
+    /// The share of a planned lane, if the session has several models or targets.
     LaneShared {
         /// Its number.
         lane: LaneId,
-        /// What it loads, and with whom.
+        /// Its model or part, and its group.
         share: LaneShare,
     },
     /// A rate that no load can exceed here was measured; replaces an earlier one of the same kind, GPU and model.
@@ -183,7 +183,7 @@ pub enum EventBody {
     LaneFinished {
         /// Its number.
         lane: LaneId,
-        /// What was measured.
+        /// The measured value.
         result: Box<RunResult>,
     },
     /// The lane died without a result.
@@ -192,7 +192,7 @@ pub enum EventBody {
         lane: LaneId,
         /// How, in a sentence: exit status or signal.
         how: String,
-        /// The end of what it wrote to standard error.
+        /// The end of its standard error.
         #[serde(alias = "last_words")]
         stderr_tail: String,
     },
@@ -220,21 +220,21 @@ pub enum EventBody {
     },
     /// A cell of the grid ended, well or with an error inside the result.
     GridCellDone {
-        /// What was measured.
+        /// The measured value.
         result: CellResult,
     },
     /// The grid is over: all cells ended, or it was stopped.
     GridEnded,
-    /// What can be run in this session, while somebody can choose.
+    /// The plans that can run in this session, while a user can choose.
     RacePlansOffered {
         /// In the order in which they are listed.
         plans: Vec<RacePlan>,
     },
-    /// Another plan is run; what was measured until now belongs to the plan before it.
+    /// Another plan starts; all measurements until now belong to the plan before it.
     RacePlanStarted {
         /// Its name.
         name: String,
-        /// What is run.
+        /// The plan.
         title: String,
     },
     /// What was seen of a watched program so far; replaces an earlier report.
@@ -247,7 +247,8 @@ pub enum EventBody {
         /// The readings.
         sample: Sample,
     },
-    /// Who uses GPUs and storage now. Sent only while somebody watches, and never recorded: it names other people's processes.
+    /// The processes that use GPUs and storage now. Sent only while the screens show it, and never recorded: it names
+    /// processes of other users.
     SystemSeen {
         /// The machine now.
         system: SystemSample,

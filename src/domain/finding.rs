@@ -22,7 +22,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The word beside the mark.
+    /// The word next to the mark.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Status {
         }
     }
 
-    /// The mark that stands before a finding.
+    /// The mark before a finding.
     #[must_use]
     pub const fn mark(self) -> char {
         match self {
@@ -137,12 +137,12 @@ impl fmt::Display for Route {
     }
 }
 
-/// Where a finding was read, and what stood there.
+/// The source of a finding and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// A path, a command line, or an interface such as `NVML`.
     pub source: String,
-    /// What was found, or that it is missing.
+    /// The content, or that it is missing.
     pub text: String,
 }
 
@@ -157,7 +157,7 @@ pub struct Finding {
     pub status: Status,
     /// One sentence.
     pub summary: String,
-    /// What was seen.
+    /// The observation.
     pub evidence: Vec<Evidence>,
     /// Why it matters, a sentence or two.
     pub why: String,
@@ -177,7 +177,7 @@ pub struct Finding {
     pub permanent: bool,
 }
 
-/// What a verdict that no read proved rests on.
+/// The basis of a verdict that no read proved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -209,14 +209,14 @@ pub struct Verdict {
     /// What `route` rests on if no read proved it.
     #[serde(default)]
     pub basis: Basis,
-    /// What proves it, or why nothing does.
+    /// The proof, or why there is none.
     pub proof: String,
     /// Ids of the checks that block a better route.
     pub blockers: Vec<String>,
     /// Ids of the checks to fix on the way to `possible`, in order. The other blockers explain why the route that was set up is not taken.
     #[serde(default)]
     pub steps: Vec<String>,
-    /// What to do next.
+    /// The next action.
     pub advice: String,
 }
 

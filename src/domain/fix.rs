@@ -1,4 +1,4 @@
-//! Fixes: what would change, who must do it, how it is undone.
+//! Fixes: their changes, the rights that they need, and how they are undone.
 
 use super::finding::Finding;
 use super::fix_id::FixId;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
 
-/// Whom a fix needs.
+/// The rights that a fix needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
@@ -31,7 +31,7 @@ pub enum FixRisk {
     High,
 }
 
-/// Who carries a fix out.
+/// Whether gds-top or the user applies a fix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FixPolicy {
@@ -40,7 +40,7 @@ pub enum FixPolicy {
     Ask,
     /// The user; gds-top only shows how.
     Show,
-    /// The user, if at all: what can be lost is not worth an automatic step.
+    /// The user, if at all: the possible loss is too large for an automatic step.
     Never,
 }
 
@@ -52,9 +52,9 @@ pub enum Change {
     WriteFile {
         /// Which file.
         path: PathBuf,
-        /// What it holds now; `None` where it does not exist.
+        /// The present content; `None` if it does not exist.
         before: Option<String>,
-        /// What it will hold.
+        /// The new content.
         after: String,
         /// Permission bits of the new file.
         mode: u32,
@@ -75,15 +75,15 @@ pub struct FixPlan {
     pub check: String,
     /// One line.
     pub title: String,
-    /// Why this mends it, with the source of the fact.
+    /// Why this fixes it, with the source of the fact.
     pub why: String,
     /// What changes, in order.
     pub changes: Vec<Change>,
-    /// Whom it needs.
+    /// The rights that it needs.
     pub needs: Needs,
     /// How much can go wrong.
     pub risk: FixRisk,
-    /// Who carries it out.
+    /// Whether gds-top or the user applies it.
     #[serde(default)]
     pub policy: FixPolicy,
     /// How it is verified.
@@ -93,7 +93,7 @@ pub struct FixPlan {
     /// Commands that follow when it is undone, after the files are restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undo_commands: Vec<Vec<String>>,
-    /// What is left for a person after gds-top has done its part: `sudo reboot`.
+    /// The remaining step for a person after gds-top has done its part: `sudo reboot`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining: Vec<String>,
     /// Why it cannot be applied here, if so.
@@ -115,7 +115,7 @@ impl FixPlan {
         self.policy == FixPolicy::Ask
     }
 
-    /// Who must do it, in a word or two.
+    /// The rights that it needs, in a word or two.
     #[must_use]
     pub const fn who(&self) -> &'static str {
         match self.needs {
@@ -137,14 +137,15 @@ impl FixPlan {
     }
 }
 
-/// A fix that stands in the journal as applied.
+/// A fix that is applied according to the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedFix {
-    /// What was done, as a plan: its changes with what stood there before, how it is verified and undone.
+    /// The applied plan: its changes with the previous content, how it is verified and undone.
     pub plan: FixPlan,
     /// When, in seconds since 1970.
     pub at_unix_s: u64,
-    /// Whether something that it wrote is still there: what lies in memory is gone after a boot, and the fix can then be applied again.
+    /// Whether something that it wrote still exists: changes in memory are gone after a boot, and the fix can then be
+    /// applied again.
     pub stands: bool,
 }
 
@@ -158,7 +159,7 @@ pub enum FixStage {
     Applying,
     /// Written; the check runs again.
     Verifying,
-    /// In place; its proof waits for a reboot, or for the machine that a folder stands for.
+    /// In place; its proof waits for a reboot, or for the machine that a directory represents.
     Waiting,
     /// The check passes now.
     Mended,

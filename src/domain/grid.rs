@@ -26,7 +26,7 @@ pub enum Transfer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One after another; each thread in a region of its own.
+    /// One after another; each thread in a separate region.
     Sequential,
     /// At random, in the thread's region.
     Random,
@@ -58,7 +58,7 @@ macro_rules! named {
 
             fn from_str(text: &str) -> Result<Self, String> {
                 Self::ALL.iter().copied().find(|one| one.name() == text).ok_or_else(|| {
-                    format!(concat!("'{}' is no ", $what, "; known are {}"), text, [$($name),+].join(", "))
+                    format!(concat!("'{}' is not a known ", $what, "; use one of {}"), text, [$($name),+].join(", "))
                 })
             }
         }
@@ -66,7 +66,7 @@ macro_rules! named {
 }
 
 impl Transfer {
-    /// What it does, in a few words.
+    /// The transfer in a few words.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Transfer {
     }
 }
 
-/// What one cell measures.
+/// The parameters of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellKey {
     /// How bytes travel.
@@ -100,7 +100,7 @@ pub struct CellKey {
     pub pattern: Pattern,
     /// Bytes of one operation.
     pub block_bytes: u64,
-    /// Threads, each with a file descriptor, a buffer and a region of its own, and one operation under way.
+    /// Threads, each with a separate file descriptor, buffer and region, and one operation in flight.
     pub threads: u32,
 }
 
@@ -109,7 +109,7 @@ pub struct CellKey {
 pub struct GridPlan {
     /// The folder whose storage is measured.
     pub dir: PathBuf,
-    /// Where the bytes land: a GPU's name or `host memory`.
+    /// The target of the bytes: a GPU's name or `host memory`.
     pub target: String,
     /// Bytes of each of the two files that are made there and removed.
     pub file_bytes: u64,
@@ -128,7 +128,7 @@ impl GridPlan {
         values
     }
 
-    /// All cells of the axes. Reads come first: what is written later cannot disturb them.
+    /// All cells of the axes. Reads come first, so that later writes cannot disturb them.
     #[must_use]
     pub fn cells_of(
         transfers: &[Transfer],
@@ -157,7 +157,7 @@ impl GridPlan {
 /// One cell, measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
-    /// What was measured.
+    /// The measurement.
     #[serde(flatten)]
     pub key: CellKey,
     /// Bytes moved.
@@ -174,7 +174,7 @@ pub struct CellResult {
     pub cpu_ns: Option<u64>,
     /// Opening, registering and allocating, before the clock.
     pub setup_ns: u64,
-    /// The route of cuFile's operations, and who says so.
+    /// The route of cuFile's operations with its source.
     pub route: Option<RouteCounts>,
     /// Bytes that were compared: the last block of each thread, on the target for reads and in the file for writes.
     #[serde(default)]
@@ -212,7 +212,8 @@ impl CellResult {
     }
 }
 
-/// The colour of a warmth from 0 to 1: five stops of matplotlib's viridis (CC0), which rises in lightness and is told apart without red and green.
+/// The colour of a warmth from 0 to 1: five stops of matplotlib's viridis (CC0), which rises in lightness and can be
+/// distinguished without red and green.
 #[must_use]
 pub fn heat_colour(warmth: f64) -> (u8, u8, u8) {
     const STOPS: [(f64, f64, f64); 5] =
@@ -227,9 +228,9 @@ pub fn heat_colour(warmth: f64) -> (u8, u8, u8) {
 /// A grid as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// What is measured.
+    /// The plan.
     pub plan: GridPlan,
-    /// Results in the order of the plan's cells; `None` where none is there yet.
+    /// Results in the order of the plan's cells; `None` if a cell has no result yet.
     pub results: Vec<Option<CellResult>>,
     /// The cell that runs now.
     pub running: Option<u32>,

@@ -57,7 +57,7 @@ pub struct GuideStep {
     pub found: Vec<String>,
     /// Fixes that do it.
     pub plans: Vec<FixPlan>,
-    /// What to do where no fix does it.
+    /// The advice if there is no fix.
     pub advice: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Guide {
         let (done, all) = (self.done(), self.steps.len());
         let is_lost = self.steps.iter().any(|step| step.state == StepState::Impossible);
         let how_far = if is_lost {
-            format!("GPUDirect Storage is not possible here as it stands ({done} of {all} steps are done).")
+            format!("GPUDirect Storage is not possible here at present ({done} of {all} steps are done).")
         } else {
             format!("To GPUDirect Storage by {}: {done} of {all} steps are done.", self.route)
         };
@@ -118,7 +118,7 @@ pub struct OpenPlan {
     pub steps: Vec<OpenStep>,
     /// Whether its check passes: then it is closed.
     pub verified: bool,
-    /// What is to be done next, or how it ended.
+    /// The next action, or the result.
     pub next: String,
 }
 

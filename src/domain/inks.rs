@@ -1,14 +1,16 @@
-//! Which of the eleven colours of lanes belongs to which lane of a session, and the number of those that have no colour of their own by name.
+//! The colours of a session's lanes, out of eleven, and the numbers of lanes without a fixed colour.
 
 use super::Engine;
 
-/// The colours for lanes without one of their own, those that stay apart in every theme first; `Engine::place` numbers them.
+/// The colours for lanes without a fixed one, beginning with those that are distinct in every theme; `Engine::place`
+/// numbers them.
 const ORDER: [usize; 10] = [1, 0, 5, 4, 3, 6, 2, 8, 9, 7];
 /// The colour that a palette calls `command`.
 const OUTSIDE: usize = 10;
 
-/// The colours of a session's lanes. An engine with a fixed name always has the same; commands, loaders and the lanes of workloads are given those that
-/// the session's engines leave free, in the order in which they were planned. What a workload writes and reads in one variant is one colour.
+/// The colours of a session's lanes. An engine with a fixed name always has the same; commands, loaders and the lanes
+/// of workloads get the colours that the session's engines leave free, in the order in which they were planned.
+/// Writes and reads of one variant of a workload have the same colour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneInks {
     others: Vec<(String, usize)>,
@@ -55,7 +57,7 @@ impl LaneInks {
         self.other(engine).and_then(|number| Some(self.others.get(number)?.1)).unwrap_or_else(|| engine.place())
     }
 
-    /// The number, from 0, among the lanes that have no colour of their own by name.
+    /// The number, from 0, among the lanes without a fixed colour.
     #[must_use]
     pub fn other(&self, engine: &Engine) -> Option<usize> {
         if engine.place() < OUTSIDE {

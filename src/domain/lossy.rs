@@ -1,4 +1,5 @@
-//! Paths in JSON. Names on Linux are bytes; one that is no UTF-8 is written with signs in their place, rather than not at all.
+//! Paths in JSON. Names on Linux are bytes; in a name that is not UTF-8, replacement characters are written for the
+//! invalid bytes.
 
 use serde::Serializer;
 use std::path::{Path, PathBuf};

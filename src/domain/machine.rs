@@ -1,4 +1,4 @@
-//! What machine this is: the `machine` part of a report.
+//! A description of the machine: the `machine` part of a report.
 
 use super::units;
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ pub struct Machine {
     pub kernel: String,
     /// Distribution, `PRETTY_NAME` of os-release.
     pub distribution: String,
-    /// Logical CPUs that this process may use; 0 where they are not known.
+    /// Logical CPUs that this process may use; 0 if unknown.
     pub cpus: u32,
-    /// Memory in bytes; 0 where it is not known.
+    /// Memory in bytes; 0 if unknown.
     pub memory_bytes: u64,
     /// GPUs by NVML index.
     pub gpus: Vec<Gpu>,
@@ -24,7 +24,7 @@ pub struct Machine {
     pub cuda: Option<String>,
     /// The libcufile that was chosen.
     pub libcufile: Option<LibcufileSeen>,
-    /// The nvidia-fs kernel module, where it is loaded.
+    /// The nvidia-fs kernel module, if it is loaded.
     pub nvidia_fs: Option<NvidiaFsSeen>,
     /// Container runtime, where the process runs in one.
     pub container: Option<String>,
@@ -45,7 +45,8 @@ pub struct CufileSetting {
 }
 
 impl Machine {
-    /// Its CPUs and its memory in words. A folder that stands for a machine may tell of neither, and none is not 0.
+    /// Its CPUs and its memory in words. A directory that represents a machine may have neither, and a missing value
+    /// is not 0.
     #[must_use]
     pub fn size(&self) -> (String, String) {
         let cpus = if self.cpus > 0 { format!("{} CPUs", self.cpus) } else { "CPUs not known".to_owned() };
@@ -81,7 +82,7 @@ pub struct Gpu {
 /// The libcufile in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibcufileSeen {
-    /// Where it is.
+    /// Its path.
     pub path: String,
     /// Its version, `1.15`.
     pub version: Option<String>,

@@ -1,4 +1,4 @@
-//! The words that every room shares: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
+//! Shared types: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
 
 mod access;
 pub mod ceiling;

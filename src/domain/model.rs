@@ -1,4 +1,4 @@
-//! What a model consists of, as its files say.
+//! The content of a model according to its files.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub const IMAGE_ALIGN: u64 = 4096;
 pub struct ModelInfo {
     /// A short name for titles: the folder's or file's name, or the profile's.
     pub name: String,
-    /// What the user named, made absolute.
+    /// The path that the user gave, made absolute.
     pub path: PathBuf,
     /// The files, in the order in which they are read.
     pub shards: Vec<ShardInfo>,
@@ -26,9 +26,9 @@ impl ModelInfo {
         self.tensors.iter().fold(0, |sum, t| sum.saturating_add(t.bytes))
     }
 
-    /// Where each shard begins in the *image*, the layout that every engine uses on the target: file after file, headers included, each at a
-    /// multiple of [`IMAGE_ALIGN`], so that an offset on the target equals the offset in the file modulo the page size and large reads need no
-    /// unaligned head.
+    /// The begin of each shard in the *image*, the layout that every engine uses on the target: file after file,
+    /// headers included, each at a multiple of [`IMAGE_ALIGN`], so that an offset on the target equals the offset in
+    /// the file modulo the page size and large reads need no unaligned head.
     #[must_use]
     pub fn image_bases(&self) -> Vec<u64> {
         let mut base = 0_u64;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a slot (a worker's timeline) was doing.
+/// The activity of a slot (a worker's timeline).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]

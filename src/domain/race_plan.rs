@@ -1,17 +1,17 @@
-//! What can be run on the Race screen, as it is offered there.
+//! The plans that the Race screen offers.
 
 use serde::{Deserialize, Serialize};
 
-/// A plan that can be run in the session under way.
+/// A plan that can run in this session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RacePlan {
     /// Its name, by which it is asked for: `kv lmcache`.
     pub name: String,
-    /// What is run, with the model or folder in question: `load Qwen3-0.6B`.
+    /// The title, with the model or directory: `load Qwen3-0.6B`.
     pub title: String,
     /// The question that it answers, in one sentence.
     pub answers: String,
-    /// What it writes, where, how much, and what becomes of it.
+    /// The files that it writes: where, how much, and when they are removed.
     pub writes: String,
     /// Why it cannot be run here; a sentence.
     pub obstacle: Option<String>,

@@ -1,4 +1,4 @@
-//! What a lane is asked to do and what it answers.
+//! The order of a lane and its result.
 
 use super::engine::{CacheState, Engine, Target};
 use super::failure::Failure;
@@ -29,7 +29,7 @@ pub struct LaneOrder {
     pub model: Arc<ModelInfo>,
     /// Cache state to make before the run.
     pub cache: CacheState,
-    /// Where the bytes land.
+    /// The target.
     pub target: Target,
     /// Number of this run, from 0.
     pub repeat: u32,
@@ -46,8 +46,9 @@ pub struct LaneOrder {
     pub scratch: PathBuf,
     /// CLOCK_MONOTONIC when the session spawned the lane: the start of its set-up time.
     pub spawned_monotonic_ns: u64,
-    /// The range of each file that this lane loads, where the model is cut over several targets (begins are multiples of 4 KiB); `model` then holds
-    /// only the tensors, and pieces of tensors, that lie in them. Empty for the whole model.
+    /// The range of each file that this lane loads, if the model is divided among several targets (begins are
+    /// multiples of 4 KiB); `model` then has only the tensors, and pieces of tensors, in these ranges. Empty for the
+    /// complete model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<std::ops::Range<u64>>,
     /// The lane runs together with others: it waits for the word to start its clock, and again before it verifies.
@@ -55,7 +56,7 @@ pub struct LaneOrder {
     pub gated: bool,
     /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
     pub poison: bool,
-    /// For a lane of a workload: what it is asked to do.
+    /// For a lane of a workload: its order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadOrder>,
 }
@@ -75,7 +76,7 @@ mod shared {
     }
 }
 
-/// How many reads took which way, and who says so.
+/// Reads by route, with the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteCounts {
     /// The route that these counts show.
@@ -86,14 +87,15 @@ pub struct RouteCounts {
     pub p2p_reads: Option<u64>,
     /// POSIX reads inside libcufile (compat).
     pub posix_reads: Option<u64>,
-    /// Who says so: `cuFile level-3 statistics`, `/proc/driver/nvidia-fs/stats`, or why nothing does.
+    /// The source: `cuFile level-3 statistics`, `/proc/driver/nvidia-fs/stats`, or why there is none.
     pub source: String,
     /// Whether the source is proof (counters) and not inference.
     pub proven: bool,
 }
 
 impl RouteCounts {
-    /// A route that libcufile's own counters do not tell: by what nvidia-fs counted, where it did, or by inference.
+    /// A route that libcufile's counters do not show: from the counters of nvidia-fs if they changed, or by
+    /// inference.
     #[must_use]
     pub const fn without_libcufile(route: Route, nvfs_reads: Option<u64>, source: String, proven: bool) -> Self {
         Self { route, nvfs_reads, p2p_reads: None, posix_reads: None, source, proven }
@@ -106,19 +108,19 @@ impl RouteCounts {
     }
 }
 
-/// What was seen of a command from outside, beside what every run has.
+/// Additional observations of a command from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
-    /// Name and version, as the command told them.
+    /// Name and version, as the command reported them.
     pub program: Option<String>,
     /// `status 0` or `signal 9`.
     pub exit: String,
-    /// The end of what it wrote to standard output and standard error.
+    /// The end of its standard output and standard error.
     #[serde(alias = "last_words")]
     pub stderr_tail: Option<String>,
-    /// What the wall time spans.
+    /// The begin and end of the wall time.
     pub clock: String,
-    /// Who says how many bytes were loaded.
+    /// The source of the number of bytes.
     pub bytes_source: String,
     /// Most processes at once.
     pub processes: u32,
@@ -168,7 +170,7 @@ pub struct RunResult {
     pub cache: CacheState,
     /// Share of the model's pages in the page cache just before the clock started, 0 to 1; `None` where it could not be read.
     pub cache_resident_before_fraction: Option<f64>,
-    /// Where the bytes landed: a GPU's name, or `host memory`.
+    /// The target of the bytes: a GPU's name, or `host memory`.
     pub target: String,
     /// Number of the run, from 0.
     pub repeat: u32,
@@ -210,14 +212,14 @@ pub struct RunResult {
     /// The first place where the bytes on the target differ from the file; `None` if none was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
-    /// What the engine wants said: fall-backs, limits, what could not be measured.
+    /// Notes of the engine: fallbacks, limits, values that could not be measured.
     pub notes: Vec<String>,
     /// Why the run failed, in a sentence.
     pub error: Option<String>,
-    /// What was seen of a command from outside; `None` for our own engines.
+    /// Observations of a command from outside; `None` for engines of this program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<Outside>,
-    /// What only a workload measures; `None` for loads of models.
+    /// Measurements that only workloads have; `None` for loads of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadResult>,
 }
@@ -251,8 +253,9 @@ impl RunResult {
         self.error.is_none() && !matches!(self.verified, Some(false)) && self.wall_ns > 0
     }
 
-    /// Whether it counts for less than a load: a command of somebody else's that compared no bytes, and of which less than half a model of `whole_bytes` was
-    /// told or counted. It may have read out of mappings, which nobody counts, or nothing at all.
+    /// Whether it is unknown if the model was loaded: a command that compared no bytes and for which less than half a
+    /// model of `whole_bytes` was reported or counted. It may have read from mappings, which are not counted, or
+    /// nothing at all.
     #[must_use]
     pub fn in_doubt(&self, whole_bytes: u64) -> bool {
         self.outside.is_some() && self.verified.is_none() && self.bytes < whole_bytes / 2

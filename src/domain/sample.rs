@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// GPU memory in use by everybody (NVML).
+    /// GPU memory in use by all processes (NVML).
     GpuMemoryBytes,
     /// GPU utilisation, 0 to 100 (NVML).
     GpuUtilizationPercent,

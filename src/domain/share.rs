@@ -1,4 +1,4 @@
-//! Lanes that run at the same time: what each of them loads, and what they come to together.
+//! Lanes that run at the same time: the share of each, and their common result.
 
 use super::engine::Target;
 use super::phase::PhaseTimes;
@@ -15,7 +15,7 @@ pub struct Part {
     pub of: u32,
 }
 
-/// What a lane loads, in a session with several models or targets.
+/// The share of a lane, in a session with several models or targets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneShare {
     /// Lanes with the same number run at the same time, and their clocks start together; `None` runs alone.
@@ -24,12 +24,12 @@ pub struct LaneShare {
     pub model: String,
     /// Tensor bytes that the lane loads.
     pub bytes: u64,
-    /// The part of the model; `None` for the whole.
+    /// The part of the model; `None` for the complete model.
     pub part: Option<Part>,
 }
 
 impl LaneShare {
-    /// What tells the lane from the others of its group: `1/2 on GPU 0`, or the model.
+    /// The label that distinguishes the lane in its group: `1/2 on GPU 0`, or the model.
     #[must_use]
     pub fn label(&self, target: &Target) -> String {
         let place = match target {
@@ -43,8 +43,9 @@ impl LaneShare {
     }
 }
 
-/// What lanes of one group come to: the time from the first clock's start to the last one's end, and all bytes over it. Each lane is given with the
-/// start of its clock in nanoseconds of the session, and, where it has none, its error is the whole's. `None` without lanes.
+/// The common result of a group's lanes: the time from the first clock's start to the last one's end, and the rate of
+/// all bytes. Each lane is given with the start of its clock in nanoseconds of the session; the error of a lane
+/// without one is the error of the group. `None` without lanes.
 #[must_use]
 pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
     let (_, first) = lanes.first()?;
@@ -95,7 +96,8 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
     })
 }
 
-/// What `auto` chose if it chose the same engine for every part: the whole is then a second sample of that engine.
+/// The engine that `auto` chose, if it chose the same for every part: the group is then a second sample of that
+/// engine.
 fn common_choice(lanes: &[(u64, &RunResult)]) -> Option<AutoChoice> {
     let first = lanes.first()?.1.auto_choice.as_ref()?;
     let choices = || lanes.iter().map(|(_, r)| r.auto_choice.as_ref());
@@ -115,7 +117,7 @@ fn joined<'a>(names: impl Iterator<Item = &'a str>, by: &str) -> String {
     seen.join(by)
 }
 
-/// `2 × NVIDIA H200`, `host memory`: a target that several share is one, in words, only where it is host memory.
+/// `2 × NVIDIA H200`, `host memory`: a shared target is named once only if it is host memory.
 fn counted<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     for target in targets {

@@ -1,4 +1,4 @@
-//! Spans: what a slot did from when to when. Engines write them into preallocated buffers.
+//! Spans: the phases of a slot with their start and end. Engines write them into preallocated buffers.
 
 use super::phase::{Phase, PhaseTimes};
 

@@ -42,7 +42,7 @@ impl Unit {
 pub enum Values {
     /// These.
     Listed(&'static [u64]),
-    /// Those of these that are no larger than the number of CPUs.
+    /// Those of these up to the number of CPUs.
     UpToCpus(&'static [u64]),
     /// The first, and its doubles up to the second.
     Doubles(u64, u64),
@@ -88,7 +88,7 @@ pub struct SettingSpec {
     pub default: &'static str,
     /// The engines that accept it.
     pub uses: &'static [Use],
-    /// What it sets.
+    /// Its meaning.
     pub help: &'static str,
 }
 
@@ -97,7 +97,7 @@ const fn by(engine: Engine) -> Use {
     Use { engine, most: None, sweep: None }
 }
 
-/// An engine that accepts the setting, and whose sweep tries it.
+/// An engine that accepts the setting and tries it in its sweep.
 const fn swept(engine: Engine, place: u8, values: Values) -> Use {
     Use { engine, most: None, sweep: Some((place, values)) }
 }
@@ -393,7 +393,7 @@ pub struct EngineSpec {
     pub needs: &'static [Need],
     /// Whether it runs if no engine is named.
     pub usual: bool,
-    /// What it does.
+    /// The method.
     pub help: &'static str,
 }
 

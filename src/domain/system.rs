@@ -1,4 +1,5 @@
-//! Who uses GPUs and storage at a moment: a picture of the machine, not of the session's own lanes. What could not be read is absent.
+//! The processes that use GPUs and storage at a moment, on the complete machine and not only in the session's lanes.
+//! Values that could not be read are absent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ pub struct SystemSample {
     pub gpus: Vec<GpuUse>,
     /// Why there are no GPUs in it, in a sentence.
     pub gpu_problem: Option<String>,
-    /// Whole disks that have been read since the machine started.
+    /// Disks (not partitions) that have been read since the machine started.
     pub disks: Vec<DiskUse>,
     /// Processes that have libcuda or libcufile mapped, by process number.
     pub processes: Vec<ProcessUse>,
@@ -24,7 +25,7 @@ pub struct GpuUse {
     pub index: u32,
     /// Marketing name.
     pub name: String,
-    /// Memory in use by everybody.
+    /// Memory in use by all processes.
     pub memory_used_bytes: Option<u64>,
     /// Memory in all.
     pub memory_total_bytes: Option<u64>,
@@ -55,9 +56,9 @@ pub struct DiskUse {
     pub reads_per_s: Option<f64>,
     /// Mean time from a read's submission to its completion, queueing included; absent where there was no read.
     pub read_latency_ns: Option<f64>,
-    /// Mean number of requests under way.
+    /// Mean number of requests in flight.
     pub queue: Option<f64>,
-    /// Share of time with at least one request under way, 0 to 100.
+    /// Share of time with at least one request in flight, 0 to 100.
     pub busy_percent: Option<f64>,
 }
 
@@ -90,7 +91,7 @@ pub struct ProcessUse {
     pub call_bytes_per_s: Option<f64>,
     /// How its reads of models seem to go.
     pub route: SeenRoute,
-    /// What that is concluded from.
+    /// The evidence for it.
     pub evidence: String,
     /// Model files that are mapped.
     pub mapped: Vec<String>,
@@ -124,7 +125,7 @@ pub enum SeenRoute {
 pub struct OpenFile {
     /// Its path.
     pub path: String,
-    /// Where the next read at the file's own offset begins; positioned reads do not move it.
+    /// The current offset of the file, at which its next read begins; positioned reads do not move it.
     pub offset: u64,
     /// Its length.
     pub bytes: Option<u64>,

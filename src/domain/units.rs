@@ -9,10 +9,10 @@ pub const MIB: u64 = 1 << 20;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1 << 30;
 
-/// What to do where the system refuses a thread or a process.
+/// The advice if the system refuses a thread or a process.
 pub const MORE_THREADS: &str = "raise the limit of processes and threads (ulimit -u, pids.max of the cgroup, TasksMax= of a systemd unit), or end others";
 
-/// What a refused thread is told as: what the system said, and what to do.
+/// The message for a refused thread: the system's error and the action.
 #[must_use]
 pub fn no_thread(said: impl std::fmt::Display) -> String {
     format!("the system gives no further thread ({said}); {MORE_THREADS}")

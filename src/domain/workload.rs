@@ -1,9 +1,9 @@
-//! Workloads that are not loads of models: what their lanes are told, and what only they measure.
+//! Workloads other than loads of models: the orders of their lanes and their measurements.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a lane of a workload is told.
+/// The order of a lane of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadOrder {
     /// The hidden subcommand whose process the lane is.
@@ -14,13 +14,13 @@ pub struct WorkloadOrder {
     pub order: serde_json::Value,
 }
 
-/// What a lane of a workload measured beside time, bytes and phases.
+/// Measurements of a workload's lane other than time, bytes and phases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkloadResult {
     /// The workload: `lmcache`.
     pub workload: String,
-    /// How the bytes travel: `gds`, `gds-registered`, `ram`, `disk`, with the settings that tell lanes apart.
+    /// How the bytes travel: `gds`, `gds-registered`, `ram`, `disk`, with the settings that differ between lanes.
     pub variant: String,
     /// `read` (storage to target) or `write`.
     pub direction: String,
@@ -34,29 +34,29 @@ pub struct WorkloadResult {
     pub operations: u64,
     /// Bytes of the largest transfer.
     pub operation_bytes: u64,
-    /// Time in which at least one transfer was under way.
+    /// Time in which at least one transfer was in flight.
     pub busy_ns: u64,
     /// Bytes over `busy_ns`: the rate while there was something to transfer.
     pub busy_bytes_per_s: Option<f64>,
     /// `busy_ns` over the wall time, 0 to 1: how far the way to the storage was used.
     pub busy_fraction: Option<f64>,
-    /// Latency of a transfer: opening and registering included where it has to.
+    /// Latency of a transfer, including opening and registering if necessary.
     pub latency_ns: Option<Percentiles>,
     /// Files or chunks that were looked up; `None` for writes.
     pub lookups: Option<u64>,
-    /// Those that were found whole.
+    /// Those that were found completely.
     pub hits: Option<u64>,
     /// `hits` over `lookups`, 0 to 1.
     pub hit_rate_fraction: Option<f64>,
     /// Time of all lookups together.
     pub lookup_ns: Option<u64>,
-    /// The cache of file handles; `None` where no file is opened.
+    /// The cache of file handles; `None` if no file is opened.
     pub handle_cache: Option<HandleCacheCounts>,
     /// Calls of `cuFileHandleRegister` that went well.
     pub handle_registrations: u64,
     /// Calls of `cuFileBufRegister` that went well.
     pub buffer_registrations: u64,
-    /// Chunks removed because the store was over its limit; `None` where it has none.
+    /// Chunks removed because the store was over its limit; `None` without a limit.
     pub evicted_chunks: Option<u64>,
     /// Transfers that were not made as asked, by reason.
     pub fallbacks: Vec<Fallback>,
@@ -66,9 +66,9 @@ pub struct WorkloadResult {
     pub simulated_compute_ns: Option<u64>,
     /// When the simulated computing of the last layer ended, on the run's clock.
     pub computed_ns: Option<u64>,
-    /// Share of the time with transfers under way in which computing did not wait for them, 0 to 1.
+    /// Share of the time with transfers in flight in which computing did not wait for them, 0 to 1.
     pub hidden_fraction: Option<f64>,
-    /// What was written beside a read; `None` where nothing was.
+    /// Writes at the same time as a read; `None` without such writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<BesideWrites>,
     /// The CUDA streams that transfers ran on; `None` where they were synchronous.
@@ -76,14 +76,14 @@ pub struct WorkloadResult {
     pub on_streams: Option<OnStreams>,
 }
 
-/// Asynchronous transfers, put on CUDA streams and told of by a callback.
+/// Asynchronous transfers on CUDA streams, with a callback at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnStreams {
     /// Streams, one a worker.
     pub streams: u64,
-    /// Most transfers that a worker may have under way.
+    /// The limit of transfers in flight per worker.
     pub depth: u64,
-    /// Most that were under way on one stream at once.
+    /// The largest number in flight on one stream.
     pub most_under_way: u64,
     /// Time inside the calls, of all transfers together.
     pub in_call_ns: u64,
@@ -104,9 +104,9 @@ impl OnStreams {
         }
     }
 
-    /// Share of the workers' time that passed inside the calls, 0 to 1, of a run of this length: near 1 where the library makes a transfer before its call
-    /// returns. The time to the callbacks is no measure of that: with many under way, each of them waits while the others are called. `None` without
-    /// workers or time.
+    /// Share of the workers' time that passed inside the calls, 0 to 1, of a run of this length: near 1 if the
+    /// library makes a transfer before its call returns. The time to the callbacks does not show this: with many in
+    /// flight, each of them waits while the others are called. `None` without workers or time.
     #[must_use]
     pub fn in_call_fraction(&self, wall_ns: u64) -> Option<f64> {
         let at_work = self.streams.saturating_mul(wall_ns);
@@ -154,7 +154,7 @@ impl Percentiles {
     }
 }
 
-/// What a cache of file handles did.
+/// Counters of a cache of file handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandleCacheCounts {
     /// Most handles kept; 0 keeps none beyond their use.
@@ -221,7 +221,7 @@ impl std::str::FromStr for FallbackReason {
 pub struct Fallback {
     /// Why.
     pub reason: FallbackReason,
-    /// Whether the workload was told to fall back for this reason, as a test.
+    /// Whether the workload falls back for this reason on request, as a test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provoked: bool,
     /// How many transfers.
@@ -271,7 +271,7 @@ mod tests {
         let all = OnStreams { streams: 2, depth: 16, most_under_way: 9, in_call_ns: 30, in_flight_ns: 60 };
         assert_eq!((one.and(other), all.in_call_fraction(30)), (all, Some(0.5)));
         assert_eq!((OnStreams::default().in_call_fraction(30), all.in_call_fraction(0)), (None, None));
-        // Sixteen on one stream, whose calls fill the time: what each waits for the others changes nothing.
+        // Sixteen on one stream with calls that fill the time: waiting for the others changes nothing.
         let full = OnStreams { streams: 1, depth: 16, most_under_way: 16, in_call_ns: 90, in_flight_ns: 1440 };
         assert_eq!(full.in_call_fraction(100), Some(0.9));
     }

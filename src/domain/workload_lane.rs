@@ -115,7 +115,7 @@ impl WorkloadLane {
         }
     }
 
-    /// The same lane in no direction: what tells apart the variants of a session.
+    /// The same lane without its direction, which distinguishes the variants of a session.
     #[must_use]
     pub fn without_direction(&self) -> String {
         format!("{}/{}", self.system.name(), self.variant())

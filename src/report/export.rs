@@ -171,7 +171,7 @@ fn write_whole(
     let mut temporary = tempfile::Builder::new()
         .prefix(".gds-top-")
         .tempfile_in(folder)
-        .map_err(failed(path, "creating a temporary file beside it"))?;
+        .map_err(failed(path, "creating a temporary file next to it"))?;
     let mut buffered = BufWriter::with_capacity(1 << 16, temporary.as_file_mut());
     write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(path, "writing it"))?;
     drop(buffered);

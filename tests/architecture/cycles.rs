@@ -31,7 +31,7 @@ struct Module {
     paths: Vec<Vec<String>>,
 }
 
-/// What a path names.
+/// The item that a path names.
 #[derive(Clone, Debug, PartialEq)]
 enum Target {
     Item(PathBuf),
@@ -52,7 +52,7 @@ impl Crate {
         found
     }
 
-    /// Adds the module of `file`, whose child modules are in `folder`.
+    /// Adds the module of `file`. Its child modules are in `folder`.
     fn file(
         &mut self,
         file: &Path,
@@ -178,7 +178,7 @@ fn braces(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
 
-/// The tokens without the items, statements and fields that stand behind `#[cfg(test)]`. The groups inside are still whole.
+/// The tokens without the items, statements and fields after `#[cfg(test)]`. The groups inside are complete.
 fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();

@@ -1,5 +1,5 @@
-//! Machines made to mislead: storage stacks and fabrics, modern and old kernels and drivers, several GPUs and paths. The cause is named first, and what is
-//! healthy gives no alarm.
+//! Machines made to mislead: storage stacks and fabrics, modern and old kernels and drivers, several GPUs and paths.
+//! The cause is named first, and healthy parts give no alarm.
 
 use crate::expected::storage::{peermem, rdma_host};
 use crate::machine::*;

@@ -1,4 +1,5 @@
-//! A capture of the machine that runs the tests gives the same findings as the machine itself, and what is taken out of one changes no answer.
+//! A capture of the machine that runs the tests gives the same findings as the machine itself, and redaction changes
+//! no answer.
 
 use crate::expected::expected;
 use crate::machine::{build, fixture, fixtures, put};
@@ -99,7 +100,7 @@ fn a_view_that_does_not_record_cannot_be_captured() {
     assert!(!folder.path().join("x").exists());
 }
 
-/// What of a finding may not change by redaction.
+/// The parts of a finding that redaction may not change.
 pub(crate) fn answer(report: &checks::Report) -> Vec<String> {
     let findings = report.findings.iter().map(|f| {
         format!(

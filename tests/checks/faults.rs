@@ -1,4 +1,4 @@
-//! Machines with one fault each: the cause, the verdict, and nothing failing for want of a part of a capture.
+//! Machines with one fault each: the cause, the verdict, and no failure because a part of a capture is missing.
 
 use crate::machine::*;
 use gds_top::domain::{Route, Status};
@@ -28,7 +28,7 @@ fn each_fault_is_named_as_the_cause() {
         ),
         barred("zfs with 1.17", NVFS, &["fs-type"], all([unbacked("zfs"), vec![libcufile("1.17")]])),
         barred("9p", NVFS, &["fs-type"], unbacked("9p")),
-        barred("a file system that nobody lists", NVFS, &["fs-type"], unbacked("ceph")),
+        barred("a file system that is not in any list", NVFS, &["fs-type"], unbacked("ceph")),
         barred(
             "LVM on md raid0",
             MD,
@@ -103,7 +103,7 @@ fn each_fault_is_named_as_the_cause() {
             gpu("NVIDIA A100-SXM4-80GB", "8.0"),
         ),
         bad(
-            "a T4 beside the H200 switches P2PDMA off",
+            "a T4 next to the H200 switches P2PDMA off",
             "p2pdma-healthy",
             Route::Compat,
             Route::P2pdma,
@@ -178,7 +178,7 @@ fn each_fault_is_named_as_the_cause() {
             ],
         ),
         bad(
-            "the log still tells of the proprietary modules that are gone",
+            "the log still names the proprietary modules that are gone",
             "proprietary-nvfs",
             Route::Compat,
             Route::Nvfs,
@@ -236,7 +236,7 @@ fn each_fault_is_named_as_the_cause() {
             vec![set(NVML, "/gpus/0/compute_capability", json!("8.7"))],
         ),
         bad(
-            "libraries of another version, told by NVML's error only",
+            "libraries of another version, known only from NVML's error",
             "driver-mismatch",
             Route::None,
             Route::P2pdma,

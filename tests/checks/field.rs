@@ -38,7 +38,7 @@ fn cases_from_the_field() {
             ]),
         ),
         warned(
-            "a file of one's own that is not there, and 1 for true",
+            "a custom file that does not exist, and 1 for true",
             NVFS,
             &["cfg-env-path", "cfg-compat"],
             vec![put(
@@ -47,7 +47,7 @@ fn cases_from_the_field() {
             )],
         ),
         bad(
-            "a stray comma, with a good file of one's own",
+            "a stray comma, with a good custom file",
             "nvfs-healthy",
             Route::None,
             Route::Nvfs,
@@ -151,7 +151,7 @@ fn an_unprivileged_user_is_told_what_cannot_be_seen_and_no_failure_is_made_up() 
     }
 }
 
-/// The edits that fit a base: what it has not cannot be taken away.
+/// The edits that fit a base: a file that it does not have cannot be removed.
 fn edits_for(base: &str, edits: &[Edit]) -> Vec<Edit> {
     let fits = |edit: &&Edit| match edit {
         Edit::Drop(file) | Edit::Set(file, ..) | Edit::Unset(file, _) => fixture(base).join(file).exists(),

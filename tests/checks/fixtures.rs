@@ -1,4 +1,4 @@
-//! Whole machines as folders: the right cause first, the right verdict, and no alarm on a healthy one.
+//! Complete machines as folders: the right cause first, the right verdict, and no alarm on a healthy one.
 
 use crate::machine::fixture;
 use gds_top::checks::{self, Report};

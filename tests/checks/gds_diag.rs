@@ -7,7 +7,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What gds-diag reports, a machine where it is so, and the check that says it, with words of its summary or evidence.
+/// A report of gds-diag, a machine with that condition, and the check that reports it, with words of its summary or
+/// evidence.
 type Row = (&'static str, &'static str, Vec<Edit>, &'static str, Status, &'static str);
 
 fn rows() -> Vec<Row> {
@@ -91,7 +92,7 @@ fn rows() -> Vec<Row> {
         ),
         ("GPU and NVMe by distance", "switch-healthy", vec![], "pcie-topology", Pass, "switch"),
         ("the table of nvidia-fs", "switch-healthy", vec![], "nvfs-peer-distance", Info, "root port"),
-        ("cufile.json is no JSON", "broken-cufile-json", vec![], "cfg-parse", Fail, "cufile.json"),
+        ("cufile.json is not JSON", "broken-cufile-json", vec![], "cfg-parse", Fail, "cufile.json"),
         (
             "a key that libcufile passes over",
             "nvfs-healthy",
@@ -213,7 +214,7 @@ fn rows() -> Vec<Row> {
         ("libcufile in sight", "slim-image", vec![], "lib-deps", Fail, ""),
         ("lines of nvidia-fs in the kernel log", "unknown-symbol", vec![], "nvfs-load-errors", Fail, "nvidia_p2p"),
         (
-            "a GPU of a virtual machine beside it",
+            "a GPU of a virtual machine next to it",
             "nvfs-healthy",
             vec![
                 put("files/sys/bus/pci/devices/0000:5e:00.0/vendor", "0x10de\n"),
@@ -263,7 +264,8 @@ fn every_check_that_the_document_names_exists() {
     for (_, base, edits, ..) in rows() {
         take(build(base, &edits).path());
     }
-    // What no fixture shows: a file in the page cache, holes, a cgroup's limit, root ports, modules loaded at boot.
+    // Conditions without a fixture: a file in the page cache, holes, a cgroup's limit, root ports, modules loaded at
+    // boot.
     let live = [
         "page-cache-residency",
         "sparse-or-delalloc",

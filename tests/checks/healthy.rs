@@ -150,7 +150,7 @@ fn healthy_machines_with_harmless_oddities_give_no_alarm() {
             vec![put("files/sys/module/nvme_core/parameters/multipath", "Y\n")],
         ),
         fine(
-            "a display GPU of another vendor beside it",
+            "a display GPU of another vendor next to it",
             NVFS,
             vec![
                 put("files/sys/bus/pci/devices/0000:03:00.0/vendor", "0x1a03\n"),

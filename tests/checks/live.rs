@@ -1,4 +1,4 @@
-//! The checks on the machine that runs the tests, whatever it is: they end, and what they say is consistent.
+//! The checks on the machine that runs the tests, on any machine: they end, and their results are consistent.
 
 use gds_top::checks;
 use gds_top::domain::{Finding, Route, Status};
@@ -21,7 +21,7 @@ fn the_checks_end_here_without_root_and_without_a_gpu_and_say_so() {
         assert!(!finding.summary.is_empty() && !finding.evidence.is_empty(), "{} has no evidence", finding.id);
         assert_eq!(finding.blocks.is_empty(), finding.status != Status::Fail, "{}", finding.id);
         let last = emitted.iter().rev().find(|f| f.id == finding.id);
-        assert_eq!(last, Some(finding), "the last emitted {} is not the one of the report", finding.id);
+        assert_eq!(last, Some(finding), "the last emitted {} differs from the report", finding.id);
     }
     assert!(!report.verdicts.is_empty());
     if !report.has_gpu {
@@ -59,10 +59,11 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
         let probe = report.finding("lib-open-probe").unwrap();
         assert!(begun.exists() && !probe.summary.contains("did not come back"), "{}: {early:?}", probe.summary);
     }
-    // One that never ends is ended, and what is told of it comes after what need not wait.
+    // A probe that never ends is ended, and its finding comes after those that need not wait.
     early.clear();
     let report = asked("exec sleep 86400", 1, &mut |finding| early.push(finding.id));
-    let at = |id: &str| early.iter().position(|e| e == id).unwrap_or_else(|| panic!("{id} was not told: {early:?}"));
+    let at =
+        |id: &str| early.iter().position(|e| e == id).unwrap_or_else(|| panic!("{id} was not reported: {early:?}"));
     assert!(QUICK.iter().all(|id| at(id) < at("lib-open-probe")), "{early:?}");
     let probe = report.finding("lib-open-probe").unwrap();
     assert!(probe.summary.contains("did not come back"), "{}", probe.summary);

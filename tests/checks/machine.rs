@@ -1,4 +1,4 @@
-//! Machines that differ from a fixture in a few files, and what is expected of the checks there.
+//! Machines that differ from a fixture in a few files, and the expected results of the checks.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use gds_top::checks::{self, Report};
@@ -143,7 +143,7 @@ pub(crate) fn unbacked(name: &str) -> Vec<Edit> {
     vec![filesystem(name), path("/0/device", json!("0:71")), stack(json!([]))]
 }
 
-/// A changed machine, and what is expected there.
+/// A changed machine, and the expected results.
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
     pub(crate) base: &'static str,
@@ -365,7 +365,7 @@ pub(crate) const WEKA: Base = ("weka", Route::Rdma);
 
 type Ids = &'static [&'static str];
 
-/// Any answer: the route now, the best one, what blocks it, and all that warns or fails.
+/// Any answer: the route now, the best one, its blockers, and all findings that warn or fail.
 pub(crate) fn bad(
     name: &'static str,
     base: &'static str,
@@ -388,12 +388,12 @@ pub(crate) fn warned(name: &'static str, (base, route): Base, loud: Ids, edits: 
     bad(name, base, route, route, &[], loud, edits)
 }
 
-/// Only compat works until these are mended.
+/// Only compat works until these are fixed.
 pub(crate) fn slowed(name: &'static str, (base, possible): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
     bad(name, base, Route::Compat, possible, causes, causes, edits)
 }
 
-/// Nothing works until these are mended.
+/// Nothing works until these are fixed.
 pub(crate) fn stopped(name: &'static str, (base, possible): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
     bad(name, base, Route::None, possible, causes, causes, edits)
 }

@@ -1,5 +1,5 @@
-//! What the checks say of machines: of the fixtures in `tests/machines`, of others that differ from them in a few files, of the one that runs the tests,
-//! and of what a capture keeps of each.
+//! Results of the checks: for the fixtures in `tests/machines`, for others that differ from them in a few files, for
+//! the machine that runs the tests, and for captures of each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! Captures: what names a machine, its people or its parts is nowhere in one, the answer stays the same; and the program's own capture answers as the
-//! machine does.
+//! Captures have no names of a machine, its people or its parts, with the same answer; and the program's capture of
+//! this machine gives the same answer as the machine.
 
 use crate::capture::answer;
 use crate::machine::*;
@@ -9,7 +9,7 @@ use gds_top::host::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What must not be in a capture, wherever it stood.
+/// Texts that must not be in a capture, from any place.
 const SECRETS: &[&str] = &[
     "zebra-gpu-17",
     "secretcorp",
@@ -161,7 +161,7 @@ fn the_programs_own_capture_of_this_machine_answers_as_check_does() {
     program(&["capture", taken, models.to_str().unwrap(), "--json"], folder.path());
     let live = program(&["check", models.to_str().unwrap(), "--json"], folder.path());
     let told = program(&["check", "--root", taken, "--json"], folder.path());
-    // What is in the page cache, in memory or under way changes from one look to the next.
+    // The page cache, memory and transfers in flight change between two looks.
     let moves = |id: &str| ["page-cache-residency", "gpu-bar1-free", "stats-shm", "ext4-lazyinit"].contains(&id);
     let answers = |report: &Value| -> Vec<String> {
         report["checks"]

@@ -1,5 +1,5 @@
-//! Why nvidia-fs is not loaded, told from what the kernel logged and how the module was built: each cause by its check and with its own fix, which the
-//! guided installation names too.
+//! The reason for an nvidia-fs that is not loaded, from the kernel's log and the build of the module: each cause by
+//! its check and with its own fix, which the guided installation names too.
 
 use crate::machine::*;
 use gds_top::domain::Status;

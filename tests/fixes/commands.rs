@@ -9,7 +9,7 @@ use std::path::Path;
 /// A fix that may edit a file of the user's.
 const ID: FixId = FixId::CufileP2pdmaKeys;
 
-/// A plan that needs nobody special: a file in a folder of the test's own, then commands.
+/// A plan that needs no special rights: a file in a folder of the test, then commands.
 fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     let file = Change::WriteFile {
         path: folder.join("made/setting.json"),
@@ -35,7 +35,7 @@ fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     }
 }
 
-/// The machine itself, with a journal of the test's own: what is written lies in the test's folder.
+/// The machine itself, with a journal of the test: all written files are in the test's folder.
 fn place(folder: &Path) -> Place {
     Place::below(Path::new("/"), &folder.join("state"))
 }
@@ -83,7 +83,7 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
         "{text}"
     );
     assert!(text.contains("to take it back sh -c 'echo undone' was run"), "{text}");
-    assert_eq!(lines, ["undone"], "what was begun does not stay half done: a file system is mounted again");
+    assert_eq!(lines, ["undone"], "a change that was begun is completed or undone: a file system is mounted again");
     assert!(!folder.join("made").exists());
     assert!(Journal::open(&place(&folder)).entries().is_empty());
 }

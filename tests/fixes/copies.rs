@@ -1,4 +1,4 @@
-//! Copies of captured machines that may be written to, and all that stands in them.
+//! Copies of captured machines that may be written to, and their content.
 
 use crate::machine::{copy, fixture};
 use gds_top::checks::{self, Report};
@@ -47,7 +47,7 @@ pub(crate) fn recover(place: &Place) -> Vec<String> {
     said
 }
 
-/// A copy of a captured machine, with its journal beside it.
+/// A copy of a captured machine, with its journal next to it.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
@@ -72,7 +72,7 @@ impl Machine {
         self.files().join(path.trim_start_matches('/'))
     }
 
-    /// Writes a file of the machine, whose folder need not be there.
+    /// Writes a file of the machine and makes its folder if necessary.
     pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
         let path = self.file(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Where a fix does not belong it says so: containers, WSL, images, other distributions, GPUs without a direct route; and the checklist leads from a bare
-//! machine to the proof.
+//! A fix reports where it does not belong: containers, WSL, images, other distributions, GPUs without a direct route;
+//! and the checklist leads from a bare machine to the proof.
 
 use crate::copies::{image, look, recover};
 use crate::machine::{COMMANDS, Edit, all, build, config, put, without};
@@ -280,7 +280,7 @@ fn a_step_that_waits_for_something_shows_what_it_waits_for() {
     }
 }
 
-/// What is to do, by the fixes that are offered, and how many steps are done.
+/// The open steps, by the fixes that are offered, and the number of steps that are done.
 fn to_do(folder: &Path) -> (Vec<String>, usize, Route) {
     let (root, report) = look(folder);
     let guided = guide::guide(&root, &report);

@@ -34,7 +34,8 @@ fn lines(plan: &FixPlan) -> Vec<String> {
     commands(plan).iter().map(|argv| gds_top::text::quoted_line(argv)).collect()
 }
 
-/// Runs the scripts of a plan with tools that know these kernels and modules, and hands out what DKMS was told and whether the last one succeeded.
+/// Runs the scripts of a plan with tools that know these kernels and modules, and returns the calls of DKMS and
+/// whether the last one succeeded.
 fn dry(plan: &FixPlan, kernels: &[&str], modules: &[&str]) -> (Vec<String>, bool) {
     let tools = tempfile::tempdir().unwrap();
     let log = tools.path().join("log");

@@ -226,7 +226,7 @@ fn words_of_the_command_line_are_joined_and_none_is_lost() {
         after,
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet iommu=nobypass,pt console=ttyS0,115200'\nGRUB_DISABLE_OS_PROBER=true\n"
     );
-    // Tools that only add are told to take the old value away.
+    // Tools that only add get an order to remove the old value.
     let machine = Machine::new("multipath-on");
     machine.write("/proc/modules", "nvidia 14000000 12 - Live 0x0\n");
     machine.write("/sys/module/nvme_core/parameters/io_timeout", "255\n");

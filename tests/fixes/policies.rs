@@ -34,15 +34,15 @@ const POLICIES: &[(&str, FixPolicy)] = &[
     ("nvfs-stats", Ask),
     ("bar1-large", Show),
     ("memlock", Ask),
-    // Applied where there is something to edit and nobody must decide.
+    // Applied if there is something to edit and no decision is needed.
     ("cufile-config", Show),
-    // A missing folder is made after consent; a variable of somebody's shell can only be shown.
+    // A missing folder is made after consent; a variable of a user's shell can only be shown.
     ("cufile-log", Show),
     ("kernel-p2pdma", Show),
     ("gpu-near-disk", Show),
     ("move-model", Never),
 ];
-/// Recipes for what this machine does not lack; `fixes.rs` and `guide.rs` have machines that do.
+/// Recipes for faults that this machine does not have; `fixes.rs` and `guide.rs` have machines with them.
 const ELSEWHERE: &[&str] = &["udev-record", "nvidia-repository"];
 
 fn plan(folder: &Path, id: &str) -> FixPlan {

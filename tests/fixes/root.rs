@@ -48,7 +48,7 @@ fn commands_are_shown_and_never_run_on_a_throw_away_root() {
                 assert!(err(&done).contains("not run, this is a folder: sudo"), "{id}: {}", err(&done));
             }
         }
-        assert_eq!(root.image(), before, "{id} is taken back whole");
+        assert_eq!(root.image(), before, "{id} is undone completely");
     }
     assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
 }
@@ -82,7 +82,7 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
     steps
 }
 
-/// A file that is there, with a mode of its own, and one that is not: both are changed by one fix.
+/// An existing file with an unusual mode, and one that does not exist: both are changed by one fix.
 fn with_a_file_of_its_own() -> Throwaway {
     let root = Throwaway::tree(UBUNTU);
     let path = root.files().join("etc/modprobe.d/nvidia-fs.conf");
@@ -182,7 +182,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     assert!(err(&refused).contains("symbolic link"), "{}", err(&refused));
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 
-    // Between preview and writing: held when half is written, changed by somebody else, let go.
+    // Between preview and writing: stopped when half is written, changed by another process, continued.
     let root = Throwaway::tree(UBUNTU);
     let path = root.files().join(REGISTRY);
     let (mut child, mut said) = root.held_at(3, &["p2pdma-registry-keys", "--yes"]).unwrap();

@@ -1,4 +1,4 @@
-//! Files that somebody changed after a fix, and what files carry besides their bytes.
+//! Files that were changed after a fix, and the attributes of files other than their bytes.
 
 use crate::copies::{Machine, recover};
 use gds_top::domain::FixId;

@@ -1,4 +1,4 @@
-//! A word more on the kernel's command line, by what starts the machine; and packages that were not seen in NVIDIA's lists.
+//! A new argument on the kernel's command line, for each boot loader; and packages that are not in NVIDIA's lists.
 
 use crate::machine::*;
 use gds_top::checks;

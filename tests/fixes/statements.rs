@@ -1,4 +1,4 @@
-//! What an error of a fix says about the files is true, whichever write fails, and fixes are undone newest first.
+//! The statement of a fix's error about the files is true, whichever write fails, and fixes are undone newest first.
 
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
 use gds_top::domain::FixId;
@@ -89,7 +89,7 @@ fn fail_everywhere(
                 assert_eq!(says_same(&text), is_same, "{names:?}, from step {from}: {text}");
                 *(if is_same { &mut counted.unchanged } else { &mut counted.changed }) += 1;
                 let is_known = !Journal::open(&place).entries().is_empty();
-                assert!(is_same || is_known, "{names:?}, from step {from}: what is changed is in the journal: {text}");
+                assert!(is_same || is_known, "{names:?}, from step {from}: each change is in the journal: {text}");
                 // With the cause gone the next command puts everything right.
                 unblock(&root, names);
                 root.resume();

@@ -15,7 +15,7 @@ pub(crate) struct Throwaway {
 }
 
 impl Throwaway {
-    /// A copy of a captured machine, which is no capture any more: those are never written.
+    /// A copy of a captured machine without the mark of a capture, because captures are never written.
     pub(crate) fn captured(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy(&fixture(name), &folder.path().join("root"));
@@ -92,7 +92,7 @@ impl Throwaway {
         image(&self.top())
     }
 
-    /// What is there, by path below the top, without the journal.
+    /// The content by path, without the journal.
     pub(crate) fn outside_the_journal(&self) -> Image {
         let ours = |(path, ..): &(PathBuf, _, _)| !path.display().to_string().contains("/.gds-top");
         let below = |path: &Path| path.strip_prefix(self.top()).unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! Attacks on the journal: what is planted there by another user must not be written back, and commands that only look write nothing.
+//! Attacks on the journal: entries that another user planted must not be written back, and commands that only look
+//! write nothing.
 
 use crate::copies::{image, look as inspect};
 use crate::machine::{fixture, fixtures};
@@ -276,7 +277,8 @@ fn captures_are_never_written() {
     assert_eq!(root.image(), before);
 }
 
-/// Swaps a folder for a link to another one while a fix rests before each of its steps: what the link leads to stays as it is.
+/// Swaps a folder for a link to another one while a fix waits before each of its steps: the target of the link stays
+/// unchanged.
 fn swap_everywhere(part: &str, prepare: &[&str], words: &[&str]) -> u32 {
     let mut steps = 0;
     for step in 1.. {

@@ -168,7 +168,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
     let machine = Machine::new("h200-vm-no-udev");
     fixes::apply(&machine.plan("udev-record"), &machine.place(), &mut |_| true).unwrap();
     let written = fs::read_to_string(machine.file(RECORD)).unwrap();
-    // One of its two lines is there, the other was changed: whose the rest is cannot be told.
+    // One of its two lines is there, the other was changed: it is unknown who wrote the rest.
     let half = format!("{}E:OTHER=1\n", written.split_inclusive('\n').next().unwrap());
     let path = machine.write(RECORD, &half);
     let said = fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap_err();
@@ -177,7 +177,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
         "{said}"
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), half);
-    // Nothing of it is there any more: the fix is forgotten, and the file is somebody's.
+    // None of its lines is there any more: the fix is forgotten, and the file stays.
     machine.write(RECORD, "E:OTHER=1\n");
     fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "E:OTHER=1\n");

@@ -1,4 +1,4 @@
-//! What changes under a lane: files, and the session that it belongs to.
+//! Changes during a run: files, and the session that it belongs to.
 
 use crate::harness::{STANDIN_UUID, folder, gpu_order, order, run, until, with_settings};
 use crate::program::gds_top;
@@ -54,8 +54,8 @@ fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of
             assert_eq!(outcome.signal(), libc::SIGBUS);
         } else {
             let error = outcome.error();
-            // Either a read ends early, or the headers, which some engines check beside the first reads, no longer fit, or a file that was opened only
-            // when it was needed has another length by then.
+            // Either a read ends early, or the headers, which some engines check during the first reads, no longer
+            // fit, or a file that is opened late has another length by then.
             let early = error.contains("changed during the load") && error.contains("at or before byte");
             let headers = error.contains("the model changed") && error.contains("truncated");
             let length = error.contains("the model changed")
@@ -159,7 +159,8 @@ fn a_lane_dies_with_its_session_however_that_ends() {
             .unwrap();
         let lane = until("a lane that runs", || {
             assert_eq!(session.try_wait().unwrap(), None, "the session ended by itself");
-            // Once it has loaded CUDA it has taken its order and told the kernel whose death is its own; it then hangs in the stand-in.
+            // When it has loaded CUDA, it has read its order and asked the kernel for the parent-death signal; it
+            // then hangs in the stand-in.
             let in_cuda = |lane: &u32| {
                 std::fs::read_to_string(format!("/proc/{lane}/maps")).is_ok_and(|maps| maps.contains("libcuda.so.1"))
             };
@@ -171,7 +172,7 @@ fn a_lane_dies_with_its_session_however_that_ends() {
         if signal == "-TERM" {
             assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "temporary files are left");
         }
-        // Nobody may be there to collect it, so a zombie is dead enough.
+        // There may be no parent to collect it, so a zombie counts as dead.
         until("the lane's end", || stat(lane).is_none_or(|(state, _)| state == 'Z').then_some(()));
     }
 }

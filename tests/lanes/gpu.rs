@@ -19,7 +19,7 @@ const ENGINES: [Engine; 8] = [
 const CUFILE: [Engine; 5] =
     [Engine::GdsPerTensor, Engine::GdsBounce, Engine::GdsSlab, Engine::GdsBatch, Engine::GdsStream];
 
-/// Model and stand-ins; None, said, where there is no C compiler.
+/// Model and stand-ins; None, with a message, if there is no C compiler.
 fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
     let built = standins::build()?;
     let folder = folder();
@@ -73,7 +73,7 @@ fn settings_change_how_and_not_what() {
         (Engine::GdsBatch, &[("threads", 200), ("depth", 1000), ("block_bytes", 5000), ("odirect", 0)]),
         (Engine::GdsStream, &[("register", 1), ("threads", 3), ("depth", 1), ("block_bytes", 4096)]),
         (Engine::GdsStream, &[("register", 0), ("threads", 2), ("depth", 5), ("block_bytes", 100_000)]),
-        // Pieces that no block fits into whole, and that the last of is shorter.
+        // Pieces that are smaller than a block, with a shorter last one.
         (Engine::GdsSlab, &[("register", 1), ("slab_bytes", 81_920), ("block_bytes", 65_536)]),
         (Engine::GdsBatch, &[("register", 1), ("slab_bytes", 12_288), ("block_bytes", 8192)]),
         (Engine::GdsStream, &[("register", 1), ("slab_bytes", 69_632), ("block_bytes", 16_384)]),
@@ -99,7 +99,8 @@ fn settings_change_how_and_not_what() {
 fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
     let Some((_folder, model, built)) = setting() else { return };
     const NAME: &str = "max_direct_io_size_kb";
-    // Up to 1.15 it is set at once, later on by opening anew; 1.18 forgets it where it is asked for the flags of P2PDMA.
+    // Up to 1.15 it is set at once, in later versions by opening again; 1.18 forgets it when it is asked for the
+    // flags of P2PDMA.
     for version in ["1150", "1180", "1200"] {
         let kib = |engine, set: &[(&str, u64)], env: &[(&str, &str)]| {
             let env = [&[("STANDIN_CUFILE_VERSION", version), ("STANDIN_CUFILE_ROUTE", "posix")], env].concat();
@@ -115,7 +116,7 @@ fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
         assert_eq!(kib(Engine::GdsSlab, &[], &[]), 16384, "nothing is registered");
         assert_eq!(kib(Engine::GdsSlab, &[(NAME, 4096)], &[]), 4096);
         let refused = [("STANDIN_CUFILE_FAIL", "cuFileDriverSetMaxDirectIOSize:5022")];
-        assert_eq!(kib(Engine::GdsPerTensor, &[], &refused), 16384, "what is told is what is so");
+        assert_eq!(kib(Engine::GdsPerTensor, &[], &refused), 16384, "the report is true");
         let order = with_settings(gpu_order(Engine::GdsPerTensor, &model), &[(NAME, 2048)]);
         let env = [("STANDIN_CUFILE_VERSION", version), refused[0]];
         let outcome = told(&built, &order, &env);
@@ -149,7 +150,7 @@ fn the_route_is_what_the_statistics_prove() {
             let all: u64 = [counts.nvfs_reads, counts.p2p_reads, counts.posix_reads].iter().flatten().sum();
             assert!(own.is_some_and(|reads| reads > 0 && reads == all), "{counts:?}");
             assert!(counts.source.contains("level-3"), "{counts:?}");
-            // Where the call that submits is the one that moves, as for batches in compat mode, its time is no overhead.
+            // If the submitting call makes the transfer, as for batches in compat mode, its time is not overhead.
             let submits = outcome.spans().iter().filter(|s| s.phase == Phase::Submit && s.bytes > 0).count();
             let expected = engine == Engine::GdsStream || (engine == Engine::GdsBatch && route != Route::Compat);
             assert_eq!(submits > 0, expected, "{engine}: {submits} submits of bytes, {route:?}");
@@ -225,7 +226,7 @@ fn a_failing_cuda_call_is_a_sentence() {
         let error = outcome.error();
         assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
     }
-    // Pinning that fails is no matter of the GPU's memory.
+    // Failed pinning has nothing to do with the GPU's memory.
     let outcome = told(&built, &gpu_order(Engine::Pread, &model), &[("STANDIN_CUDA_FAIL", "cuMemHostRegister_v2:2")]);
     assert!(!outcome.error().contains("the GPU has too little"), "{}", outcome.error());
 }
@@ -283,7 +284,7 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let result = outcome.result();
     assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
     assert_eq!(result.settings["register"], 0, "the settings are those that were used");
-    // Where there is room for some pieces, those are registered and the rest is read into as it is.
+    // If there is room for some pieces, those are registered and the rest is read into unregistered.
     let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
     sound::check(&outcome, &model);
@@ -320,7 +321,7 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
     sound::check(&outcome, &model);
     assert!(outcome.result().notes.iter().any(|n| n.contains("chose without cuFile") && n.contains("5001")));
-    assert!(outcome.result().setup_parts_ns.contains_key("cufile_refused"), "what was tried in vain was set-up too");
+    assert!(outcome.result().setup_parts_ns.contains_key("cufile_refused"), "failed attempts are set-up too");
 }
 
 #[test]
@@ -462,7 +463,7 @@ fn a_model_larger_than_the_gpu_is_an_error_and_not_a_crash() {
     for engine in ENGINES {
         let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_TOTAL_BYTES", "1000000")]);
         assert!(outcome.error().contains("977 KiB free: choose another with --gpu"), "{}", outcome.error());
-        // What is free may be in pieces.
+        // Free memory may be in pieces.
         let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2")]);
         assert!(outcome.error().contains("too little free memory"), "{}", outcome.error());
     }

@@ -19,7 +19,7 @@ pub(crate) const STANDIN_NAME: &str = "Stand-in GPU (no hardware)";
 /// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A folder below the target folder, which lies on a real file system.
+/// A folder below the target folder, which is on a real file system.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -64,7 +64,7 @@ pub(crate) struct Outcome {
     /// None when it was ended by the test.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) frames: Vec<Frame>,
-    /// Lines on standard output that are no frames.
+    /// Lines on standard output that are not frames.
     pub(crate) strays: Vec<String>,
     pub(crate) stderr: String,
     pub(crate) took: Duration,
@@ -87,10 +87,10 @@ pub(crate) fn run(order: &LaneOrder, env: &[(&str, &str)]) -> Outcome {
     run_until(order, env, None)
 }
 
-/// Tells by standard output and standard error.
+/// Decides by standard output and standard error.
 pub(crate) type Enough<'a> = &'a dyn Fn(&str, &str) -> bool;
 
-/// Runs a lane to its end, or until what stands on its standard output and standard error is enough, and ends it then.
+/// Runs a lane to its end, or until its standard output and standard error are enough, and ends it then.
 pub(crate) fn run_until(order: &LaneOrder, env: &[(&str, &str)], enough: Option<Enough<'_>>) -> Outcome {
     let scratch = folder();
     let mut order = order.clone();
@@ -227,7 +227,7 @@ impl Outcome {
     }
 }
 
-/// The environment for the stand-ins: their folder for the loader, and what they are told.
+/// The environment for the stand-ins: their folder for the loader, and their switches.
 pub(crate) fn standin_env<'a>(folder: &'a Path, told: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let mut env = vec![("LD_LIBRARY_PATH", folder.to_str().unwrap())];
     env.extend_from_slice(told);

@@ -11,7 +11,7 @@ const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Odirect, Engi
 
 /// Whether files here take O_DIRECT.
 fn takes_direct(folder: &Path) -> bool {
-    // A name of its own: several tests ask in one folder at once.
+    // A unique name: several tests use one folder at once.
     let file = tempfile::NamedTempFile::new_in(folder).unwrap();
     match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(file.path()) {
         Ok(_) => true,
@@ -22,15 +22,16 @@ fn takes_direct(folder: &Path) -> bool {
     }
 }
 
-/// Pages that the kernel has taken out of the page cache so far, for want of memory or because root said so; and how often root did.
+/// Pages that the kernel has removed from the page cache so far, because memory was short or root asked for it; and
+/// how often root did.
 fn taken() -> Vec<String> {
     let counters = ["drop_pagecache", "pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged"];
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     text.lines().filter(|line| counters.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
 }
 
-/// Holds that a state of the page cache is there where nobody else took pages out of it meanwhile, as root's cold runs beside this one may; None, said,
-/// where that never is so.
+/// Checks a state of the page cache at a time when no other process removed pages, as concurrent cold runs of root
+/// may do; None, with a message, if there is no such time.
 fn undisturbed(state: &str, is_there: impl Fn() -> bool) -> Option<()> {
     for _ in 0..20 {
         let before = taken();
@@ -97,7 +98,7 @@ fn settings_of_any_size_change_how_and_not_what() {
         let result = outcome.result();
         let block = result.settings["block_bytes"];
         assert!(block >= 4096 && block % 4096 == 0, "{set:?}: {:?}", result.settings);
-        // The staging follows the model, not the setting: nobody pins a gigabyte for two megabytes.
+        // The staging memory follows the model, not the setting: a gigabyte is not pinned for two megabytes.
         assert!(result.host_peak_bytes.is_none_or(|peak| peak < 300 << 20), "{set:?}: {result:?}");
     }
 }
@@ -124,7 +125,7 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
         let Some(outcome) = sound(&with_settings(order(Engine::Odirect, &model), &set), &model) else { continue };
         let notes = &outcome.result().notes;
         let told = |note: &String| note.starts_with("registered not used") && note.contains(why);
-        // Where the kernel refuses io_uring, that is told instead.
+        // If the kernel refuses io_uring, that is reported instead.
         assert!(notes.iter().any(|note| told(note) || note.contains("setting up io_uring failed")), "{notes:?}");
     }
 }
@@ -183,7 +184,7 @@ fn auto_takes_what_the_page_cache_makes_fastest_says_so_and_stays_auto() {
         let outcome = run(&LaneOrder { cache, ..order(Engine::Auto, &model) }, &[]);
         sound::check(&outcome, &model);
         let result = outcome.result();
-        // Where the cache cannot be emptied, the measured share decides, and rightly so.
+        // If the cache cannot be emptied, the measured share decides.
         let held = result.cache_resident_before_fraction.unwrap();
         if (cache == CacheState::Cold) == (held < 0.45) {
             assert_eq!(result.chosen_engine(), Some(&engine), "{held}");

@@ -1,5 +1,6 @@
-//! Engines and lanes from outside: the program runs as a lane process, as its session would run it, and what it reports is held against the files.
-//! On host memory, on stand-ins for CUDA and cuFile, and on the real libcufile of its public wheels.
+//! Engines and lanes from outside: the program runs as a lane process, as its session would run it, and its reports
+//! are compared with the files. On host memory, on stand-ins for CUDA and cuFile, and on the real libcufile of its
+//! public wheels.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Commands and published loaders as lanes: told and silent ones, bad ends, and that nothing of them is left.
+//! Commands and published loaders as lanes: with and without reports, bad ends, and nothing left behind.
 
 use crate::harness::{STANDIN_UUID, folder};
 use crate::models;
@@ -110,7 +110,7 @@ sleep 0.2
         let phases: u64 = run["phases"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap()).sum();
         assert_eq!(phases, wall, "{run:#}");
         if tells_when {
-            // Of the 400 ms and more that it runs, what comes before and after is not counted.
+            // Of the 400 ms and more that it runs, the time before and after is not counted.
             assert_eq!((wall, run["phases"]["transfer"].as_u64()), (80_000_000, Some(50_000_000)), "{run:#}");
             assert!(setup <= script_began + 100_000_000 - started, "{run:#}");
         } else {
@@ -199,7 +199,7 @@ fn what_a_command_tells_against_reason_is_not_believed() {
     let early =
         told(r#"echo '{"ready": true, "at_ns": 1}' >&$GDS_TOP_FD; echo '{"done": true, "bytes": 64}' >&$GDS_TOP_FD"#);
     assert!(early["wall_ns"].as_u64().unwrap() < 60_000_000_000, "{early:#}");
-    // Lines that are none, without end and of bytes that are no text.
+    // Lines that are not in the protocol, endless lines and bytes that are not text.
     let noise = told(
         r#"printf '\377\376\n[1]\n{"done": true, "bytes": -5}\n' >&$GDS_TOP_FD; head -c 300000 /dev/zero | tr '\0' a >&$GDS_TOP_FD; echo >&$GDS_TOP_FD; echo '{"done": true, "bytes": 37}' >&$GDS_TOP_FD"#,
     );
@@ -374,7 +374,7 @@ fn the_gpu_memory_of_a_command_is_what_nvml_counts_for_its_processes_else_the_gr
     std::fs::write(&script, asked).unwrap();
     let asked = |what: &str| format!("sh {} {}.{what}", script.display(), reads.display());
     let (processes, memory) = (asked("processes"), asked("memory"));
-    // A process of somebody else computes there too.
+    // A process of another user computes there too.
     let line = format!(
         r#"command:echo "$$ 4096" > {file}; echo "1 77" >> {file}; sh -c 'echo "$$ 1000" >> {file}; {processes}; true' & wait"#
     );

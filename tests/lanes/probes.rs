@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// What a probe printed and how it ended.
+/// The output of a probe and its end.
 fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus, String, String) {
     let out = gds_top().args(arguments).envs(env.iter().copied()).stdin(Stdio::null()).output().unwrap();
     (out.status, String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
@@ -19,7 +19,7 @@ fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus,
 fn answer(arguments: &[&str], env: &[(&str, &str)]) -> Value {
     let (status, out, err) = probe(arguments, env);
     assert!(status.success() && !err.contains("panicked"), "{status}: {err}");
-    // The last line; what stands before it was said early, in case the rest never comes.
+    // The last line; the lines before it are early results, in case the rest never comes.
     serde_json::from_str(out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {out:?}"))
 }
 
@@ -57,7 +57,7 @@ fn libcufile_is_described_when_it_opens() {
     assert_eq!(said["parameters"]["allow_compat_mode"], true, "{said}");
     assert_eq!(said["properties"]["nvfs_major"], 0, "{said}");
     assert_eq!(said["ranges"]["io_batchsize"], serde_json::json!([1, 256]), "{said}");
-    assert!(scratch.path().join("cufile.log").exists(), "its log lies in the scratch folder");
+    assert!(scratch.path().join("cufile.log").exists(), "its log is in the scratch folder");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Reads that prove a route: the probe in a child, and what the verdict becomes.
+//! Reads that prove a route: the probe in a child, and the resulting verdict.
 
 use crate::harness::{STANDIN_UUID, folder, standin_env};
 use crate::program::gds_top;
@@ -116,7 +116,8 @@ fn check_proves_its_verdict_with_a_read_unless_told_not_to() {
     let copied = verdict(&built, model.path(), &[], &[]);
     assert_eq!((&copied["route"], &copied["proven"]), (&"compat".into(), &true.into()), "{copied}");
     assert!(copied["proof"].as_str().unwrap().contains("5008"), "{copied}");
-    // A library that counts nothing: what works with compat mode forbidden is direct, what does not is not.
+    // A library that counts nothing: a read that works with compat mode forbidden is direct, a read that does not is
+    // not.
     let quiet = [("STANDIN_CUFILE_FAIL", "cuFileGetStatsL3:5022")];
     let inferred = verdict(&built, model.path(), &[], &quiet);
     assert_eq!((&inferred["route"], &inferred["proven"]), (&"compat".into(), &true.into()), "{inferred}");

@@ -32,7 +32,7 @@ fn libraries_for_host() -> Vec<(u32, PathBuf)> {
     libraries().into_iter().filter(|(minor, _)| *minor >= 16).collect()
 }
 
-/// A model, and a machine beside it whose /proc/modules and udev record the preload shows to the library.
+/// A model, and a machine with the /proc/modules and udev record that the preload shows to the library.
 struct Place {
     folder: tempfile::TempDir,
     model: ModelInfo,
@@ -40,7 +40,7 @@ struct Place {
 }
 
 impl Place {
-    /// None, said, where there is no C compiler.
+    /// None, with a message, if there is no C compiler.
     fn new() -> Option<Self> {
         let built = standins::build()?;
         let folder = folder();
@@ -96,7 +96,7 @@ fn the_longest_transfer_is_what_was_set_or_the_load_says_why_not() {
     for (minor, library) in libraries_for_host() {
         let outcome = place.run(Engine::GdsPerTensor, &[("max_direct_io_size_kb", 2048)], library);
         if minor >= 18 {
-            // The open driver takes it with success and without effect, so that it is opened anew.
+            // The open driver accepts it without effect, so that it is opened again.
             sound::check(&outcome, &place.model);
             assert_eq!(outcome.result().settings["max_direct_io_size_kb"], 2048, "1.{minor}");
         } else {
@@ -140,7 +140,7 @@ fn without_a_udev_record_of_the_disk_the_error_says_so() {
 #[test]
 fn where_the_open_would_never_return_the_lane_refuses_before_it() {
     let Some(place) = Place::new() else { return };
-    // An empty folder stands for a machine without /proc/modules.
+    // An empty folder represents a machine without /proc/modules.
     std::fs::remove_dir_all(place.machine()).unwrap();
     std::fs::create_dir(place.machine()).unwrap();
     let mut libraries = libraries_for_host();

@@ -23,8 +23,8 @@ fn load_recorded(recording: &Path, arguments: &[&str], env: &[(&str, &str)]) -> 
     report
 }
 
-/// Lanes of a group go on when all have come: no clock starts before everybody's cache is prepared, and no verification before everybody has loaded. The time
-/// of the whole is from the first start to the last end.
+/// Lanes of a group continue when all have arrived: no clock starts before all caches are prepared, and no
+/// verification before all lanes have loaded. The time of the group is from the first start to the last end.
 fn wait_for_one_another(recording: &Path, report: &Value) {
     let mut state = State::default();
     let mut stages: Vec<(LaneId, LaneStage, u64)> = Vec::new();
@@ -90,7 +90,7 @@ fn a_model_cut_over_two_host_targets_lands_each_byte_once_with_every_engine() {
         (&report["together"][0]["kind"], &report["together"][0]["target"]),
         (&"parts".into(), &"2 × host memory".into())
     );
-    // Tensors that lie across a cut are told by both lanes, all others by one: none is missing.
+    // Tensors across a cut are reported by both lanes, all others by one: none is missing.
     let named: std::collections::BTreeSet<&str> =
         report["tensors"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     let with_bytes = model.tensors.iter().filter(|t| t.bytes > 0);
@@ -176,7 +176,7 @@ fn a_baseline_of_loads_together_is_held_against_wholes() {
     for baseline in [recording.clone(), export.join("report.json")] {
         let run =
             |more: &[&str]| program(&[&["load"], &race[..], &["--baseline", text(&baseline)], more].concat(), &[]);
-        // What a part took is no time of a whole model.
+        // The time of a part is not the time of a model.
         let said = run(&["--gpu", "host"]);
         assert_eq!(said.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&said.stderr).contains("nothing here can be compared"), "{said:?}");
@@ -324,7 +324,7 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
         assert!(gaps.iter().any(|m| m["text"].as_str().unwrap().contains("O_DIRECT read rate was not measured")));
         return;
     }
-    // The plain reader read the whole files before the first of the two rounds of cold loads and after the second.
+    // The plain reader read the complete files before the first of the two rounds of cold loads and after the second.
     let direct = report["ceilings"].as_array().unwrap().iter().find(|c| c["kind"] == "direct_read").unwrap();
     let rounds: Vec<u64> = direct["passes"].as_array().unwrap().iter().map(|p| p["round"].as_u64().unwrap()).collect();
     assert_eq!(rounds, [0, 1], "{direct:#}");

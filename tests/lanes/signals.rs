@@ -1,4 +1,4 @@
-//! Commands that are ended by a signal: soon, in order, with the status that says so, and with nothing left behind.
+//! Commands that are ended by a signal: soon, in order, with status 130, and with nothing left behind.
 
 use crate::harness::{folder, until};
 use crate::models;
@@ -8,7 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Runs the program until something lies below one of the folders (and `begun` says so of it), ends it by INT as a terminal does, and wants nothing to be left.
+/// Runs the program until there is a file below one of the folders that `begun` accepts, ends it by INT as a terminal
+/// does, and expects nothing to be left.
 fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
     let temporary = folder();
     let mut child = gds_top()

@@ -1,4 +1,4 @@
-//! What must hold of every run that succeeded, whichever engine, target and settings.
+//! Rules for every run that succeeded, with any engine, target and settings.
 
 use crate::harness::Outcome;
 use gds_top::domain::{Engine, LaneStage, ModelInfo, Phase, Span};
@@ -22,11 +22,11 @@ pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {
     assert_eq!(result.phases.total_ns(), result.wall_ns, "{:?}", result.phases);
     let rate = result.bytes as f64 / (result.wall_ns as f64 / 1e9);
     assert!((result.bytes_per_s / rate - 1.0).abs() < 1e-6, "{} {rate}", result.bytes_per_s);
-    // What is released after the clock is told beside the parts of the set-up, and is none.
+    // Releases after the clock are reported with the parts of the set-up, but are not a part.
     let parts = result.setup_parts_ns.iter().filter(|(name, _)| *name != "release_after_clock");
     let parts: u64 = parts.map(|(_, ns)| ns).sum();
     assert!(result.setup_ns > 0 && parts == result.setup_ns, "{} {:?}", result.setup_ns, result.setup_parts_ns);
-    // Each setting with what chose it.
+    // Each setting with the reason for its value.
     assert!(result.settings.keys().eq(result.settings_why.keys()), "{:?} {:?}", result.settings, result.settings_why);
     assert!(result.settings_why.values().all(|why| !why.is_empty()), "{:?}", result.settings_why);
     assert!(result.cpu_ns.is_some_and(|ns| ns > 0));
@@ -50,7 +50,7 @@ fn timelines(spans: &[Span], slots: u32, wall_ns: u64) {
     for slot in 0..slots {
         let mut own: Vec<&Span> = spans.iter().filter(|s| u32::from(s.slot) == slot).collect();
         // Other workers may find all blocks taken; the first opens and allocates.
-        assert!(slot > 0 || !own.is_empty(), "the first slot tells nothing");
+        assert!(slot > 0 || !own.is_empty(), "the first slot has no span");
         own.sort_by_key(|s| (s.start_ns, s.end_ns));
         for pair in own.windows(2) {
             assert!(pair[0].end_ns <= pair[1].start_ns, "slot {slot}: {pair:?}");
@@ -58,7 +58,7 @@ fn timelines(spans: &[Span], slots: u32, wall_ns: u64) {
     }
 }
 
-/// Every tensor byte lies in exactly one span of the phase, at its place in the image.
+/// Every tensor byte is in exactly one span of the phase, at its place in the image.
 fn once(spans: &[Span], phase: Phase, model: &ModelInfo) {
     let mut moved: Vec<&Span> = spans.iter().filter(|s| s.phase == phase && s.bytes > 0).collect();
     moved.sort_by_key(|s| s.offset);
@@ -74,7 +74,7 @@ fn once(spans: &[Span], phase: Phase, model: &ModelInfo) {
             let span = moved.get(next).filter(|s| s.offset <= at);
             let span = span.unwrap_or_else(|| panic!("{phase:?}: byte {} of {} moved never", at - start, tensor.name));
             if let Some(told) = span.tensor {
-                assert_eq!(told as usize, index, "the span tells of another tensor than {}", tensor.name);
+                assert_eq!(told as usize, index, "the span belongs to another tensor than {}", tensor.name);
             }
             at = span.offset + span.bytes;
         }

@@ -1,4 +1,4 @@
-//! A system that gives few threads: every one that is refused is a sentence, and nobody waits for it.
+//! A system that gives few threads: every refused thread is an error with a sentence, and nothing waits for it.
 
 use crate::harness::{folder, program};
 use crate::models;

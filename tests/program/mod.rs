@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// Where the program is.
+/// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
 
 /// A home directory that does not exist and that not even root can make.

@@ -1,4 +1,4 @@
-//! Whatever ends or stops it, keys, signals, a panic, a terminal that goes away, the terminal is whole again.
+//! After any end or stop (keys, signals, a panic, a terminal that goes away) the terminal is restored.
 
 use crate::program::gds_top;
 use crate::sessions::{folder, race, until_lanes};
@@ -30,7 +30,7 @@ fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     let recording = folder.path().join("race.gdsrec");
     let more = ["--engine", "mmap,pread", "--repeat", "1000", "--record", recording.to_str().unwrap()];
     let mut terminal = race(folder.path(), &more);
-    // A load has finished and another is under way.
+    // A load has finished and another is running.
     terminal.until("/1000");
     until_lanes(folder.path(), true);
     terminal.signal(Signal::HUP);

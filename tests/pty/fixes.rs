@@ -19,7 +19,7 @@ impl Terminal {
         });
     }
 
-    /// Asks until it ends, which it does once nothing is under way.
+    /// Asks until it ends, which it does when nothing is running.
     fn quit(mut self) {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -31,7 +31,8 @@ impl Terminal {
     }
 }
 
-/// A copy of a captured machine, in a folder with room beside it. It is no capture any more, because those are never written.
+/// A copy of a captured machine, in a folder with room for other files. It is not a capture any more, because
+/// captures are never written.
 fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("root");
@@ -53,7 +54,7 @@ fn path_with_sudo(keep: &Path, script: &str) -> String {
 #[test]
 fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     let (keep, root) = machine("p2pdma-two-steps");
-    // Whoever runs this, with or without a sudo that knows him.
+    // The user who runs the tests, with or without rights in sudo.
     let path = path_with_sudo(keep.path(), "#!/bin/sh\n[ \"$1\" != -v ] || exit 0\nshift 2; exec \"$@\"\n");
     let environment = [("PATH", path.as_str())];
     let boot = root.join("files/proc/sys/kernel/random/boot_id");
@@ -131,7 +132,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     terminal.keys("f");
     terminal.until("Fix Write the udev record");
 
-    // A wrong password: nothing is applied, and the screen says so.
+    // A wrong password: nothing is applied, and the screen shows that.
     terminal.keys("a");
     terminal.until("[sudo] password for tester:");
     assert!(!terminal.is_alternate(), "the terminal was lent");
@@ -141,7 +142,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let record = root.join("files/run/udev/data/b254:0");
     assert!(!record.exists());
 
-    // The right one, every letter of it for sudo, once it asks again: what it said before still stands there.
+    // The right one, every letter of it for sudo, when it asks again: its earlier output is still there.
     terminal.keys("a");
     terminal.wait("sudo's second question", |t| t.shown().matches("[sudo] password for tester:").count() == 2);
     terminal.keys("secret\n");
@@ -268,7 +269,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     let record = root.join("files/run/udev/data/b254:0");
     let sheet = "Fix Write the udev record";
 
-    // Nothing is applied: the key says so.
+    // Nothing is applied: the key's text shows that.
     let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
     terminal.until("f fix");
     terminal.keys("u");
@@ -295,7 +296,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.until("a apply");
     terminal.shut(sheet);
 
-    // On the check itself, which passes by then and stands elsewhere in the list.
+    // On the check itself, which passes by then and is elsewhere in the list.
     terminal.keys("f");
     terminal.until(sheet);
     terminal.keys("a");
@@ -307,7 +308,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.until("u shows what was changed, and undoes it");
     terminal.quit();
 
-    // A later session, which has no fix to offer for what passes.
+    // A later session, which has no fix to offer for a check that passes.
     let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
     terminal.until("u undo");
     terminal.keys("u");

@@ -1,4 +1,4 @@
-//! What is sent to a terminal and what is not: frames, questions, sizes, colours, and nothing at rest.
+//! The output to a terminal: frames, questions, sizes, colours, and nothing at rest.
 
 use crate::terminal::{PATIENCE, Terminal, recording};
 use std::time::{Duration, Instant};
@@ -109,7 +109,7 @@ fn settings_change_keys_mouse_and_colours() {
     assert!(terminal.shown().contains('▖') || terminal.shown().contains('▀'), "{}", terminal.shown());
     terminal.keys("Z");
     terminal.until("Report");
-    // q is no key any more.
+    // q is not a key any more.
     terminal.keys("q?");
     terminal.until("Keys and words");
     terminal.leave("\u{1b}[21~", 0, "F10");

@@ -1,4 +1,5 @@
-//! The real program in a real pseudo-terminal: whatever ends it, the terminal is whole again; what is pressed is done, and what is shown can be read.
+//! The real program in a real pseudo-terminal: after any end the terminal is restored; keys act, and the output can
+//! be read.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

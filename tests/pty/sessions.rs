@@ -1,4 +1,4 @@
-//! Live sessions on screens: races, the lesson, KV caches, and what looking costs.
+//! Live sessions on screens: races, the lesson, KV caches, and the profiling overhead.
 
 use crate::program::gds_top;
 use crate::terminal::{PATIENCE, Terminal};
@@ -99,7 +99,7 @@ fn a_race_can_be_stopped_from_any_screen_and_says_so() {
     terminal.until("/1000");
     terminal.keys("6c");
     terminal.until("stopping the race");
-    // Nothing is under way any more, so q does not ask.
+    // Nothing is running any more, so q does not ask.
     until_lanes(folder.path(), false);
     terminal.keys("2");
     terminal.until("R race");
@@ -114,7 +114,7 @@ fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_sm
     let mut terminal = Terminal::start(&arguments, &[("HOME", cache), ("XDG_CACHE_HOME", cache)]);
     terminal.until("The ways of a byte");
     terminal.until("m measure");
-    assert!(!folder.path().join("gds-top/models").exists(), "a model was made for somebody who only reads");
+    assert!(!folder.path().join("gds-top/models").exists(), "a model was made although the user only reads");
     terminal.keys("m");
     terminal.until("Measured here with");
     assert!(folder.path().join("gds-top/models").exists());

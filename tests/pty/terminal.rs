@@ -1,4 +1,4 @@
-//! A terminal with the program in it, and what a user sees of it: whole frames.
+//! A terminal with the program in it, and the complete frames that a user sees.
 
 use crate::program::{PROGRAM, VARIABLES, foreign_variables};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
@@ -22,9 +22,9 @@ pub(crate) struct Screen {
     pub(crate) parser: vt100::Parser,
     /// All that came.
     pub(crate) raw: Vec<u8>,
-    /// Bytes of the frame that is under way; what is outside of frames is shown as it comes.
+    /// Bytes of the current frame; bytes outside of frames are shown as they arrive.
     frame: Option<Vec<u8>>,
-    /// The beginning of what may become a mark.
+    /// The possible beginning of a mark.
     rest: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Screen {
             let mark = FRAME[usize::from(self.frame.is_some())].as_bytes();
             let left = &all[from..];
             let at = left.windows(mark.len()).position(|part| part == mark);
-            // What could be the first part of a mark waits for more.
+            // The possible first part of a mark waits for more bytes.
             let half = (1..mark.len()).rev().find(|length| left.ends_with(&mark[..*length])).unwrap_or(0);
             let end = at.map_or(left.len() - half, |at| at + mark.len());
             match &mut self.frame {
@@ -179,7 +179,7 @@ impl Terminal {
         kill_process(pid, signal).unwrap();
     }
 
-    /// The program is told of the size; what is seen keeps its own.
+    /// The program gets the new size; the visible screen keeps its own.
     pub(crate) fn tell_size(&self, columns: u16, rows: u16) {
         self.master.resize(size(columns, rows)).unwrap();
     }
@@ -189,7 +189,7 @@ impl Terminal {
         self.tell_size(columns, rows);
     }
 
-    /// The first line and the last one are there, whole.
+    /// The first line and the last one are there, completely.
     pub(crate) fn until_it_fits(&self) {
         self.wait("a screen of this size", |t| {
             let shown = t.shown();
@@ -197,7 +197,8 @@ impl Terminal {
         });
     }
 
-    /// Waits for the end; the exit status. How long it took is told: the benchmark of the screen measures it where nothing else runs.
+    /// Waits for the end; the exit status. The time is returned too: the benchmark of the screen measures it while
+    /// nothing else runs.
     pub(crate) fn end(&mut self) -> u32 {
         let start = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! The session without a screen: what is told where, and the exit status.
+//! The session without a screen: its outputs and the exit status.
 
 use crate::any::any_state;
 use crate::race::{race, race_events, reduce, usual_paces};

@@ -30,7 +30,7 @@ fn small_model() -> ModelInfo {
     ModelInfo { name: "small".into(), path: "/data/models/small".into(), shards, tensors }
 }
 
-/// What one engine did, in nanoseconds a tensor and bytes a nanosecond.
+/// The speed of one engine, in nanoseconds per tensor and bytes per nanosecond.
 pub(crate) struct Pace {
     pub(crate) engine: Engine,
     pub(crate) cache: CacheState,

@@ -1,4 +1,5 @@
-//! Reports of shipped recordings, reckoned again from the runs and tensors that they list: no figure is told that does not follow from these.
+//! Reports of shipped recordings, calculated again from the runs and tensors that they list: every figure follows
+//! from these.
 
 use gds_top::present::{SessionAnalysis, together};
 use gds_top::report;
@@ -6,7 +7,8 @@ use gds_top::session::{State, recording};
 use serde_json::Value;
 use std::path::Path;
 
-/// Small ones that have all there is: cold and hot, cuFile and NIXL, ceilings; models beside one another; a workload.
+/// Small ones that together have everything: cold and hot, cuFile and NIXL, ceilings; models at the same time; a
+/// workload.
 const SMALL: [&str; 4] = ["h200-qwen3-0.6b", "h200-full-qwen3-0.6b", "h200x2-together", "h200-kv-ucm-layers"];
 
 fn state(name: &str) -> State {
@@ -17,11 +19,11 @@ fn state(name: &str) -> State {
 }
 
 fn list<'v>(of: &'v Value, name: &str) -> &'v [Value] {
-    of[name].as_array().unwrap_or_else(|| panic!("{name} is no list"))
+    of[name].as_array().unwrap_or_else(|| panic!("{name} is not a list"))
 }
 
 fn number(of: &Value, name: &str) -> f64 {
-    of[name].as_f64().unwrap_or_else(|| panic!("{name} is no number: {of}"))
+    of[name].as_f64().unwrap_or_else(|| panic!("{name} is not a number: {of}"))
 }
 
 fn near(a: f64, b: f64) -> bool {
@@ -71,7 +73,7 @@ fn phases_add_up_and_medians_are_medians() {
                 let mut like = standing.clone();
                 like["cache"] = comparison["cache"].clone();
                 let runs = runs_of(&told, &like, &comparison["model"]);
-                // What ran together is a run of its own, which is listed elsewhere.
+                // Runs at the same time are one run of the group, which is listed elsewhere.
                 let Some(first) = runs.first() else { continue };
                 assert_eq!(number(standing, "wall_ns"), number(runs[runs.len() / 2], "wall_ns"), "{name}: {standing}");
                 assert_eq!(number(standing, "wall_min_ns"), number(first, "wall_ns"), "{name}: {standing}");
@@ -149,7 +151,7 @@ fn what_ran_beside_others_is_told_apart_from_what_ran_alone() {
     let row = |load: &str| {
         page.lines().find(|line| line.contains(&format!("| {load} "))).unwrap_or_else(|| panic!("{load}: {page}"))
     };
-    // 293 ms is the median of the loads alone: with those beside q06 among them it would be another.
+    // 293 ms is the median of the loads alone; with the loads next to q06 it would be different.
     assert!(row("q7b on GPU 0").contains(" 293 ms ") && row("q06 on GPU 0").contains(" 35.0 ms "), "{page}");
     assert!(row("q7b on GPU 0, together").contains(" 322 ms "), "{page}");
     assert!(page.contains("Loads in blocks have no R²"), "{page}");

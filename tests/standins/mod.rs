@@ -17,7 +17,7 @@ const SOURCES: [(&str, &str, &str); 6] = [
 ];
 const HEADERS: [(&str, &str); 2] = [("standin.h", include_str!("standin.h")), ("streams.h", include_str!("streams.h"))];
 
-/// Where the stand-ins lie.
+/// The folder of the stand-ins.
 #[derive(Clone, Debug)]
 pub struct Standins {
     /// For LD_LIBRARY_PATH: holds `libcufile.so.0`, `libcuda.so.1`, `libnvidia-ml.so.1` and the plain names.
@@ -36,9 +36,9 @@ pub struct Standins {
     pub threads: PathBuf,
 }
 
-/// The stand-ins, built by `cc` if they are not there yet; None, said on stderr, where there is no `cc`.
+/// The stand-ins, built by `cc` if they are not there yet; None, with a message on stderr, if there is no `cc`.
 ///
-/// Tests of several processes may ask at once: each builds into a folder of its own, and the first to rename it wins.
+/// Tests of several processes may ask at once: each builds into a separate folder, and the first to rename it wins.
 pub fn build() -> Option<Standins> {
     let mut hasher = std::hash::DefaultHasher::new();
     (SOURCES, HEADERS).hash(&mut hasher);

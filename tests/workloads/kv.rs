@@ -1,4 +1,4 @@
-//! KV-cache workloads: what each writes, reads, tells and refuses.
+//! KV-cache workloads: their writes, reads, reports and errors.
 
 use crate::place::{Place, check_schema, files_in, words};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub(crate) fn runs(report: &Value) -> Vec<&Value> {
     report["runs"].as_array().unwrap().iter().collect()
 }
 
-/// The run of a lane, which went well, was verified, and whose phases add up.
+/// The run of a lane, which succeeded, was verified, and has phases that add up.
 pub(crate) fn run<'r>(report: &'r Value, lane: &str) -> &'r Value {
     let run = runs(report)
         .into_iter()
@@ -115,7 +115,7 @@ fn the_handle_cache_on_and_off_are_one_command() {
     let (all, operations) = registrations(65_536);
     // A file is registered once and used for each of its 6 layers' K and V.
     assert_eq!((all, operations), (4, 4 * 12));
-    // A worker alone opens and registers for every operation where nothing is kept; with room for one, once a file.
+    // A single worker opens and registers for every operation if nothing is kept; with room for one, once per file.
     assert_eq!(registrations(0), (48, 48));
     assert_eq!(registrations(1), (4, 48));
 }
@@ -141,7 +141,8 @@ fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
     );
     let read = run(&report, "lmcache/disk/read");
     assert_eq!((number(read, "/workload/lookups"), number(read, "/workload/hits")), (10, 5));
-    // 20 chunks of 196 KiB in two sequences, of which 1 MiB may stay: the last five of the second, whose beginning is gone.
+    // 20 chunks of 196 KiB in two sequences, of which 1 MiB may stay: the last five of the second, without its
+    // beginning.
     let more = words(
         "--variants disk --tokens 640 --batch 2 --set chunk_size=64 --set max_cache_size_mb=1 --set max_concurrent_ops=1",
     );

@@ -1,4 +1,5 @@
-//! Asynchronous transfers of UCM's store, on stand-ins for CUDA and cuFile whose streams do what is on them in order, on threads of their own.
+//! Asynchronous transfers of UCM's store, on stand-ins for CUDA and cuFile with streams that work in order, on
+//! separate threads.
 
 use crate::kv::{number, run, runs};
 use crate::place::{Place, check_schema};
@@ -84,7 +85,7 @@ fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_
             if cache > 0 {
                 assert_eq!(registrations, 4, "{run:#}");
             } else {
-                // Nobody shares what is not kept.
+                // Handles that are not kept are not shared.
                 assert_eq!(registrations, OPERATIONS, "{run:#}");
             }
         }
@@ -94,7 +95,7 @@ fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_
 #[test]
 fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_otherwise() {
     let Some(place) = Place::gpu() else { return };
-    /// What is told to fail, in which direction, and what the sentence says.
+    /// The call that fails, the direction, and the text of the error.
     type Case = (&'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
     let cases: [Case; 11] = [
         (&[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5038")], "read", &["5038", "CU_FILE_ASYNC_NOT_SUPPORTED"]),
@@ -123,7 +124,7 @@ fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_oth
             std::fs::remove_dir_all(place.dir().join("gds-top-kv-ucm")).unwrap();
         }
     }
-    // The lanes beside go on.
+    // The other lanes continue.
     let more = ["--variants", "gds", "--compare", "async=1,0", "--direction", "read"];
     let (report, _) = ucm(&place, &more, &[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5038")]);
     assert!(runs(&report)[0]["error"].as_str().unwrap().contains("5038"));

@@ -41,7 +41,12 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
             let count = number(&falls[0], "/operations");
             let all = number(run, "/workload/operations");
             assert_eq!(count == all, reason != "operation_failed", "{reason}: {count} of {all}");
-            assert_eq!(run["route"].is_null(), count == all, "a route of what cuFile did not move: {}", run["route"]);
+            assert_eq!(
+                run["route"].is_null(),
+                count == all,
+                "a route of bytes that cuFile did not move: {}",
+                run["route"]
+            );
         }
     }
 }
@@ -59,7 +64,7 @@ fn a_writer_that_dies_leaves_no_chunk_that_a_reader_takes_for_whole() {
         let lane = format!("{workload}/disk/read");
         let read = runs(&report)[0];
         match read["error"].as_str() {
-            // Nothing at all was whole, and that is said.
+            // Nothing at all was complete, and that is reported.
             Some(error) => assert!(error.contains("none of the 12 files"), "{error}"),
             None => assert!(number(run(&report, &lane), "/workload/hits") < 12),
         }

@@ -1,4 +1,4 @@
-//! KV-cache workloads, layer by layer: what is read before it is needed, what is waited for, and what goes before what.
+//! KV-cache workloads, layer by layer: prefetch, waits, and the order of transfers.
 
 use crate::kv::{number, run};
 use crate::place::{Place, check_schema, words};
@@ -50,7 +50,7 @@ fn ucm_waits_for_each_layer_or_for_all_at_the_end() {
         let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
         assert!(loaded <= time(layer, "compute_start_ns"), "layer {number} was computed before it was there: {layer}");
     }
-    // The writes are the same with and without: nobody computes while a cache is stored.
+    // The writes are the same with and without: there is no computing while a cache is stored.
     assert!(run(&report, "ucm/disk:enable_layerwise=1/write")["workload"]["layers"].as_array().unwrap().is_empty());
 }
 

@@ -1,5 +1,5 @@
-//! The workloads beside loading from outside, storage measured as a grid and KV caches: on host memory, and on stand-ins for CUDA and cuFile, which measure
-//! nothing.
+//! Workloads other than loads, from outside: storage measured as a grid and KV caches, on host memory and on
+//! stand-ins for CUDA and cuFile, which measure nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -22,13 +22,13 @@ impl Place {
         place
     }
 
-    /// With the stand-ins; None, said, where there is no C compiler.
+    /// With the stand-ins; None, with a message, if there is no C compiler.
     pub(crate) fn gpu() -> Option<Self> {
         let built = standins::build()?;
         Some(Self { built: Some(built), ..Self::host() })
     }
 
-    /// What may be filled.
+    /// The folders that may be filled.
     pub(crate) fn dir(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
@@ -56,7 +56,7 @@ impl Place {
         output
     }
 
-    /// Runs it on the stand-in GPU, or where there is none in host memory, and returns its report and its status.
+    /// Runs it on the stand-in GPU, or in host memory if there is none, and returns its report and its status.
     pub(crate) fn json(&self, arguments: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
         let host: &[&str] = if self.built.is_none() { &["--gpu", "host"] } else { &[] };
         let output = self.run(&[arguments, &["--json"], host].concat(), env);

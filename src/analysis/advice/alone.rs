@@ -1,4 +1,4 @@
-//! What one run teaches by itself: costs that weigh, and what would spare them.
+//! Advice from a single run: large overheads, and the changes that avoid them.
 
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::domain::{Phase, Route, Setting, units};
@@ -24,7 +24,7 @@ pub(super) fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
     })
 }
 
-/// What libcufile pins for a registration in compat mode, if that is more than it needs.
+/// The memory that libcufile pins for a registration in compat mode, if it is more than necessary.
 fn pinned_by_each(fact: &RunFacts<'_>) -> Option<u64> {
     let kib = fact.run.setting(Setting::MaxDirectIoSizeKb)?;
     let compat = fact.run.route.as_ref().is_some_and(|route| route.route == Route::Compat);

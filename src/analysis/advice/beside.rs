@@ -1,4 +1,4 @@
-//! What several runs teach: why an engine loses to the fastest.
+//! Advice from several runs: why an engine is slower than the fastest.
 
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::analysis::compare::{ComparisonGroup, RankedEngine};
@@ -10,11 +10,11 @@ const SAME: f64 = 1.05;
 /// From here on an engine is another class of slow.
 const TWICE: f64 = 2.0;
 
-/// O_DIRECT goes to the disk for what the page cache holds.
+/// O_DIRECT reads from the disk although the page cache has the file.
 pub(super) fn read_again(group: &ComparisonGroup) -> Option<Advice> {
     let fastest = group.fastest().filter(|s| s.engine != Engine::Odirect && !s.engine.opens_cufile())?;
     let direct = slower(group, fastest).find(|s| s.engine == Engine::Odirect)?;
-    // auto is a choice among engines, not a promise: if it ran and was no faster, it does not help.
+    // auto is a choice among engines: if it ran and was not faster, it does not help.
     let auto = group.engines.iter().find(|s| s.engine == Engine::Auto);
     let use_auto = auto.is_none_or(|auto| auto.clearly_ahead_of(direct));
     (group.cache == CacheState::Hot).then(|| {
@@ -45,8 +45,8 @@ fn slower<'a>(group: &'a ComparisonGroup, fastest: &'a RankedEngine) -> impl Ite
     group.engines.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
 }
 
-/// Compat explains why cuFile loses only against what went another way, to a target that has a straight one: not to host memory, and not against a copy in
-/// host memory that no disk is behind.
+/// Compat explains a loss of cuFile only against an engine with another route, and only if the target can have a
+/// direct one: not for host memory, and not against a copy of pages in host memory.
 pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> Option<Advice> {
     if group.target == Target::Host.to_string() {
         return None;

@@ -14,7 +14,8 @@ pub struct RunFacts<'a> {
     pub registrations: u64,
     /// Tensors that it loaded.
     pub tensors: u64,
-    /// What the first reads of its slots took beyond a later one, averaged over the slots, in nanoseconds.
+    /// The extra time of the first reads of its slots compared with later ones, averaged over the slots, in
+    /// nanoseconds.
     pub first_reads_ns: u64,
     /// Its cost model, where one could be fitted.
     pub cost: Option<CostModel>,
@@ -34,8 +35,8 @@ impl<'a> RunFacts<'a> {
     }
 }
 
-/// Where blocks of one size are read: how much longer than the median one the first of each slot took, averaged over the slots. Tensors of their own differ in
-/// size, so that nothing is told of them.
+/// If blocks of one size are read: how much longer than the median the first of each slot took, averaged over the
+/// slots. Single tensors differ in size and cannot be compared.
 fn first_reads_ns(spans: &[Span], slots: u32) -> u64 {
     let reads = || spans.iter().filter(|s| s.phase == Phase::Transfer && s.bytes > 0);
     if slots == 0 || reads().any(|s| s.tensor.is_some()) {
@@ -53,7 +54,7 @@ fn first_reads_ns(spans: &[Span], slots: u32) -> u64 {
     first.values().map(beyond).fold(0, u64::saturating_add) / u64::from(slots)
 }
 
-/// What was seen, with the figures that support it.
+/// An observation with the figures that support it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lesson {
     /// Many buffer registrations take much of the time.
@@ -62,7 +63,7 @@ pub enum Lesson {
         count: u64,
         /// Their time.
         ns: u64,
-        /// What libcufile pins for each in compat mode, if less would do.
+        /// The memory that libcufile pins for each in compat mode, if less is enough.
         pinned_each_bytes: Option<u64>,
     },
     /// The overhead of many tensors takes much of the time.
@@ -139,7 +140,7 @@ pub struct Advice {
     pub cache: Option<CacheState>,
     /// The model, if the session loaded several.
     pub model: Option<String>,
-    /// What was seen.
+    /// The observation.
     pub lesson: Lesson,
     /// Wall time of the run, in nanoseconds; `None` if several runs were compared.
     pub wall_ns: Option<u64>,

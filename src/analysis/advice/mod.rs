@@ -10,15 +10,15 @@ use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
 use beside::{compat_loses, crossing, disk_decides, pageable, read_again};
 pub use facts::{Advice, Lesson, RunFacts};
 
-/// What the runs teach, the most costly first, and last what costs nothing that was measured. Runs that failed teach nothing; of the lanes of a workload
-/// only what they teach beside one another is told: what each does is what its settings ask for.
+/// Advice from the runs, the largest cost first, and advice without a measured cost last. Failed runs give no advice.
+/// Runs of a workload are only compared with one another, because each does what its settings ask for.
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], groups: &[ComparisonGroup]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
     let middle = middles(facts);
     let several = groups.iter().any(|group| group.model != groups[0].model);
     for fact in middle.iter().filter(|fact| fact.run.engine.direction().is_none()) {
-        // Reading in larger blocks spares the registrations too: where they are the smaller part, that is the advice.
+        // Reading in larger blocks avoids the registrations too: if they are the smaller part, that is the advice.
         let (registering, each) = (registrations(fact), per_tensor(fact));
         let smaller_part =
             |r: &Advice| each.as_ref().is_some_and(|each| each.at_stake_ns > r.at_stake_ns.map(|ns| 2 * ns));
@@ -40,7 +40,7 @@ fn of_model(advice: Advice, model: &str, several: bool) -> Advice {
     Advice { model: several.then(|| model.to_owned()), ..advice }
 }
 
-/// One run of each engine, cache state and model: repeats say the same again, so the one in the middle, whose time is the one that is told, speaks for all.
+/// One run of each engine, cache state and model: the repeat with the median time, which is also the reported time.
 fn middles<'f, 'r>(facts: &'f [RunFacts<'r>]) -> Vec<&'f RunFacts<'r>> {
     let key = |f: &RunFacts<'r>| (&f.run.engine, f.run.cache, &f.run.model);
     let mut kinds: Vec<Vec<&RunFacts<'_>>> = Vec::new();
@@ -83,7 +83,7 @@ mod tests {
     fn many_registrations_that_take_much_time_are_named() {
         let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
         let slow = with_phases(slow, &[(Phase::RegisterBuffer, 160_000_000), (Phase::Deregister, 70_000_000)]);
-        // The first run is an outlier: the run in the middle stands for its repeats.
+        // The first run is an outlier: the median run represents its repeats.
         let again = RunResult { repeat: 1, ..slow.clone() };
         let first = RunResult { wall_ns: 900_000_000, ..slow.clone() };
         let runs = [fact(&first, 311), fact(&slow, 311), fact(&again, 311)];
@@ -171,7 +171,7 @@ mod tests {
         let alike = vec![(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Odirect, 101), (Engine::GdsSlab, 150)];
         let engines = vec![Engine::Pread, Engine::Odirect, Engine::Mmap];
         assert_eq!(told(alike), [(None, Lesson::DiskBound { engines, bytes_per_s: 1e10 })]);
-        // auto is a second sample of what it chose, and variants of a workload are not engines.
+        // auto is a second sample of the engine that it chose, and variants of a workload are not engines.
         assert!(told(vec![(Engine::Auto, 100), (Engine::Odirect, 101), (Engine::Pread, 102)]).is_empty());
         let lane = |name: &str| Engine::Workload(format!("lmcache/disk:prefetch_factor={name}/read").parse().unwrap());
         assert!(told(vec![(lane("0"), 100), (lane("1"), 101), (lane("2"), 102)]).is_empty());
@@ -226,7 +226,7 @@ mod tests {
         let pageable = (Some(Engine::Mmap), Lesson::PageableCopies { ratio: 6.0, fastest: Engine::Pread });
         let three = [(Engine::Mmap, 600), (Engine::Pread, 100), (Engine::Odirect, 1000)];
         assert_eq!(told(three, "NVIDIA H200"), [past(10.0, Engine::Pread, true), pageable]);
-        // auto ran and was no faster, so it does not help.
+        // auto ran and was not faster, so it does not help.
         let auto = [(Engine::Mmap, 100), (Engine::Odirect, 160), (Engine::Auto, 170)];
         assert_eq!(told(auto, "host memory"), [past(1.6, Engine::Mmap, false)]);
     }

@@ -27,7 +27,7 @@ fn on_bus(folder: &str) -> Vec<Edit> {
     vec![put(file("vendor"), "0x10de\n"), put(file("class"), "0x030200\n"), put(file("device"), "0x2335\n")]
 }
 
-/// A GPU beside the disk, and a second one below a host bridge of another kind, far from it.
+/// A GPU next to the disk, and a second one below a host bridge of another kind, far from it.
 pub(crate) fn far_gpu() -> Vec<Edit> {
     const NEAR: &str = "sys/devices/pci0000:b0/0000:b0:01.0/0000:be:00.0";
     const FAR: &str = "sys/devices/pci0000:5c/0000:5c:01.0/0000:5e:00.0";
@@ -54,7 +54,7 @@ pub(crate) fn far_gpu() -> Vec<Edit> {
     edits
 }
 
-/// What a volume of several devices, or of none, shows of itself.
+/// The facts of a volume of several devices, or of none.
 fn anonymous(kind: &str, source: &str) -> Vec<Edit> {
     vec![
         path("/0/filesystem", json!(kind)),
@@ -67,7 +67,7 @@ fn anonymous(kind: &str, source: &str) -> Vec<Edit> {
     ]
 }
 
-/// Two faults at once: the first that must be mended comes first, and what does not matter then is not told as an alarm.
+/// Two faults at once: the first one to fix comes first, and faults that do not matter then are not alarms.
 pub(crate) fn two_faults() -> Vec<Variant> {
     vec![
         warned(
@@ -87,7 +87,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::None,
             Route::Compat,
             &["udev-database"],
-            // CUDA's word on the GPU was not expected; it is told as a consequence of its class.
+            // CUDA's answer for the GPU was not expected; it is listed as a consequence of its class.
             &["udev-database", "gpu-class", "gpu-gdr-attr"],
             vec![without("files/run/udev/data/b259:3")],
         ),
@@ -186,7 +186,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             )],
         ),
         bad(
-            "an H200 beside a T4",
+            "an H200 next to a T4",
             "p2pdma-healthy",
             Route::Compat,
             Route::P2pdma,
@@ -209,7 +209,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             ],
         ),
         bad(
-            "SLES 15 SP5, whose kernel is too old for P2PDMA",
+            "SLES 15 SP5 with a kernel that is too old for P2PDMA",
             "p2pdma-healthy",
             Route::Compat,
             Route::P2pdma,
@@ -224,7 +224,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
     ]
 }
 
-/// The next start takes another kernel, whose modules are these.
+/// The next start uses another kernel with these modules.
 pub(crate) fn next_kernel(modules: &str) -> Vec<Edit> {
     vec![
         put(
@@ -281,7 +281,7 @@ pub(crate) fn layers() -> Vec<Variant> {
 /// Machines with nothing wrong that look as if there were.
 pub(crate) fn healthy() -> Vec<Variant> {
     let os = |text| put("files/etc/os-release", text);
-    // Pages of devices beside P2PDMA, which the common kernel of the tests does not name.
+    // Pages of devices in addition to P2PDMA, which the common kernel of the tests does not name.
     let kernel = |release: &str| {
         vec![
             put("files/proc/sys/kernel/osrelease", release),
@@ -349,7 +349,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
             ],
         ),
         fine(
-            "a node without a disk of its own, whose root is an overlay",
+            "a node without a local disk that has an overlay as its root",
             P2PDMA,
             vec![
                 put("files/proc/2/comm", "kthreadd\n"),
@@ -394,7 +394,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
             ]),
         ),
         fine(
-            "Azure Linux, whose kernel was built at Microsoft",
+            "Azure Linux with a kernel that was built at Microsoft",
             P2PDMA,
             all([
                 kernel("6.6.96.2-2.azl3"),
@@ -455,7 +455,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
             ]),
         ),
         fine(
-            "NixOS, whose files in /etc are links",
+            "NixOS with links as files in /etc",
             P2PDMA,
             all([
                 kernel("6.12.50"),

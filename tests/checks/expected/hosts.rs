@@ -1,4 +1,4 @@
-//! Machines that fixtures do not have: GPUs, drivers and what nvidia-fs says of itself.
+//! Machines that fixtures do not have: GPUs, drivers and the versions of nvidia-fs.
 
 use crate::machine::*;
 use gds_top::domain::Route;
@@ -236,8 +236,8 @@ pub(crate) fn machines() -> Vec<Variant> {
             &["nvfs-devnodes"],
             vec![without("files/dev/nvidia-fs0")],
         ),
-        slowed("nvidia-fs is installed and nobody loads it", NVFS, &["nvfs-loaded"], unloaded()),
-        // Expected first from nvfs-autoload; one finding tells both, that it is not loaded and what keeps it out.
+        slowed("nvidia-fs is installed and not loaded", NVFS, &["nvfs-loaded"], unloaded()),
+        // Expected first from nvfs-autoload; one finding has both, that it is not loaded and the reason.
         slowed(
             "nvidia-fs is on a denylist of modules",
             NVFS,

@@ -1,10 +1,10 @@
-//! What healthy machines write into their logs and lists, and the lines beside it that mean something.
+//! Logs and lists of healthy machines, and the lines among them that mean something.
 
 use crate::machine::*;
 use gds_top::domain::Route;
 use serde_json::json;
 
-/// What the kernel of a healthy machine tells in its first minutes.
+/// The log of a healthy machine's kernel in its first minutes.
 const BOOT: &str = "Linux version 6.8.0-1040-nvidia (buildd@lcy02-amd64-079)
 Command line: BOOT_IMAGE=/vmlinuz root=/dev/nvme1n1p2 ro quiet
 DMAR: Host address width 46
@@ -41,7 +41,7 @@ pub(crate) fn logs() -> Vec<Variant> {
     vec![
         fine("a healthy machine's first minutes", NVFS, log("")),
         fine(
-            "a program that read beside its memory",
+            "a program that read outside its memory",
             NVFS,
             log(
                 "NVRM: Xid (PCI:0000:be:00): 31, pid=4242, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS\nNVRM: Xid (PCI:0000:be:00): 43, pid=4242, name=python3, Ch 00000008\n",
@@ -152,7 +152,7 @@ pub(crate) fn lists() -> Vec<Variant> {
             ],
         ),
         stopped(
-            "a folder that a container engine made for want of a cufile.json",
+            "a folder that a container engine made because there was no cufile.json",
             NVFS,
             &["cfg-parse"],
             vec![put("files/etc/cufile.json/made-by-docker", "")],

@@ -1,5 +1,5 @@
-//! Machines whose answers were written down before they were run: what an expert would say of each, from NVIDIA's documents, the sources of nvidia-fs and
-//! threads of users.
+//! Machines with answers that were written down before the checks ran: the answer of an expert, from NVIDIA's
+//! documents, the sources of nvidia-fs and threads of users.
 
 pub(crate) mod combined;
 pub(crate) mod hosts;
@@ -187,7 +187,7 @@ fn the_verdict_says_what_libcufile_lists_for_the_storage_under_the_path() {
 #[test]
 fn what_is_told_of_healthy_machines_is_true_of_them() {
     let finding = |name: &str, id: &str| check(machine(name).path()).finding(id).unwrap().clone();
-    let node = finding("a node without a disk of its own, whose root is an overlay", "ctr-detect");
+    let node = finding("a node without a local disk that has an overlay as its root", "ctr-detect");
     assert_eq!(node.summary, "not inside a container");
     let overlay = check(machine("an overlay of the machine's own, with its upper folder on xfs").path());
     assert!(overlay.finding("ctr-rootfs").is_none_or(|f| !f.summary.contains("container")), "there is no container");

@@ -1,4 +1,4 @@
-//! Machines of people who asked for help in public, and what is run this year.
+//! Machines of people who asked for help in public, and systems in use this year.
 
 use crate::machine::*;
 use gds_top::domain::Route;
@@ -33,12 +33,12 @@ fn mount(kind: &str, source: &str, text: &str) -> Vec<Edit> {
     edits
 }
 
-/// xfs, whose journal needs no word.
+/// xfs, which needs no option for its journal.
 fn xfs() -> Vec<Edit> {
     vec![filesystem("xfs"), options("rw,relatime,attr2,inode64,logbufs=8,noquota"), path("/0/inode_flags", json!(0))]
 }
 
-/// What users wrote to trackers, as machines.
+/// Reports of users in trackers, as machines.
 pub(crate) fn reports() -> Vec<Variant> {
     let xfs_raid = || {
         vec![
@@ -72,7 +72,7 @@ pub(crate) fn reports() -> Vec<Variant> {
                 ],
             ]),
         ),
-        // LMCache#795: the cache lies on a volume of which udev in the container knows nothing.
+        // LMCache#795: the cache is on a volume that udev in the container does not know.
         bad(
             "a container whose cache is on a volume without ID_FS_USAGE",
             "p2pdma-healthy",
@@ -109,7 +109,7 @@ pub(crate) fn reports() -> Vec<Variant> {
                 )],
             ]),
         ),
-        // gds-nvidia-fs#66, as far as files tell: VAST's NFS over RDMA on a DGX.
+        // gds-nvidia-fs#66, as far as files show it: VAST's NFS over RDMA on a DGX.
         fine(
             "VAST over RDMA on a DGX H100",
             NFS,
@@ -130,7 +130,7 @@ pub(crate) fn reports() -> Vec<Variant> {
             Route::Compat,
             Route::Nvfs,
             &["nvfs-nvme-symbol"],
-            // The registration that is lacking is told as its consequence.
+            // The missing registration is listed as its consequence.
             &["nvfs-nvme-symbol", "nvfs-registered"],
             all([
                 driver("570.86.15", "12.8"),
@@ -152,7 +152,7 @@ pub(crate) fn reports() -> Vec<Variant> {
             Route::Compat,
             Route::Compat,
             &["gpu-class"],
-            // CUDA's word on the GPU is told as a consequence of its class.
+            // CUDA's answer for the GPU is listed as a consequence of its class.
             &["gpu-class", "gpu-gdr-attr"],
             gpu("NVIDIA GeForce RTX 5090", "12.0"),
         ),
@@ -257,7 +257,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
                     ])),
                     put("files/sys/class/nvme/nvme1/transport", "pcie\n"),
                     put("files/run/udev/data/b9:127", "E:ID_FS_TYPE=xfs\nE:ID_FS_USAGE=filesystem\nE:MD_LEVEL=raid0\n"),
-                    // Without its own key the answer was that this one is missing, which nobody had thought of beforehand.
+                    // Without its own key the answer was that this one is missing, which was not expected.
                     config(
                         "{ \"properties\": { \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { \"use_pci_p2pdma\": true }, \"raid\": { \"use_pci_p2pdma\": true } } }",
                     ),

@@ -1,4 +1,5 @@
-//! What the next start takes: settings that wait, the initramfs that has them or not, and the boot loaders that keep the words of the kernel.
+//! The next start: settings that wait, the initramfs with or without them, and the boot loaders that keep the
+//! arguments of the kernel.
 
 use crate::machine::*;
 use gds_top::domain::{FixId, Route};
@@ -59,7 +60,7 @@ pub(crate) fn machines() -> Vec<Variant> {
             all([keys_and_image(3), vec![without_keys()]]),
         ),
         bad(
-            "the keys are written, the initramfs has them, and nobody rebooted",
+            "the keys are written, the initramfs has them, and a reboot is missing",
             "p2pdma-healthy",
             Route::Compat,
             Route::P2pdma,
@@ -94,7 +95,7 @@ pub(crate) fn machines() -> Vec<Variant> {
             ],
         ),
         bad(
-            "Pop!_OS, where kernelstub has the word and nobody rebooted",
+            "Pop!_OS, where kernelstub has the argument and a reboot is missing",
             "iommu-on",
             Route::Compat,
             Route::Nvfs,
@@ -122,7 +123,7 @@ pub(crate) fn machines() -> Vec<Variant> {
             ],
         ),
         fine(
-            "systemd-boot with words that are in effect, and GRUB's old file beside it",
+            "systemd-boot with arguments that are in effect, and GRUB's old file next to it",
             P2PDMA,
             vec![
                 started_by("systemd-boot 257.9-1"),
@@ -132,14 +133,14 @@ pub(crate) fn machines() -> Vec<Variant> {
             ],
         ),
         fine(
-            "GRUB by its name in the firmware, with a loader.conf that nobody reads",
+            "GRUB by its name in the firmware, with a loader.conf that is not read",
             P2PDMA,
             vec![started_by("GRUB 2.12"), put("files/boot/efi/loader/loader.conf", "timeout 3\n")],
         ),
     ]
 }
 
-/// The finding of the machine of that name, and what is said of it.
+/// The finding of the machine with that name, and its text.
 fn pending(name: &str) -> gds_top::domain::Finding {
     let machine = machines().into_iter().find(|machine| machine.name == name).unwrap();
     let folder = build(machine.base, &machine.edits);
@@ -156,7 +157,7 @@ fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_the
     assert_eq!(older.fix, Some(FixId::Initramfs));
     let evidence = told(&older);
     assert!(evidence.contains(&format!("{IMAGE}: made 7 min 00 s before {KEYS_FILE} was changed")), "{evidence}");
-    let newer = pending("the keys are written, the initramfs has them, and nobody rebooted");
+    let newer = pending("the keys are written, the initramfs has them, and a reboot is missing");
     assert_eq!(newer.fix, None);
     assert!(
         newer.advice.as_ref().is_some_and(|advice| advice.starts_with("Reboot, for the initramfs was made anew")),
@@ -177,7 +178,7 @@ fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_the
 
 #[test]
 fn words_of_the_kernel_are_looked_for_where_the_boot_loader_has_them() {
-    let stub = pending("Pop!_OS, where kernelstub has the word and nobody rebooted");
+    let stub = pending("Pop!_OS, where kernelstub has the argument and a reboot is missing");
     assert!(told(&stub).contains("/etc/kernelstub/configuration: iommu=pt"), "{}", told(&stub));
     assert!(stub.fix.is_none() && stub.advice.as_ref().is_some_and(|a| a.contains("kernelstub")), "{stub:?}");
     let machine = machines().into_iter().find(|m| m.name.starts_with("Pop!_OS")).unwrap();

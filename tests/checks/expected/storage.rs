@@ -35,16 +35,16 @@ pub(crate) fn peermem() -> Edit {
     put("files/sys/module/nvidia_peermem/version", "580.95.05\n")
 }
 
-/// What libcufile says of one kind of storage: 1 P2PDMA, 2 nvidia-fs, 4 dma-buf, 8 C2C, 16 nvidia_peermem.
+/// The flags of libcufile for one kind of storage: 1 P2PDMA, 2 nvidia-fs, 4 dma-buf, 8 C2C, 16 nvidia_peermem.
 pub(crate) fn says(transport: &str, mask: u64) -> Vec<Edit> {
     let none = json!({"nvme": 0, "wekafs": 0, "gpfs": 0, "nfs": 0, "lustre": 0, "beegfs": 0, "scatefs": 0});
     vec![libcufile("1.20"), set(LIB, "/p2p_flags", none), set(LIB, format!("/p2p_flags/{transport}"), json!(mask))]
 }
 
-/// File systems, by what nvidia-fs and libcufile know of them.
+/// File systems, with their support by nvidia-fs and libcufile.
 pub(crate) fn filesystems() -> Vec<Variant> {
     vec![
-        // What Amazon's client is mounted as; gds-diag lists it beside Lustre.
+        // The mount of Amazon's client; gds-diag lists it with Lustre.
         fine("FSx for Lustre by its other name", LUSTRE, vec![filesystem("fuse.fsx_lustre")]),
         fine(
             "EXAScaler on a DGX",
@@ -127,7 +127,7 @@ pub(crate) fn filesystems() -> Vec<Variant> {
             all([mount("virtiofs", "models", "rw,relatime"), vec![libcufile("1.17")]]),
         ),
         fine(
-            "virtiofs with both keys, and libcufile that says so",
+            "virtiofs with both keys, and libcufile that confirms it",
             P2PDMA,
             all([
                 mount("virtiofs", "models", "rw,relatime"),
@@ -140,7 +140,7 @@ pub(crate) fn filesystems() -> Vec<Variant> {
     ]
 }
 
-/// Routes over RDMA, told from files and by what libcufile says.
+/// Routes over RDMA, from files and from the answers of libcufile.
 pub(crate) fn fabrics() -> Vec<Variant> {
     vec![
         fine("WekaFS over RDMA, as libcufile says", WEKA, all([rdma_host(), vec![peermem()], says("wekafs", 16)])),
@@ -334,7 +334,7 @@ pub(crate) fn stacks() -> Vec<Variant> {
             ],
         ),
         fine(
-            "the whole disk without a partition",
+            "the complete disk without a partition",
             NVFS,
             vec![
                 path("/0/source", json!("/dev/nvme0n1")),

@@ -59,7 +59,7 @@ pub(crate) fn systems() -> Vec<Variant> {
             all([vec![os("ID=debian\nVERSION_ID=\"13\"\n")], kernel("6.12.48+deb13-amd64")]),
         ),
         fine(
-            "Oracle Linux 9.5 with a kernel of its own",
+            "Oracle Linux 9.5 with its separate kernel",
             P2PDMA,
             all([
                 vec![os("NAME=\"Oracle Linux Server\"\nID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.5\"\n")],
@@ -87,7 +87,7 @@ pub(crate) fn systems() -> Vec<Variant> {
             ]),
         ),
         fine(
-            "an immutable system, with the kernel's settings beside its modules",
+            "an immutable system, with the kernel's settings next to its modules",
             P2PDMA,
             vec![
                 os("NAME=Bottlerocket\nID=bottlerocket\nVERSION_ID=\"1.44.0\"\n"),
@@ -103,7 +103,7 @@ pub(crate) fn systems() -> Vec<Variant> {
                 put("files/proc/cpuinfo", "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"),
             ],
         ),
-        // Expected first with kernel-version beside it; the missing hook says the same, and nearer to the cause.
+        // Expected first together with kernel-version; the missing hook means the same and is nearer to the cause.
         bad(
             "a stock driver on Linux 6.18",
             "nvme-stock",
@@ -194,7 +194,8 @@ pub(crate) fn settings() -> Vec<Variant> {
             "nvme-stock",
             Route::None,
             Route::P2pdma,
-            // Expected first without cfg-compat; that the settings forbid host memory is a step of its own, after the reason.
+            // Expected first without cfg-compat; that the settings forbid host memory is a separate step, after the
+            // reason.
             &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-compat", "cfg-p2p-both"],
             &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-compat", "cfg-p2p-both"],
             vec![config("{ \"properties\": { \"allow_compat_mode\": false } }")],
@@ -218,7 +219,7 @@ pub(crate) fn settings() -> Vec<Variant> {
         ),
         broken("a comment with a hash", "# ours\n{ \"properties\": {} }", "parsing error, invalid json config"),
         broken(
-            "a request size that is no multiple",
+            "a request size that is not a multiple",
             "{ \"properties\": { \"max_direct_io_size_kb\": 1000 } }",
             "error reading config properties.max_direct_io_size_kb",
         ),

@@ -1,4 +1,4 @@
-//! Machines that differ from others in one thing: the GPU, registry keys, the driver, the log, what a pod is given.
+//! Machines that differ from others in one thing: the GPU, registry keys, the driver, the log, the devices of a pod.
 
 use super::storage::{peermem, rdma_host, says};
 use crate::machine::*;
@@ -99,7 +99,7 @@ pub(crate) fn variations() -> Vec<Variant> {
             vec![put("files/proc/sys/kernel/arch", "ppc64le\n")],
         ),
         bad(
-            "a file of one's own that this user may not read",
+            "a custom file that this user may not read",
             "nvfs-healthy",
             Route::None,
             Route::Nvfs,
@@ -118,13 +118,13 @@ pub(crate) fn variations() -> Vec<Variant> {
             vec![config("{ \"logging\": { \"level\": \"debug\" } }")],
         ),
         warned(
-            "a log of everything that somebody left on",
+            "a log of everything that was left on",
             NVFS,
             &["log-level"],
             vec![config("{ \"logging\": { \"level\": \"TRACE\" } }")],
         ),
         fine(
-            "a weak update, as DKMS 3 tells it, with words around",
+            "a weak update, as DKMS 3 prints it, with words around",
             NVFS,
             vec![
                 put("files/proc/sys/kernel/osrelease", "5.14.0-427.40.1.el9_4.x86_64\n"),
