@@ -67,10 +67,11 @@ const REWRITTEN: &[&str] = &[
     "src/domain",
     "src/report",
     "benches",
+    "src",
 ];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 1880;
+const LEFT: usize = 1543;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

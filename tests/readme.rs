@@ -9,6 +9,7 @@ mod program;
 
 use crate::program::gds_top;
 use gds_top::analysis::median;
+use gds_top::checks::CheckId;
 use gds_top::domain::{CacheState, units};
 use gds_top::session::{State, recording};
 use std::fmt::Write as _;
@@ -88,18 +89,35 @@ fn results() -> String {
     text
 }
 
+/// Compares the part of a page between two marks, or writes it.
+fn part_is(path: &str, mark: &str, wanted: &str) {
+    let page = std::fs::read_to_string(path).unwrap();
+    let (start, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
+    let from = page.find(&start).unwrap() + start.len();
+    let to = page.find(&end).unwrap();
+    if updates() {
+        std::fs::write(path, format!("{}{wanted}{}", &page[..from], &page[to..])).unwrap();
+    } else {
+        assert_eq!(&page[from..to], wanted, "{path}: the part '{mark}' is out of date");
+    }
+}
+
 #[test]
 fn the_results_are_those_of_the_shipped_recordings() {
-    let page = std::fs::read_to_string("docs/results.md").unwrap();
-    let (start, end) = ("<!-- results -->\n", "<!-- /results -->");
-    let from = page.find(start).unwrap() + start.len();
-    let to = page.find(end).unwrap();
-    let wanted = results();
-    if updates() {
-        std::fs::write("docs/results.md", format!("{}{wanted}{}", &page[..from], &page[to..])).unwrap();
-        return;
+    part_is("docs/results.md", "results", &results());
+}
+
+#[test]
+fn the_table_of_checks_is_that_of_the_specification() {
+    let mut table = format!("{} checks, causes before consequences:\n\n", CheckId::ALL.len());
+    table.push_str("| check | group | examines | can block |\n|---|---|---|---|\n");
+    for check in CheckId::ALL {
+        let spec = check.spec();
+        let routes: Vec<String> = spec.blocks.iter().map(ToString::to_string).collect();
+        let blocks = if routes.is_empty() { "–".to_owned() } else { routes.join(", ") };
+        let _ = writeln!(table, "| `{check}` | {} | {} | {blocks} |", spec.group.title(), spec.examines);
     }
-    assert_eq!(&page[from..to], wanted, "the results of docs/results.md are not those of the recordings");
+    part_is("docs/checks.md", "checks", &table);
 }
 
 /// A claim by a part of its command, and the recordings that its result is made of. If they are not shipped, the result is not compared.

@@ -40,7 +40,7 @@ pub struct CufileSetting {
     pub key: String,
     /// The value as JSON text.
     pub value: String,
-    /// Where it was set: a file with the line, or a variable.
+    /// Its origin: a file with the line, or a variable.
     pub origin: String,
 }
 

@@ -186,7 +186,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     let root = Throwaway::tree(UBUNTU);
     let path = root.files().join(REGISTRY);
     let (mut child, mut said) = root.held_at(3, &["p2pdma-registry-keys", "--yes"]).unwrap();
-    fs::write(&path, "somebody was quicker\n").unwrap();
+    fs::write(&path, "another writer was quicker\n").unwrap();
     fs::write(root.top().join(".gds-top/go"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let mut rest = String::new();
@@ -195,7 +195,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     let digest = root.fix(&["p2pdma-registry-keys", "--yes", "--consent", "0000000000000000"]);
     assert_eq!(digest.status.code(), Some(1));
     assert!(err(&digest).contains("would now change something else than in the preview"), "{}", err(&digest));
-    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody was quicker\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "another writer was quicker\n");
 }
 
 #[test]

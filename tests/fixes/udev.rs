@@ -141,10 +141,10 @@ fn a_cut_at_any_step_of_undoing_is_finished_at_the_next_start() {
 fn a_file_that_changed_since_the_preview_is_left_alone() {
     let machine = Machine::new("h200-vm-no-udev");
     let plan = machine.plan("udev-record");
-    let path = machine.write(RECORD, "somebody was here\n");
+    let path = machine.write(RECORD, "another writer was here\n");
     let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
     assert!(matches!(said.cause(), FixError::Changed { .. }), "{said}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody was here\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "another writer was here\n");
 }
 
 #[test]

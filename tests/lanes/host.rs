@@ -38,7 +38,7 @@ fn undisturbed(state: &str, is_there: impl Fn() -> bool) -> Option<()> {
         if is_there() {
             return Some(());
         }
-        assert_ne!(taken(), before, "the page cache is not {state}, and nobody took anything out of it");
+        assert_ne!(taken(), before, "the page cache is not {state}, and no pages were removed from it");
     }
     standins::skipped("others empty the page cache again and again");
     None
