@@ -2,7 +2,7 @@
 //! are installed: `cargo bench --bench screen`; `-- live,keys` measures a part of it (rest, live, replays, others,
 //! keys). `GDS_TOP_BENCH_PROGRAM` names another build to measure.
 //!
-//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), or if threads ended meanwhile that of the whole
+//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), or if threads ended meanwhile that of the
 //! process in ticks (`/proc/PID/stat`). Wake-ups are voluntary context switches, looked at fifty times a second so
 //! that threads which end are counted. Bytes are what arrives at the terminal. Memory is that of `/proc/PID/status`:
 //! resident, of it the process's own (RssAnon) and mapped from files (RssFile, mostly program code), and the peak

@@ -71,7 +71,7 @@ const REWRITTEN: &[&str] = &[
 ];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 1543;
+const LEFT: usize = 848;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

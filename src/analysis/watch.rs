@@ -1,4 +1,4 @@
-//! What could be better in a watched program, as data. Each piece of advice has the calls that prove it.
+//! Advice for a watched program, as data. Each piece of advice has the calls that prove it.
 
 use crate::domain::{RouteProof, WatchReport, WatchedFailure};
 

@@ -237,7 +237,7 @@ pub enum EventBody {
         /// The plan.
         title: String,
     },
-    /// What was seen of a watched program so far; replaces an earlier report.
+    /// The report of a watched program so far; replaces an earlier one.
     ProgramSeen {
         /// The report.
         report: Box<WatchReport>,

@@ -166,7 +166,7 @@ pub struct Finding {
     /// The fix for it.
     #[serde(default, deserialize_with = "fix_id::known")]
     pub fix: Option<FixId>,
-    /// What to do, in words, when no fix can do it.
+    /// The advice if no fix can do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// The finding that causes this one, if any.

@@ -71,7 +71,7 @@ pub enum Change {
 pub struct FixPlan {
     /// Its id.
     pub id: FixId,
-    /// The check that it mends.
+    /// The check that it is for.
     pub check: String,
     /// One line.
     pub title: String,

@@ -53,7 +53,7 @@ pub struct GuideStep {
     /// The checks that decide it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
-    /// What the checks found, or what is missing.
+    /// The result of the checks, or the missing part.
     pub found: Vec<String>,
     /// Fixes that do it.
     pub plans: Vec<FixPlan>,

@@ -7,7 +7,7 @@ use super::phase::{Phase, PhaseTimes};
 pub struct Span {
     /// The worker's timeline.
     pub slot: u16,
-    /// What it did.
+    /// The phase.
     pub phase: Phase,
     /// The tensor it was for, an index into the model's tensors; `None` for a block of several or for set-up.
     pub tensor: Option<u32>,
@@ -17,7 +17,8 @@ pub struct Span {
     pub end_ns: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Offset in the model's image (see [`super::ModelInfo::image_bases`]) at which those bytes begin; 0 where no bytes moved.
+    /// Offset in the model's image (see [`super::ModelInfo::image_bases`]) at which those bytes begin; 0 if no bytes
+    /// moved.
     pub offset: u64,
 }
 
@@ -30,8 +31,8 @@ impl Span {
 }
 
 impl Span {
-    /// Time by phase of all slots, averaged over the slots, with what no span covers as `idle`, so that everything adds up to `wall_ns`. Spans
-    /// beyond the wall are cut at it.
+    /// Time by phase of all slots, averaged over the slots, with time outside spans as `idle`, so that everything
+    /// adds up to `wall_ns`. Spans beyond the wall are cut at it.
     #[must_use]
     pub fn phase_times(spans: &[Self], wall_ns: u64, slots: u32) -> PhaseTimes {
         let slots = u64::from(slots.max(1));

@@ -1,4 +1,4 @@
-//! What was seen of a watched program: its cuFile calls, files, libraries and buffers.
+//! The report of a watched program: its cuFile calls, files, libraries and buffers.
 
 use super::finding::Route;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct WatchReport {
     pub lost_events: u64,
     /// Calls that are in no total, because no memory was left for their thread.
     pub uncounted: u64,
-    /// Copies of libcufile in one process beyond the first four, whose calls are not recorded.
+    /// Copies of libcufile in one process beyond the first four; their calls are not recorded.
     pub libraries_left_out: u64,
     /// Reads by size: each class has the reads up to `up_to_bytes` and above the class before.
     pub sizes: Vec<SizeClass>,
@@ -60,7 +60,7 @@ pub struct WatchedLibrary {
     pub path: String,
     /// Processes that loaded it.
     pub processes: u64,
-    /// What it answered to cuFileGetVersion, for example 1200; `None` if the program did not ask.
+    /// Its answer to cuFileGetVersion, for example 1200; `None` if the program did not ask.
     pub version: Option<u64>,
 }
 
@@ -109,7 +109,7 @@ pub struct WatchedFile {
     pub route: Route,
     /// Whether the route was proven.
     pub proven: bool,
-    /// What shows the route.
+    /// The evidence for the route.
     pub proof: RouteProof,
     /// Reads.
     pub reads: Transfers,
@@ -127,7 +127,7 @@ pub struct WatchedFile {
     pub tensors_of_file: u64,
 }
 
-/// What shows the route of a file.
+/// The evidence for the route of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteProof {

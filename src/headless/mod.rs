@@ -34,11 +34,12 @@ pub struct Options {
     pub export: Option<(PathBuf, Vec<Format>)>,
     /// Columns of the text.
     pub width: u16,
-    /// What the user named.
+    /// The engines and targets that the user named.
     pub asked: Asked,
 }
 
-/// What the user asked for by name. If it cannot run, the exit status is 3, although other runs may have succeeded.
+/// The engines and targets that the user asked for by name. If one cannot run, the exit status is 3, although other
+/// runs may have succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Engines.

@@ -37,7 +37,7 @@ impl MetricsServer {
         move || server.unblock()
     }
 
-    /// Answers requests until the stopper is called: `GET /metrics` with what `page` gives.
+    /// Answers requests until the stopper is called: `GET /metrics` with the text of `page`.
     pub fn run(&self, mut page: impl FnMut() -> Vec<u8>) {
         while let Ok(request) = self.server.recv() {
             let path = request.url().split('?').next().unwrap_or_default();

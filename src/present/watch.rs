@@ -230,7 +230,7 @@ fn route(file: &WatchedFile) -> String {
     }
 }
 
-/// What shows the route of a file.
+/// The evidence for the route of a file.
 #[must_use]
 pub const fn proof(proof: RouteProof) -> &'static str {
     match proof {

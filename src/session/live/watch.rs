@@ -1,4 +1,4 @@
-//! A session that watches a program: the program runs, reports of what was seen are events.
+//! A session that watches a program: the program runs, and the reports of the audit library are events.
 
 use super::bus::Bus;
 use super::run::SessionError;
