@@ -1,7 +1,7 @@
 //! Plans that are advice: how to start a container, which disk and GPU to use, how to set the log.
 
 use super::parts::{empty, run, words};
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::Root;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ fn model(report: &Report) -> String {
 /// A folder that is not there is made; else a name for the log, which only the user's own shell can set.
 pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     let missing = report
-        .finding("log-location")
+        .finding(CheckId::LogLocation)
         .filter(|f| f.status == Status::Fail)
         .and_then(|f| f.evidence.iter().find_map(|e| e.text.strip_prefix("logging.dir is ")))
         .filter(|folder| folder.starts_with('/') && !folder.contains(char::is_whitespace));
@@ -143,7 +143,7 @@ pub(super) fn container(root: &Root) -> FixPlan {
              --device of nodes that the host does not have, all of them where the route is P2PDMA; file systems over RDMA want --device /dev/infiniband too."
         ),
         changes: lines.into_iter().map(run).collect(),
-        verify: "gds-top check inside: ctr-udev, ctr-devices, ctr-ipc and lim-memlock".to_owned(),
+        verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),
         undo: "start it as before".to_owned(),
         ..empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show)
     }

@@ -2,7 +2,7 @@
 
 use super::command_line::{arguments, place};
 use super::parts::{empty, family, initramfs as rebuild, run};
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub(super) fn bar1() -> FixPlan {
 
 /// The bridges that the findings name, and no others.
 pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
-    let mut bridges: Vec<String> = ["pcie-acs", "nvfs-bridges-acs"]
+    let mut bridges: Vec<String> = [CheckId::PcieAcs, CheckId::NvfsBridgesAcs]
         .iter()
         .filter_map(|id| report.finding(id))
         .flat_map(|finding| &finding.evidence)

@@ -1,8 +1,8 @@
 //! The repair of a cufile.json that libcufile refuses: edited if the meaning is clear, else shown.
 
 use super::parts::{empty, run};
-use crate::checks::Report;
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
+use crate::checks::{CheckId, Report};
 use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
@@ -60,6 +60,6 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
 
 /// The file that the check complains of.
 fn broken(report: &Report) -> String {
-    let source = report.finding("cfg-parse").and_then(|f| f.evidence.first()).map(|e| e.source.clone());
+    let source = report.finding(CheckId::CfgParse).and_then(|f| f.evidence.first()).map(|e| e.source.clone());
     source.filter(|source| source.starts_with('/')).unwrap_or_else(|| SYSTEM_FILE.to_owned())
 }

@@ -4,7 +4,7 @@
 use super::command_line::is_kept_with_the_image;
 use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Change, Finding, FixId, FixPlan, Route, Status};
 use crate::host::{Root, container, os_release};
 
@@ -12,7 +12,7 @@ use crate::host::{Root, container, os_release};
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
     let id = plan.id;
     let spec = spec::of(id);
-    let is_wsl = report.finding("wsl").is_some_and(|finding| finding.status == Status::Fail);
+    let is_wsl = report.finding(CheckId::Wsl).is_some_and(|finding| finding.status == Status::Fail);
     let of_the_host = spec.is_of_host;
     let of_the_distribution = spec.systems == Systems::Families;
     // A word of the command line is set by the image's own tool, and that is all that these plans do.
@@ -63,7 +63,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
             && finding.cause.is_none()
             && finding.fix.is_none_or(|fix| fix == FixId::NvmePatch)
     };
-    if id == FixId::NvfsInstall && report.finding("nvfs-nvme-symbol").is_some_and(driver_is_missing) {
+    if id == FixId::NvfsInstall && report.finding(CheckId::NvfsNvmeSymbol).is_some_and(driver_is_missing) {
         plan.why
             .push_str(" For NVMe disks gds-top fix nvme-patch comes first: nvidia-fs must be built after that driver.");
     }

@@ -4,7 +4,7 @@ use super::parts::family;
 use super::plans::{fix_of, for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Finding, FixId, Guide, GuideStep as Step, Route, Status};
 use crate::host::{Root, nvidia_driver};
 use std::fmt::Write as _;
@@ -15,52 +15,52 @@ pub use crate::domain::StepState as State;
 pub const ID: &str = "nvidia-gds";
 
 /// A step by its checks, and the fix of each where the check itself names none.
-type Row = (&'static str, &'static [(&'static str, Option<FixId>)]);
+type Row = (&'static str, &'static [(CheckId, Option<FixId>)]);
 
 const START: &[Row] = &[
     (
         "A GPU that can take data from devices",
         &[
-            ("wsl", None),
-            ("gpu-present", None),
-            ("gpu-class", None),
-            ("gpu-compute-cap", None),
-            ("gpu-gdr-attr", None),
-            ("gpu-mig-vgpu", None),
+            (CheckId::Wsl, None),
+            (CheckId::GpuPresent, None),
+            (CheckId::GpuClass, None),
+            (CheckId::GpuComputeCap, None),
+            (CheckId::GpuGdrAttr, None),
+            (CheckId::GpuMigVgpu, None),
         ],
     ),
     (
         "The NVIDIA driver, with the open kernel modules",
         &[
-            ("driver-mismatch", None),
-            ("driver-version", None),
-            ("driver-flavour", Some(FixId::NvidiaDriverOpen)),
-            ("gpu-open-capable", None),
-            ("gpu-fabric", Some(FixId::NvidiaFabricmanager)),
+            (CheckId::DriverMismatch, None),
+            (CheckId::DriverVersion, None),
+            (CheckId::DriverFlavour, Some(FixId::NvidiaDriverOpen)),
+            (CheckId::GpuOpenCapable, None),
+            (CheckId::GpuFabric, Some(FixId::NvidiaFabricmanager)),
         ],
     ),
-    ("libcufile", &[("lib-found", Some(FixId::LibcufileInstall)), ("lib-version", None)]),
+    ("libcufile", &[(CheckId::LibFound, Some(FixId::LibcufileInstall)), (CheckId::LibVersion, None)]),
 ];
 // nvidia-fs is compiled against the storage driver, so that one comes first.
 const NVFS: &[Row] = &[
-    ("A storage driver that works with nvidia-fs", &[("nvfs-nvme-symbol", Some(FixId::NvmePatch))]),
+    ("A storage driver that works with nvidia-fs", &[(CheckId::NvfsNvmeSymbol, Some(FixId::NvmePatch))]),
     (
         "The kernel module nvidia-fs, built for this kernel",
         &[
-            ("nvfs-load-errors", None),
-            ("nvfs-dkms", Some(FixId::NvfsDkms)),
-            ("nvfs-build-inputs", Some(FixId::NvfsDkms)),
-            ("nvfs-secureboot", Some(FixId::SecureBootKey)),
-            ("nvfs-version", Some(FixId::NvfsInstall)),
+            (CheckId::NvfsLoadErrors, None),
+            (CheckId::NvfsDkms, Some(FixId::NvfsDkms)),
+            (CheckId::NvfsBuildInputs, Some(FixId::NvfsDkms)),
+            (CheckId::NvfsSecureboot, Some(FixId::SecureBootKey)),
+            (CheckId::NvfsVersion, Some(FixId::NvfsInstall)),
         ],
     ),
     (
         "nvidia-fs loaded, now and at every boot",
         &[
-            ("nvfs-loaded", Some(FixId::NvfsInstall)),
-            ("nvfs-autoload", Some(FixId::NvfsLoad)),
-            ("nvfs-devnodes", None),
-            ("nvfs-registered", None),
+            (CheckId::NvfsLoaded, Some(FixId::NvfsInstall)),
+            (CheckId::NvfsAutoload, Some(FixId::NvfsLoad)),
+            (CheckId::NvfsDevnodes, None),
+            (CheckId::NvfsRegistered, None),
         ],
     ),
 ];
@@ -68,37 +68,37 @@ const P2PDMA: &[Row] = &[
     (
         "A kernel with PCI P2PDMA",
         &[
-            ("kernel-version", None),
-            ("kernel-p2pdma", Some(FixId::KernelP2pdma)),
-            ("distro-blocklist", None),
-            ("kernel-p2p-rootports", None),
+            (CheckId::KernelVersion, None),
+            (CheckId::KernelP2pdma, Some(FixId::KernelP2pdma)),
+            (CheckId::DistroBlocklist, None),
+            (CheckId::KernelP2pRootports, None),
         ],
     ),
     (
         "The GPU's BAR1 mapped statically",
-        &[("gpu-p2pdma-model", None), ("gpu-static-bar1", Some(FixId::P2pdmaRegistryKeys))],
+        &[(CheckId::GpuP2pdmaModel, None), (CheckId::GpuStaticBar1, Some(FixId::P2pdmaRegistryKeys))],
     ),
-    ("NVMe disks without the multipath head", &[("nvme-multipath", Some(FixId::NvmeMultipathOff))]),
+    ("NVMe disks without the multipath head", &[(CheckId::NvmeMultipath, Some(FixId::NvmeMultipathOff))]),
 ];
 const END: &[Row] = &[
-    ("The IOMMU out of the way", &[("iommu-state", Some(FixId::IommuOff)), ("pcie-acs", None)]),
+    ("The IOMMU out of the way", &[(CheckId::IommuState, Some(FixId::IommuOff)), (CheckId::PcieAcs, None)]),
     (
         "The model's disk and file system",
         &[
-            ("fs-type", None),
-            ("ext4-ordered", Some(FixId::Ext4Ordered)),
-            ("odirect-open", None),
-            ("md-raid", None),
-            ("dm-lvm", None),
-            ("nvme-integrity", None),
-            ("nfs-rdma", None),
-            ("vm-type", None),
+            (CheckId::FsType, None),
+            (CheckId::Ext4Ordered, Some(FixId::Ext4Ordered)),
+            (CheckId::OdirectOpen, None),
+            (CheckId::MdRaid, None),
+            (CheckId::DmLvm, None),
+            (CheckId::NvmeIntegrity, None),
+            (CheckId::NfsRdma, None),
+            (CheckId::VmType, None),
         ],
     ),
-    ("udev's record of the disk", &[("udev-database", Some(FixId::UdevRecord))]),
-    ("cufile.json", &[("cfg-parse", None), ("cfg-compat", None), ("cfg-effective", None)]),
-    ("The changes in effect", &[("reboot-pending", None)]),
-    ("libcufile opens", &[("lib-open-probe", None)]),
+    ("udev's record of the disk", &[(CheckId::UdevDatabase, Some(FixId::UdevRecord))]),
+    ("cufile.json", &[(CheckId::CfgParse, None), (CheckId::CfgCompat, None), (CheckId::CfgEffective, None)]),
+    ("The changes in effect", &[(CheckId::RebootPending, None)]),
+    ("libcufile opens", &[(CheckId::LibOpenProbe, None)]),
 ];
 
 /// The checklist for this machine. P2PDMA is preferred if it is nearer: it needs no additional kernel module.
@@ -106,7 +106,7 @@ const END: &[Row] = &[
 pub fn guide(root: &Root, report: &Report) -> Guide {
     let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
     let possible = verdict.map_or(Route::None, |verdict| verdict.possible);
-    let passes = |id: &str| report.finding(id).is_some_and(|finding| finding.status == Status::Pass);
+    let passes = |id: CheckId| report.finding(id).is_some_and(|finding| finding.status == Status::Pass);
     let (route, reason) = match possible {
         Route::P2pdma => {
             (possible, "P2PDMA is the nearest direct route here: it needs no nvidia-fs and no changed NVMe driver")
@@ -118,13 +118,14 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
             Route::Nvfs,
             "no path was looked at, so which route is the nearest is not known (--path DIR says where models lie); these are the steps of nvidia-fs",
         ),
-        _ if passes("kernel-p2pdma") => (
+        _ if passes(CheckId::KernelP2pdma) => (
             Route::P2pdma,
             "no direct route was found that this machine could take; these are the steps of P2PDMA, which its kernel has",
         ),
         _ => (Route::Nvfs, "no direct route was found that this machine could take; these are the steps of nvidia-fs"),
     };
-    let keys: &[Row] = &[("P2PDMA switched on in cufile.json", &[("cfg-p2p-both", Some(FixId::CufileP2pdmaKeys))])];
+    let keys: &[Row] =
+        &[("P2PDMA switched on in cufile.json", &[(CheckId::CfgP2pBoth, Some(FixId::CufileP2pdmaKeys))])];
     let (middle, keys) = match route {
         Route::Nvfs => (NVFS, &[] as &[Row]),
         Route::P2pdma => (P2PDMA, keys),
@@ -254,7 +255,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
         let Some(finding) = report.finding(check) else { continue };
         let mut state = state(finding, route, *fix);
         // Only P2PDMA needs a later driver than nvidia-fs does: a driver that works stays.
-        if *check == "driver-version" && state == State::Open && !stops(root, route) {
+        if *check == CheckId::DriverVersion && state == State::Open && !stops(root, route) {
             state = State::Done;
         }
         states.push(state);
@@ -299,15 +300,15 @@ fn stops(root: &Root, route: Route) -> bool {
 }
 
 /// Properties of the machine without which no direct route is possible.
-const GIVEN: &[&str] = &[
-    "wsl",
-    "cpu-arch",
-    "gpu-present",
-    "gpu-class",
-    "gpu-compute-cap",
-    "gpu-gdr-attr",
-    "gpu-mig-vgpu",
-    "gpu-open-capable",
+const GIVEN: &[CheckId] = &[
+    CheckId::Wsl,
+    CheckId::CpuArch,
+    CheckId::GpuPresent,
+    CheckId::GpuClass,
+    CheckId::GpuComputeCap,
+    CheckId::GpuGdrAttr,
+    CheckId::GpuMigVgpu,
+    CheckId::GpuOpenCapable,
 ];
 
 /// The finding that makes every direct route impossible, whatever is installed: the kind of system, or the GPU.
@@ -316,20 +317,21 @@ fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
         return None;
     }
     let of_the_machine = |finding: &&Finding| {
-        GIVEN.contains(&finding.id.as_str())
+        GIVEN.iter().any(|id| finding.id == *id)
             && finding.cause.is_none()
             && matches!(finding.status, Status::Warn | Status::Fail)
             && finding.fix.is_none()
-            && (finding.id != "gpu-present" || finding.permanent)
+            && (finding.id != CheckId::GpuPresent || finding.permanent)
     };
     report.findings.iter().find(of_the_machine)
 }
 
 fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
     // The GPU and the kind of system cannot be changed: advice is not a fix.
-    let is_given = finding.fix.is_none() && fix.is_none() && (finding.id.starts_with("gpu-") || finding.id == "wsl");
+    let is_given =
+        finding.fix.is_none() && fix.is_none() && (finding.id.starts_with("gpu-") || finding.id == CheckId::Wsl);
     // A GPU without a working driver can be fixed.
-    let is_missing = finding.id != "gpu-present" || finding.permanent;
+    let is_missing = finding.id != CheckId::GpuPresent || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {
         return State::Impossible;
     }

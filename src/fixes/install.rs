@@ -4,7 +4,7 @@ use super::packages::{dkms_version, install, remove};
 use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
 use super::{distribution, driver, repository, secure_boot};
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::{Root, cufile_wheel};
 
@@ -25,13 +25,13 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.push(run("sudo modprobe nvidia-fs"));
         Needs::Root
     };
-    let bad = |id: &str| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
+    let bad = |id: CheckId| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
     // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
     let obstacle = if !waits && !root.exists("/proc/driver/nvidia/version") {
         Some("nvidia-fs is built against the NVIDIA driver, and none is installed: install the driver first".to_owned())
-    } else if let Some(finding) = bad("gpu-open-capable") {
+    } else if let Some(finding) = bad(CheckId::GpuOpenCapable) {
         Some(format!("{}; the packages have a later nvidia-fs, which needs the open kernel modules", finding.summary))
-    } else if !waits && bad("driver-flavour").is_some() {
+    } else if !waits && bad(CheckId::DriverFlavour).is_some() {
         Some(
             "this nvidia-fs needs the open kernel modules of the driver: gds-top fix nvidia-driver-open comes first"
                 .to_owned(),
@@ -76,7 +76,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     let facts = root.libcufile();
     let chosen = facts.chosen.clone().unwrap_or_default();
     let folder = format!("/usr/local/cuda-{}/lib64", cuda.suffix.replace('-', "."));
-    let is_newer = report.finding("cuda-driver-runtime").is_some_and(|finding| finding.status == Status::Fail);
+    let is_newer = report.finding(CheckId::CudaDriverRuntime).is_some_and(|finding| finding.status == Status::Fail);
     let mut remaining = Vec::new();
     let (mut changes, mut obstacle) = (vec![run(&install(root, family, &package))], cuda.obstacle);
     if let Some(wheel) = wheel.filter(|_| is_newer && chosen.contains("/site-packages/")) {
@@ -89,7 +89,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package that brought that one"
         ));
     }
-    let unneeded = report.finding("lib-found").is_some_and(|finding| finding.status == Status::Pass) && !is_newer;
+    let unneeded = report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass) && !is_newer;
     let (needs, policy) = match changes.first() {
         Some(Change::Run { argv }) if argv.first().is_some_and(|word| word == "sudo") => (Needs::Root, FixPolicy::Ask),
         _ => (Needs::User, FixPolicy::Show),
@@ -124,7 +124,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions if the driver's is a
     // .ko.zst.
     let compressed =
-        report.finding("nvfs-build-inputs").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
+        report.finding(CheckId::NvfsBuildInputs).is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
     let too_old = compressed && module.as_deref().and_then(release).is_some_and(|version| version < (2, 29));
     let headers = distribution::headers(root, family, k);
     let tools = match family {
@@ -134,8 +134,9 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     };
     let mut changes = vec![run(&install(root, family, &tools))];
     // Its Makefile takes the first driver source that it finds, which may be that of the driver before.
-    let other_driver =
-        report.finding("nvfs-dkms").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains("NVIDIA_SRC_DIR=")));
+    let other_driver = report
+        .finding(CheckId::NvfsDkms)
+        .is_some_and(|f| f.evidence.iter().any(|e| e.text.contains("NVIDIA_SRC_DIR=")));
     let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
     let with_source = source
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));

@@ -5,7 +5,7 @@ use super::{
     advised, applied, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, registry,
     repository, secure_boot, spec, statement, udev,
 };
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Finding, FixId, FixPlan, Status};
 use crate::host::Root;
 
@@ -30,23 +30,22 @@ pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
 }
 
 /// Fixes of checks whose findings name none.
-const BY_CHECK: &[(&str, FixId)] = &[
-    ("nvfs-dkms", FixId::NvfsDkms),
-    ("nvfs-build-inputs", FixId::NvfsDkms),
-    ("nvfs-secureboot", FixId::SecureBootKey),
-    ("nvfs-nvme-symbol", FixId::NvmePatch),
-    ("gpu-bar1-size", FixId::Bar1Large),
-    ("kernel-p2pdma", FixId::KernelP2pdma),
-    ("ctr-udev", FixId::ContainerDevices),
-    ("ctr-devices", FixId::ContainerDevices),
-    ("nvfs-devnodes", FixId::ContainerDevices),
-    ("nvfs-autoload", FixId::NvfsLoad),
-    ("nvfs-stats-on", FixId::NvfsStats),
-    ("nvfs-bridges-acs", FixId::AcsRedirect),
-    ("pcie-acs", FixId::AcsRedirect),
-    ("cfg-parse", FixId::CufileConfig),
-    ("log-location", FixId::CufileLog),
-    ("fs-type", FixId::MoveModel),
+const BY_CHECK: &[(CheckId, FixId)] = &[
+    (CheckId::NvfsDkms, FixId::NvfsDkms),
+    (CheckId::NvfsBuildInputs, FixId::NvfsDkms),
+    (CheckId::NvfsSecureboot, FixId::SecureBootKey),
+    (CheckId::NvfsNvmeSymbol, FixId::NvmePatch),
+    (CheckId::GpuBar1Size, FixId::Bar1Large),
+    (CheckId::KernelP2pdma, FixId::KernelP2pdma),
+    (CheckId::CtrDevices, FixId::ContainerDevices),
+    (CheckId::NvfsDevnodes, FixId::ContainerDevices),
+    (CheckId::NvfsAutoload, FixId::NvfsLoad),
+    (CheckId::NvfsStatsOn, FixId::NvfsStats),
+    (CheckId::NvfsBridgesAcs, FixId::AcsRedirect),
+    (CheckId::PcieAcs, FixId::AcsRedirect),
+    (CheckId::CfgParse, FixId::CufileConfig),
+    (CheckId::LogLocation, FixId::CufileLog),
+    (CheckId::FsType, FixId::MoveModel),
 ];
 
 /// The fix of a finding: the one that it names, that of its check, or that of the words in the kernel log.
@@ -58,10 +57,10 @@ pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
     if finding.cause.is_some() {
         return None;
     }
-    match finding.id.as_str() {
-        "nvfs-load-errors" => by_log(finding),
-        id => BY_CHECK.iter().find(|(check, _)| *check == id).map(|(_, fix)| *fix),
+    if finding.id == CheckId::NvfsLoadErrors {
+        return by_log(finding);
     }
+    BY_CHECK.iter().find(|(check, _)| finding.id == *check).map(|(_, fix)| *fix)
 }
 
 /// The fix for the reason in the kernel log why nvidia-fs was refused.

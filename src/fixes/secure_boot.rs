@@ -2,7 +2,7 @@
 
 use super::packages::{dkms_version, install};
 use super::parts::{Family, empty, run};
-use crate::checks::Report;
+use crate::checks::{CheckId, Report};
 use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::{Root, kernel_release, os_release, secure_boot};
 
@@ -30,7 +30,7 @@ fn certificate(root: &Root, family: Family) -> &'static str {
 /// Whether the kernel refuses modules without a known signature.
 pub(super) fn is_on(root: &Root, report: &Report) -> bool {
     secure_boot(root).map_or_else(
-        || report.finding("nvfs-secureboot").is_some_and(|finding| finding.status == Status::Fail),
+        || report.finding(CheckId::NvfsSecureboot).is_some_and(|finding| finding.status == Status::Fail),
         |state| state.is_on,
     )
 }
@@ -159,9 +159,9 @@ fn is_unsigned(root: &Root, module: &str) -> bool {
 /// The plan of the fix `secure-boot-key`: modules without a signature are built again, so that they get one, and the key is enrolled.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let file = certificate(root, family);
-    let is_refused = |check: &str| report.finding(check).is_some_and(|finding| finding.status == Status::Fail);
-    let driver = is_refused("gpu-present") && is_unsigned(root, "nvidia");
-    let unsigned = driver || (is_refused("nvfs-secureboot") && is_unsigned(root, "nvidia_fs"));
+    let is_refused = |check: CheckId| report.finding(check).is_some_and(|finding| finding.status == Status::Fail);
+    let driver = is_refused(CheckId::GpuPresent) && is_unsigned(root, "nvidia");
+    let unsigned = driver || (is_refused(CheckId::NvfsSecureboot) && is_unsigned(root, "nvidia_fs"));
     let module = if driver { "nvidia" } else { "nvidia_fs" };
     let package = if driver { "nvidia" } else { "nvidia-fs" };
     let mut changes = Vec::new();
