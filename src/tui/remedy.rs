@@ -1,10 +1,10 @@
-//! Which plan fixes a finding, and which comes first.
+//! The plan that fixes a finding, and the plan that comes next.
 
-use crate::domain::{Finding, FixPlan, FixStage, Status, Verdict};
+use crate::domain::{Finding, FixId, FixPlan, FixStage, Status, Verdict};
 use crate::present::verdict::steps;
 use crate::session::State;
 
-/// The plan that mends a finding; of one that passes, the plan that mended it.
+/// The plan that fixes a finding; if the finding passes, the plan that fixed it.
 pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s FixPlan> {
     let applied = state.applied.iter().rev().find(|fix| fix.stands && fix.plan.check == finding.id);
     if let Some(fix) = applied {
@@ -17,7 +17,27 @@ pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s Fi
     (finding.status != Status::Pass || mended()).then_some(plan)
 }
 
-/// The first fix towards the goal.
+/// Whether a plan is still to be applied.
+pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
+    let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
+    let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
+    let in_place = last.is_some_and(|line| matches!(line.stage, FixStage::Mended | FixStage::Waiting));
+    let passes = state.checks.iter().any(|finding| finding.id == plan.check && finding.status == Status::Pass);
+    !applied && !in_place && !passes
+}
+
+/// The first plan towards the goal of the verdict that is still to be applied.
 pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s FixPlan> {
-    steps(state, verdict).into_iter().find_map(|finding| plan_for(state, finding))
+    let mut plans = steps(state, verdict).into_iter().filter_map(|finding| plan_for(state, finding));
+    plans.find(|plan| is_open(state, plan))
+}
+
+/// The next plan that is still to be applied: those towards the goal of the verdict first, then the others, the worst finding first.
+/// `but` is the id of a plan that is looked at already.
+pub(crate) fn next_open<'s>(state: &'s State, verdict: Option<&Verdict>, but: Option<FixId>) -> Option<&'s FixPlan> {
+    let mut others: Vec<&Finding> = state.checks.iter().collect();
+    others.sort_by_key(|finding| std::cmp::Reverse(finding.status.weight()));
+    let towards = verdict.map(|verdict| steps(state, verdict)).unwrap_or_default();
+    let mut plans = towards.into_iter().chain(others).filter_map(|finding| plan_for(state, finding));
+    plans.find(|plan| is_open(state, plan) && Some(plan.id) != but)
 }

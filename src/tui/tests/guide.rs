@@ -2,11 +2,15 @@
 
 use super::{app, environment, frame, text};
 use crate::config::Taste;
-use crate::domain::{Event, EventBody, FixId, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route, StepState};
+use crate::domain::{
+    Event, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route,
+    StepState,
+};
 use crate::session::{Command, State};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::screen_id::ScreenId;
+use crate::tui::screens::environment::RowKey;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
@@ -127,4 +131,72 @@ fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
     let effect = press(&mut ui, &state, KeyCode::Char('a'));
     assert!(effect.commands.is_empty());
     assert_eq!(effect.lend, [Command::ApplyFix(FixId::UdevRecord, state.plans[0].digest())]);
+}
+
+/// A scene with a second fix: the udev record first, then the setting of cufile.json.
+fn with_second_fix(mut state: State) -> State {
+    let plan = FixPlan { id: FixId::CufileP2pdmaKeys, check: "cufile-json".into(), ..state.plans[0].clone() };
+    state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixPlanned { plan } });
+    state
+}
+
+/// The same with the first fix applied.
+fn two_fixes() -> State {
+    with_second_fix(testdata::fixing(FixStage::Mended))
+}
+
+/// The fix that a key applies.
+fn applied(effect: &Effect) -> Option<FixId> {
+    effect.commands.iter().find_map(|command| match command {
+        Command::ApplyFix(id, _) => Some(*id),
+        _ => None,
+    })
+}
+
+#[test]
+fn two_fixes_are_applied_with_four_keys() {
+    let mut ui = app(ScreenId::Environment);
+    let (before, between) = (with_second_fix(testdata::state(Scene::Failed)), two_fixes());
+    press(&mut ui, &before, KeyCode::Char('f'));
+    assert_eq!(applied(&press(&mut ui, &before, KeyCode::Char('a'))), Some(FixId::UdevRecord));
+    press(&mut ui, &between, KeyCode::Char('f'));
+    assert_eq!(applied(&press(&mut ui, &between, KeyCode::Char('a'))), Some(FixId::CufileP2pdmaKeys));
+}
+
+#[test]
+fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
+    let between = two_fixes();
+    let mut ui = app(ScreenId::Environment);
+    environment(&mut ui).selected = Some(RowKey::Check("udev-database".into()));
+    press(&mut ui, &between, KeyCode::Char('f'));
+    assert_eq!(sheets(&mut ui).0, Some(FixId::CufileP2pdmaKeys));
+    // It is the only one that is left, so the key does nothing more.
+    press(&mut ui, &between, KeyCode::Char('f'));
+    assert_eq!(sheets(&mut ui).0, Some(FixId::CufileP2pdmaKeys));
+}
+
+#[test]
+fn a_dry_run_is_shown_until_the_fix_is_applied() {
+    let dry = |state: &mut State| {
+        let progress = FixProgress {
+            id: "udev-record".into(),
+            stage: FixStage::Previewed,
+            text: "+ a line".into(),
+            finding: None,
+        };
+        state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixProgress { progress } });
+    };
+    let shows_it = |state: &State| {
+        let mut ui = app(ScreenId::Environment);
+        environment(&mut ui).open_fix(FixId::UdevRecord);
+        text(&frame(state, &mut ui, &Theme::new(Taste::default()), 120, 60)).contains("Dry run")
+    };
+    let mut state = testdata::state(Scene::Failed);
+    dry(&mut state);
+    assert!(shows_it(&state));
+    let applied = testdata::fixing(FixStage::Mended);
+    state.fix_log.extend(applied.fix_log.iter().cloned());
+    assert!(!shows_it(&state));
+    dry(&mut state);
+    assert!(shows_it(&state), "a dry run after the fix is the newest");
 }

@@ -38,7 +38,13 @@ pub(super) fn draw(
     let id = sheet.id;
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
-    let log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
+    let mut log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
+    // A dry run says that nothing was changed, which is no longer true once the fix was applied or undone.
+    if let Some(last) = log.iter().rposition(|line| line.stage != FixStage::Previewed) {
+        let newer = log.split_off(last);
+        log.retain(|line| line.stage != FixStage::Previewed);
+        log.extend(newer);
+    }
     let plan = plan_of(state, id);
     let mut lines = match plan {
         Some(plan) => undoing(state, ui, plan, room, theme).into_iter().chain(preview(plan, room, theme)).collect(),

@@ -26,7 +26,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         [letter('f')],
         "f",
         "fix",
-        "show what would mend the selected check, and apply it",
+        "show the fix of the selected check, or the next one that is still to be applied",
         |ui, state| fix_of_selection(state, ui).is_some()
     ),
     bind!(
@@ -83,6 +83,14 @@ pub(super) const FIX: &[Row<Environment>] = &[
     down(always),
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
     bind!(
+        Action::Fix,
+        [letter('f')],
+        "f",
+        "next fix",
+        "in a fix: go to the next one that is still to be applied",
+        |ui, state| fix_of_selection(state, ui).is_some()
+    ),
+    bind!(
         Action::DryRun,
         [letter('d')],
         "d",
@@ -129,6 +137,14 @@ pub(super) const GUIDE: &[Row<Environment>] = &[
         "open",
         "in the checklist: open the selected fix",
         |ui, state| sheet_plan(state, ui).is_some()
+    ),
+    bind!(
+        Action::Fix,
+        [letter('f')],
+        "f",
+        "next fix",
+        "show the fix of the selected check, or the next one that is still to be applied",
+        |ui, state| fix_of_selection(state, ui).is_some()
     ),
     bind!(
         Action::Recheck,

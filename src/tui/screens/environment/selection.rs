@@ -5,7 +5,7 @@ use super::state::{RowKey, Ui, finding_of, plan_of};
 use crate::domain::{AppliedFix, Finding, FixPlan, Group, Status};
 use crate::present::verdict::steps;
 use crate::session::State;
-use crate::tui::remedy::{first_plan, plan_for};
+use crate::tui::remedy::{self, next_open, plan_for};
 
 pub(super) const GROUPS: [Group; 7] =
     [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
@@ -121,10 +121,15 @@ pub(super) fn sheet_plan<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPla
     }
 }
 
-/// The plan that fixes the selected check; if it needs none, the first step towards the goal.
+/// The plan that the key for fixes opens: the plan of the selected check if it is still to be applied, else the next one that is. On
+/// the sheet of a fix it is the next one after that. If none is left: the applied fix of the selected check.
 pub(super) fn fix_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
+    let verdict = ui.screen.verdict(state);
+    if let Some(sheet) = &ui.screen.fix {
+        return next_open(state, verdict, Some(sheet.id));
+    }
     let own = selected_finding(state, ui).and_then(|finding| plan_for(state, finding));
-    own.or_else(|| first_plan(state, ui.screen.verdict(state)?))
+    own.filter(|plan| remedy::is_open(state, plan)).or_else(|| next_open(state, verdict, None)).or(own)
 }
 
 /// The applied fix that undoing means: that of the selected check, line of the checklist or group, else the one that was applied last.
