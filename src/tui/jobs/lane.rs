@@ -55,7 +55,7 @@ impl LaneJob {
             registrations: facts.as_ref().map_or(0, |f| f.registrations),
             first_reads_ns: facts.as_ref().map_or(0, |f| f.first_reads_ns),
             loaded: tensors,
-            tensors: self.rows.then(|| TensorRows::new(spans.len(), rows, cost.clone())),
+            tensors: self.rows.then(|| TensorRows::new(spans.len(), rows, cost.clone(), wall)),
             cost,
         }
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
-    /// All time on slots, longest first: the slowest tensor is on top.
+    /// The part of the clock, longest first: the slowest tensor is on top.
     #[default]
     Time,
     Overhead,
@@ -69,9 +69,10 @@ impl Sort {
 pub(crate) struct TensorRows {
     pub(crate) spans: usize,
     pub(crate) rows: Vec<TensorRow>,
-    /// (bytes, time on slots) of each row; a frame must not add up a hundred thousand of them.
+    /// (bytes, part of the clock) of each row; a frame must not add up a hundred thousand of them.
     pub(crate) points: Vec<(u64, u64)>,
-    /// Those that a picture can tell apart: a frame must not place a hundred thousand dots on some hundred cells.
+    /// (bytes, time of one worker) of the rows that a picture can show apart: a frame must not place a hundred thousand dots on some
+    /// hundred cells.
     pub(crate) cloud: Vec<(u64, u64)>,
     /// Time of each row that moved no bytes.
     pub(crate) overheads: Vec<u64>,
@@ -85,7 +86,15 @@ pub(crate) struct TensorRows {
 }
 
 impl TensorRows {
-    pub(crate) fn new(spans: usize, rows: Vec<TensorRow>, cost: Option<CostModel>) -> Self {
+    /// The rows of a run whose clock stopped at `wall_ns`. Workers that run at once add up to more than the clock, and differently for each
+    /// engine. So the times of a row become its part of the clock: together they are at most the wall time.
+    pub(crate) fn new(spans: usize, mut rows: Vec<TensorRow>, cost: Option<CostModel>, wall_ns: u64) -> Self {
+        // The fitted line is in the time of one worker, and so are the dots around it.
+        let cloud = distinct(&rows.iter().map(|row| (row.bytes, row.busy_ns())).collect::<Vec<_>>());
+        let busy: f64 = rows.iter().map(|row| row.busy_ns() as f64).sum();
+        if wall_ns > 0 && busy > wall_ns as f64 {
+            rows.iter_mut().for_each(|row| row.phases = scaled(&row.phases, wall_ns as f64 / busy));
+        }
         let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
         let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
         let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);
@@ -93,7 +102,6 @@ impl TensorRows {
         for (phase, ns) in rows.iter().flat_map(|row| row.phases.iter()) {
             phases.add(phase, ns);
         }
-        let cloud = distinct(&points);
         let mut run = Self { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted: BTreeMap::new() };
         // The order that is shown first.
         run.sorted.insert((Sort::Time, None), by_rank(&run, None, Sort::Time));
@@ -151,9 +159,15 @@ pub(crate) fn difference(ours_ns: u64, theirs_ns: u64) -> Option<i64> {
     (ours_ns > 0 && theirs_ns > 0).then(|| signed(ours_ns) - signed(theirs_ns))
 }
 
-/// Bytes a second over all time on slots.
+/// Bytes a second over its part of the clock.
 pub(crate) fn rate_of(row: &TensorRow) -> Option<f64> {
     units::bytes_per_s(row.bytes, row.busy_ns())
+}
+
+fn scaled(times: &PhaseTimes, by: f64) -> PhaseTimes {
+    let mut out = PhaseTimes::default();
+    times.iter().for_each(|(phase, ns)| out.add(phase, (ns as f64 * by) as u64));
+    out
 }
 
 /// One point of those that lie within an eighth of an octave of size and a fortieth of a decade of time.

@@ -171,7 +171,7 @@ fn a_tensor_is_opened_compared_and_left_again() {
     assert!(first.is_some());
     ui.input(&Input::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)), &state);
     let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
-    assert!(shown.contains("moved in") && shown.contains("time, added up"), "{shown}");
+    assert!(shown.contains("moved in") && shown.contains("of the clock"), "{shown}");
     key(&mut ui, &state, 'c');
     frame(&state, &mut ui, &theme(), 120, 36);
     assert_ne!(tensors(&mut ui).rival.as_ref().map(|(lane, _)| *lane), first);

@@ -1,9 +1,11 @@
 //! The Tensors screen: its orders, its filter, and the tensor that stays selected.
 
 use super::{app, tensors};
+use crate::analysis::TensorRow;
 use crate::domain::LaneId;
 use crate::session::State;
 use crate::tui::app::App;
+use crate::tui::jobs::lane::LaneJob;
 use crate::tui::jobs::tensor_rows::{Sort, difference, rate_of};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata;
@@ -92,4 +94,20 @@ fn with_another_engine_the_same_tensor_stays_selected() {
     tensors(&mut ui).open = true;
     ui.prepare(&state);
     assert!(tensors(&mut ui).detail.as_ref().is_some_and(|d| !d.reads.is_empty()));
+}
+
+#[test]
+fn the_times_of_all_tensors_add_up_to_no_more_than_the_load_in_every_run() {
+    let state = crate::session::shipped::LARGE.state().unwrap();
+    let mut parallel = 0;
+    for lane in &state.lanes {
+        let Some(run) = lane.result.as_deref() else { continue };
+        let facts = LaneJob::of(&state, lane, true).run();
+        let rows = facts.tensors.unwrap();
+        let together: u64 = rows.points.iter().map(|(_, ns)| ns).sum();
+        assert!(together <= run.wall_ns, "{}: {together} ns of {} ns", lane.engine, run.wall_ns);
+        assert_eq!(together, rows.rows.iter().map(TensorRow::busy_ns).sum::<u64>());
+        parallel += usize::from(facts.cost.is_some_and(|cost| cost.parallelism > 2.0));
+    }
+    assert!(parallel > 0, "a run with several workers is among them");
 }

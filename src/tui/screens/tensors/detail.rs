@@ -82,7 +82,7 @@ fn phases(
         runs.iter().map(|(_, row)| value(row).unwrap_or_else(|| "–".to_owned())).collect()
     };
     let timed = |row: &TensorRow| (row.busy_ns() > 0).then(|| duration(row.busy_ns()));
-    line(pen, "time, added up", &cells(&timed), theme.strong);
+    line(pen, "of the clock", &cells(&timed), theme.strong);
     line(pen, "rate", &cells(&|row| rate_of(row).map(rate)), theme.text);
     for phase in PHASES {
         let ns: Vec<u64> = runs.iter().map(|(_, row)| row.phases.get(phase)).collect();

@@ -103,6 +103,9 @@ fn title(shown: &Shown<'_>, ui: &Ui<'_>, w: u16, theme: &Theme) -> Vec<Run> {
         (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
         (format!("{} ─ {}", short_engine(&lane.engine, room), lane.cache), theme.strong),
     ];
+    if let Some(run) = lane.result.as_deref() {
+        title.push((format!(" ─ {}", duration(run.wall_ns)), theme.dim));
+    }
     if let Some((other, _)) = shown.other {
         title.push((" against ".to_owned(), theme.dim));
         title.push((format!("{} ", theme.marker(&other.engine)), theme.lane(&other.engine)));

@@ -113,14 +113,11 @@ fn headline(
         let theirs =
             theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine.label()));
         let name = name(row).unwrap_or_default();
-        // Workers that share a tensor take longer together than the clock ran.
-        let on_clock = row.start_ns.zip(row.end_ns).map(|(start, end)| end.saturating_sub(start));
-        let within = on_clock.filter(|ns| row.busy_ns() > ns.saturating_add(ns / 5));
-        let shared = within.map_or_else(String::new, |_| format!(" ({} of work, shared out)", duration(row.busy_ns())));
+        let whole = lane.result.as_deref().map_or_else(String::new, |run| format!(" of {}", duration(run.wall_ns)));
         format!(
-            "The slowest {thing} is {name}: {} for {} with {}{shared}{theirs}.",
-            duration(within.unwrap_or_else(|| row.busy_ns())),
+            "The slowest {thing} is {name} ({}): {}{whole} with {}{theirs}.",
             bytes(row.bytes),
+            duration(row.busy_ns()),
             lane.engine.label()
         )
     });
