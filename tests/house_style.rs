@@ -54,6 +54,7 @@ const REWRITTEN: &[&str] = &[
     "src/config",
     "src/device",
     "src/telemetry",
+    "src/tui",
     "src/weights",
     "src/headless",
     "src/text",
@@ -71,7 +72,7 @@ const REWRITTEN: &[&str] = &[
 ];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 848;
+const LEFT: usize = 468;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

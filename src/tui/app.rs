@@ -1,4 +1,4 @@
-//! The screens together: which one is shown, what inputs do, what is drawn. It knows a screen only as a [`Screen`].
+//! All screens: which one is shown, dispatch of inputs, drawing of a frame. It knows a screen only as a [`Screen`].
 
 use super::clicks::{Clicks, Spot};
 use super::context::{Context, Ui};
@@ -32,7 +32,7 @@ pub(crate) struct App {
     pub(crate) help: Option<Scroll>,
     /// Jobs for another thread.
     pub(crate) jobs: JobQueue,
-    /// Where the last frame can be clicked.
+    /// The clickable areas of the last frame.
     clicks: Clicks,
     /// `q` was pressed while something was in progress.
     quit_asked: bool,
@@ -63,7 +63,7 @@ impl App {
         &*self.screens[self.at()]
     }
 
-    /// The same to be changed, with what it shares.
+    /// The screen that is shown, mutable, and the shared context.
     fn screen_mut(&mut self) -> (&mut dyn Screen, &mut Context) {
         let at = self.at();
         (&mut *self.screens[at], &mut self.ctx)
@@ -96,7 +96,7 @@ impl App {
         let asked = std::mem::take(&mut self.quit_asked);
         #[cfg(debug_assertions)]
         if key.code == KeyCode::Char('P') && std::env::var_os("GDS_TOP_TEST_PANIC").is_some() {
-            // For the test that a panic leaves the terminal whole; not in a release.
+            // For the test that a panic restores the terminal; not in a release.
             #[allow(clippy::panic, reason = "the panic is what is tested")]
             {
                 panic!("asked for by a test");
@@ -164,7 +164,7 @@ impl App {
         here.filter(move |row| !row.keys.is_empty() && does_something(row))
     }
 
-    /// Does what a key or a click stands for. `asked`: the input before was a first `q`.
+    /// Carries out the action of a key or a click. `asked`: the previous input was a first `q`.
     fn act(&mut self, action: Action, asked: bool, session: &State) -> Effect {
         match action {
             Action::Screen(screen) => return self.show(screen),
@@ -183,7 +183,7 @@ impl App {
             Action::Faster => return self.change_speed(true),
             Action::Slower => return self.change_speed(false),
             Action::CancelRace => {
-                self.ctx.notice = Some("stopping the race; what was measured stays".to_owned());
+                self.ctx.notice = Some("stopping the race; finished runs are kept".to_owned());
                 return Command::CancelRace.into();
             }
             Action::Help => self.help = if self.help.is_some() { None } else { Some(Scroll::default()) },
@@ -223,7 +223,7 @@ impl App {
         let (fixing, racing) = (live && is_fixing(session), live && session.is_measuring());
         if (fixing || racing) && !asked {
             self.quit_asked = true;
-            let what = if fixing { "a fix is being applied" } else { "a race is under way" };
+            let what = if fixing { "a fix is being applied" } else { "a race is running" };
             let key = self.ctx.keys.key_of(Action::Quit);
             self.ctx.notice = Some(format!("{what}: {key} again stops it and quits"));
             return Effect::default();
@@ -238,7 +238,8 @@ impl App {
         Command::Speed(self.ctx.speed).into()
     }
 
-    /// The wheel moves what is under it, a click selects what the last frame drew there, a click on what is selected opens it.
+    /// The wheel moves the list or text under the pointer. A click selects the thing under it, a second click opens
+    /// it.
     fn mouse(&mut self, event: MouseEvent, session: &State) -> Effect {
         let at = Position::new(event.column, event.row);
         let hit = self.clicks.at(at);
@@ -289,7 +290,7 @@ impl App {
         }
     }
 
-    /// Computes what must be known before a frame can be drawn; what takes long is left in [`Self::jobs`].
+    /// Computes the derived values of a frame before it is drawn. Long computations are left in [`Self::jobs`].
     pub(crate) fn prepare(&mut self, session: &State) {
         if self.ctx.earlier != session.earlier.len() {
             // A plan began: its page is shown.
@@ -334,7 +335,7 @@ impl App {
         }
     }
 
-    /// Lets time pass on what plays by itself.
+    /// Advances animations.
     pub(crate) fn tick(&mut self, passed: Duration) {
         self.screen_mut().0.tick(passed);
     }
@@ -375,7 +376,7 @@ impl App {
                 let bindings: Vec<&Binding> = self.bindings_below_help(session).collect();
                 help::draw(&mut body, self.current, &bindings, scroll, theme);
             }
-            // Last, since some keys do something only if there was room for what they move.
+            // Last, because some keys are enabled only if the frame had space for their chart.
             let named = self.footer(session);
             frame::footer(&mut pen.part(0, h - 1, w, 1), session, ctx, (&named, screen.filter()), theme);
         }

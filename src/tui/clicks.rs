@@ -1,11 +1,11 @@
-//! What the last frame drew that can be clicked.
+//! The clickable areas of the last frame.
 
 use super::keys::action::Action;
 use super::screen_id::ScreenId;
 use ratatui::layout::{Position, Rect};
 use std::cell::RefCell;
 
-/// What a place of the screen stands for. Numbers are those of the screen that drew it.
+/// The meaning of a clickable area. Numbers are those of the screen that drew it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// The tab of a screen.

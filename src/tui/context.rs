@@ -1,11 +1,11 @@
-//! What all screens share: how the session runs, the size of the terminal, and choices that belong to no single screen.
+//! The context of all screens: how the session runs, the size of the terminal, and choices that several screens use.
 
 use super::keys::bindings::Bindings;
 use super::lane_stats::LaneStats;
 use crate::session::State;
 use std::sync::Arc;
 
-/// What all screens share.
+/// The context of all screens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     /// A replay, not a live session.
@@ -45,7 +45,7 @@ pub(crate) struct Context {
     pub(crate) earlier: usize,
     /// The entry that is selected, over all comparisons; `None` leaves the choice to the screen.
     pub(crate) entry: Option<usize>,
-    /// What is drawn from spans, computed once a lane.
+    /// Values derived from spans, computed once for each lane.
     pub(crate) stats: LaneStats,
     /// The keys in use.
     pub(crate) keys: Arc<Bindings>,
@@ -69,7 +69,7 @@ impl Context {
     }
 }
 
-/// What a view draws from: what all screens share, and the state of one of them.
+/// The input of a view: the context of all screens and the state of one of them.
 #[derive(Debug)]
 pub(crate) struct Ui<'a, S> {
     pub(crate) ctx: &'a Context,

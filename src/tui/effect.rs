@@ -1,8 +1,8 @@
-//! What a key or a click asks of the event loop and of the session.
+//! The requests of a key or a click to the event loop and to the session.
 
 use crate::session::Command;
 
-/// What an input led to.
+/// The result of an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effect {
     pub(crate) commands: Vec<Command>,

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 /// Least time between two frames that follow keys.
 const KEY_FRAME: Duration = Duration::from_millis(16);
-/// How long a message stands in the place of the keys, unless a key is pressed.
+/// How long a message replaces the keys in the footer, unless a key is pressed.
 const MESSAGE: Duration = Duration::from_secs(6);
 /// Events taken in before the keys are looked at again.
 const BATCH: usize = 4096;
 
-/// What the signal thread reports.
+/// A report of the signal thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// End now.
@@ -31,7 +31,7 @@ pub(crate) enum Signal {
     Continue,
 }
 
-/// What the loop is connected to.
+/// The channels of the loop.
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) feed: Feed,
@@ -51,9 +51,9 @@ pub(crate) struct Ending {
     pub(crate) signal: Option<i32>,
 }
 
-/// What the loop asks of the world outside; the answer is a line for the user.
+/// A request of the loop to its caller; the answer is a line for the user.
 pub(crate) enum Outside<'a> {
-    /// Give the terminal back, stop the process where the signal says so, and take the terminal again.
+    /// Give the terminal back, stop the process if the signal asks for it, and take the terminal again.
     Signal(Signal),
     /// Put a text on the terminal's clipboard.
     Copy(&'a str),
@@ -102,8 +102,8 @@ pub(crate) fn run<B: Backend>(
             pace.painted(moves(&state, &app));
         }
         let timer = pace.wait().map_or_else(never, after);
-        // While a frame is due soon, what the session tells can wait for it in the queue: one wake-up a frame and not one an event.
-        // A replay at full speed would be slowed down: its queue is short.
+        // If a frame is due soon, events of the session wait for it in the queue: one wake-up for each frame instead
+        // of one for each event. A replay at full speed would be slowed down: its queue is short.
         let full_speed = wires.feed.replay && app.ctx.speed == 0;
         let wait = !full_speed && taken.all && pace.frame_is_coming();
         let events = if wait { never() } else { wires.feed.events.clone() };
@@ -121,7 +121,7 @@ pub(crate) fn run<B: Backend>(
             },
             recv(wires.input) -> input => {
                 let Ok(input) = input else {
-                    // The keyboard is gone (the terminal closed): nobody can quit any more.
+                    // The keyboard is gone (the terminal closed), so no key can end the program.
                     send(&wires, Command::Quit);
                     return Ok(Ending { state, quit: false, signal: None });
                 };
@@ -166,13 +166,13 @@ pub(crate) fn run<B: Backend>(
     }
 }
 
-/// What the loop knows and shows.
+/// The app and the state inside the loop.
 struct Inside<'a> {
     app: &'a mut App,
     state: &'a State,
 }
 
-/// Does what a key asked for. `Some` ends the loop, with the signal that the key stands for.
+/// Carries out the requests of a key. `Some` ends the loop, with the signal that the key means.
 #[allow(clippy::option_option, reason = "outer: whether to end; inner: with which signal")]
 fn carry_out<B: Backend>(
     effect: Effect,
@@ -203,7 +203,7 @@ fn carry_out<B: Backend>(
             effect.lend.into_iter().for_each(|command| send(wires, command));
         }
         inside.app.ctx.notice = refused;
-        // Ctrl-C at the password prompt was meant for sudo; the signal reaches everybody on the terminal.
+        // Ctrl-C at the password prompt was meant for sudo, but the signal reaches all processes of the terminal.
         std::thread::sleep(Duration::from_millis(20));
         for signal in wires.signals.try_iter() {
             if let Signal::End(number) = signal
@@ -226,12 +226,12 @@ fn carry_out<B: Backend>(
     })
 }
 
-/// A session that is over no longer listens; there is nothing to tell the user then but what the screen says already.
+/// A session that is over receives no commands. The screen shows that it is over, so there is no message.
 fn send(wires: &Wires, command: Command) {
     let _ = wires.feed.commands.send(command);
 }
 
-/// What became of the queue of events.
+/// The state of the event queue after a batch.
 struct Taken {
     /// Something was in it.
     any: bool,
@@ -334,7 +334,7 @@ impl Pace {
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Session time now: that of the newest event and, while a live lane runs, what has passed since.
+    /// Session time now: the time of the newest event and, if a live lane runs, the time since then.
     fn clock_ns(&self, state: &State, app: &App) -> u64 {
         let since = if !app.ctx.over && !app.ctx.replay && state.running_lane().is_some() {
             self.last_event.elapsed().as_nanos() as u64

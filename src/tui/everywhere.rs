@@ -52,16 +52,16 @@ pub(crate) const TABLE: &[Row<bool>] = &[
     bind!(Action::Screen(ScreenId::Tensors), [letter('3')], "3", "", "overhead of each tensor", always),
     bind!(Action::Screen(ScreenId::System), [letter('4')], "4", "", "processes that use GPUs and storage now", always),
     bind!(Action::Screen(ScreenId::Learn), [letter('5')], "5", "", "why GDS can be slower for a small model", always),
-    bind!(Action::Screen(ScreenId::Report), [letter('6')], "6", "", "what an export contains", always),
+    bind!(Action::Screen(ScreenId::Report), [letter('6')], "6", "", "contents of an export", always),
     bind!(Action::PageUp, [plain(KeyCode::PageUp), control('b')], "PgUp", "", "a page up", always),
     bind!(Action::PageDown, [plain(KeyCode::PageDown), control('f')], "PgDn", "", "a page down", always),
     bind!(Action::First, [plain(KeyCode::Home), letter('g')], "g", "", "the first line (also Home)", always),
     bind!(Action::Last, [plain(KeyCode::End), letter('G')], "G", "", "the last line (also End)", always),
-    bind!(Action::Redraw, [control('l')], "^L", "", "draw the screen anew", always),
+    bind!(Action::Redraw, [control('l')], "^L", "", "redraw the screen", always),
     bind!(Action::Suspend, [control('z')], "^Z", "", "back to the shell for a while; fg returns", always),
     bind!(Action::Interrupt, [control('c')], "^C", "", "stop everything and quit", always),
     bind!(Action::Help, [letter('?')], "?", "help", "this help", always),
-    bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks while a race or a fix is under way", always),
+    bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks first if a race or a fix is running", always),
 ];
 
 fn uncovered(ui: &Ui<'_, bool>, _: &State) -> bool {

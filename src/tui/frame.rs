@@ -1,4 +1,4 @@
-//! The frame: what machine this is, the verdict, the tabs, the keys that work now and what the program itself costs.
+//! The frame: the machine, the verdict, the tabs, the keys that work now, and the CPU time and memory of the program.
 
 use crate::domain::{LogLevel, Metric, Route, Status};
 use crate::present::labels::proof;
@@ -72,7 +72,7 @@ fn badge(state: &State, ctx: &Context, theme: &Theme) -> Vec<Run> {
         if unchecked(state, ctx) {
             return vec![("– not checked".to_owned(), theme.dim)];
         }
-        // A lesson that nobody measures with checks nothing at all.
+        // A lesson runs no checks unless it measures.
         let words = match (state.checks_took_ns, state.checks.is_empty()) {
             (Some(_), _) => "– no verdict",
             (None, true) => "– not checked yet",
@@ -94,7 +94,8 @@ fn badge(state: &State, ctx: &Context, theme: &Theme) -> Vec<Run> {
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: ScreenId, with_badge: bool, theme: &Theme) {
     let room = usize::from(pen.width());
-    // As much of the titles as fits: all of them, shortened, or that of the current screen alone; beside them what is at the right, in a few words or in short.
+    // As much of the titles as fits: all of them, all shortened, or the current one only; next to them the text at
+    // the right, long or short.
     type Title = fn(ScreenId) -> &'static str;
     let needs = |gap: usize, title: Title| {
         ScreenId::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1
@@ -176,7 +177,7 @@ pub(crate) fn footer(
 ) {
     let w = pen.width();
     let all: usize = bindings.iter().map(|b| width(&b.label) + width(b.short) + 3).sum();
-    // Where both do not fit, the keys are worth more.
+    // If both do not fit, the keys matter more.
     let cost = own_cost(state, ctx);
     let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
@@ -215,14 +216,15 @@ pub(crate) fn footer(
 fn key(pen: &mut Pen<'_>, x: u16, binding: &Binding, theme: &Theme) -> u16 {
     let end = pen.text(x, 0, &binding.label, theme.accent);
     let end = pen.text(end + 1, 0, binding.short, theme.dim);
-    // A label of several keys stands for several actions: a click could not say which.
+    // A label of several keys means several actions, so a click on it is ambiguous.
     if binding.action.joined().is_empty() {
         pen.hit(0, x, end.saturating_sub(x), Spot::Key(binding.action));
     }
     end + 2
 }
 
-/// `gds-top 0.4 % cpu 11 MiB`; what was not read is left out. A recording tells of the process that made it, which is not this one.
+/// `gds-top 0.4 % cpu 11 MiB`; values that were not read are left out. A recording has the values of the process that
+/// made it, so a replay shows none.
 fn own_cost(state: &State, ctx: &Context) -> String {
     if ctx.replay {
         return String::new();

@@ -1,4 +1,4 @@
-//! The help: every key that does something now, and what the words and units mean.
+//! The help: all keys that work now, and the meaning of terms and units.
 
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Binding;
@@ -31,25 +31,22 @@ const WORDS: [(&str, &str); 7] = [
         "the disk writes into GPU memory itself; nvidia-fs, P2PDMA, C2C and RDMA are the four routes that do so",
     ),
     ("compat", "cuFile reads into host memory and copies from there to the GPU: right bytes, but not direct"),
-    ("proven", "counters of cuFile or of the kernel module showed the route; otherwise it is told from the checks"),
+    ("proven", "counters of cuFile or of the kernel module showed the route; otherwise it is inferred from the checks"),
     (
         "clock",
         "a load's time runs from 'context up, nothing pinned' to 'all bytes on the target'; start-up and verification are outside",
     ),
     (
         "units",
-        "sizes are binary: 1 GiB is 2³⁰ bytes; rates are decimal: 1 GB/s is 10⁹ bytes a second; what could not be measured is a gap or –",
+        "sizes are binary: 1 GiB is 2³⁰ bytes; rates are decimal: 1 GB/s is 10⁹ bytes a second; a missing value is a gap or –",
     ),
 ];
 
 /// The columns of the System screen.
 const COLUMNS: [(&str, &str); 3] = [
-    ("storage", "bytes a second that disks delivered for a process, also for what it has mapped"),
+    ("storage", "bytes per second that disks delivered to a process, mapped files included"),
     ("calls", "bytes a second that its read calls returned, from the page cache too"),
-    (
-        "by",
-        "what the way of reading is guessed from: libraries and files that are mapped or open; seen from outside, no proof",
-    ),
+    ("by", "the evidence for the route: mapped libraries and open files, seen from outside; it is not a proof"),
 ];
 
 /// Whether a key does the same on every screen.
@@ -80,7 +77,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
     for binding in bindings {
-        // Some stand in the table twice, for their place in the footer.
+        // Some are in the table twice, because of their place in the footer.
         if named.contains(&binding.action) {
             continue;
         }
@@ -114,14 +111,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     scroll.drawn(sheet::draw(pen, &title, &lines, &keys, scroll.at(), WIDEST, theme));
 }
 
-/// A key or a word, and what it means wrapped beside it.
+/// A key or a term, and its meaning wrapped next to it.
 fn explained(word: &str, meaning: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let lines = wrap(meaning, room.saturating_sub(HEAD as u16));
     let head = |n: usize| if n == 0 { format!("  {word:<w$}", w = HEAD - 2) } else { " ".repeat(HEAD) };
     lines.into_iter().enumerate().map(|(n, line)| vec![(head(n), theme.accent), (line, theme.text)]).collect()
 }
 
-/// The footer joins the keys of a pair; the help names each in a line of its own.
+/// The footer joins the keys of a pair; the help has one line for each.
 fn first(label: &str) -> &str {
     if let Some((first, _)) = label.split_once(' ') {
         return first;

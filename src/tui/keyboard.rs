@@ -60,7 +60,7 @@ impl Gate {
     }
 }
 
-/// What the keyboard thread sends.
+/// The channels of the keyboard thread.
 #[derive(Debug)]
 pub(super) struct Keyboard {
     pub(super) input: Receiver<Input>,
@@ -79,7 +79,8 @@ pub(super) fn listen(asked: bool) -> io::Result<Keyboard> {
     std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
         let mut answer = asked.then(Answer::default);
         while let Ok(input) = crossterm::event::read() {
-            // What was read while rest was wanted is the size that woke it, or a key meant for whom the terminal is lent to.
+            // An input that was read during a pause is the size that woke the thread, or a key for the program that
+            // has the terminal.
             if theirs.rest() {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! The one keymap: the tables of all screens, of the help and of what works everywhere. Footer, help, dispatch and documents come from it.
+//! The one keymap: the tables of all screens, of the help, and of the keys for all screens. Footer, help, dispatch
+//! and documents come from it.
 
 use super::keys::action::Action;
 use super::keys::bindings::{Binding, Bindings, Place};
@@ -83,7 +84,7 @@ fn first_rows() -> impl Iterator<Item = (Action, &'static Binding)> {
     map.actions().into_iter().filter_map(|action| Some((action, map.iter().find(|row| row.action == action)?)))
 }
 
-/// What an action does, on all screens where it does something.
+/// The help of an action, on all screens that have it.
 fn meanings(action: Action) -> String {
     let mut all: Vec<&str> = Vec::new();
     for row in DEFAULT.bindings.iter().filter(|row| row.action == action) {

@@ -1,4 +1,4 @@
-//! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
+//! Values derived from spans: computed once when a lane's spans arrive, not in every frame.
 
 use super::jobs::lane::{LaneFacts, LaneJob};
 use super::jobs::tensor_rows::TensorRows;
@@ -16,11 +16,12 @@ pub(crate) struct LaneStats {
     advice: Vec<Advice>,
     /// Lanes that the advice does not know yet.
     news: usize,
-    /// What the lanes were like when they were last looked through.
+    /// A summary of the lanes when they were last examined.
     looked_at: Option<Glance>,
 }
 
-/// What tells in one quick look whether any lane began, ended or brought spans since: lanes, ended ones, all spans, the one that runs.
+/// Shows quickly whether a lane began, ended or brought spans since then: lanes, ended lanes, all spans, the running
+/// lane.
 type Glance = (usize, usize, usize, Option<LaneId>);
 
 fn glance(state: &State) -> Glance {
@@ -35,7 +36,8 @@ fn glance(state: &State) -> Glance {
     glance
 }
 
-/// What is kept of every lane. Curves are kept of those that are drawn: a race of a thousand runs draws one of each engine.
+/// The derived values of a lane. Only lanes that are drawn keep a curve: a race of a thousand runs draws one for each
+/// engine.
 #[derive(Clone, Debug)]
 struct Known {
     spans: usize,
@@ -47,7 +49,7 @@ struct Known {
 }
 
 impl LaneStats {
-    /// What is not known yet of lanes that have finished; curves that are no longer drawn are let go.
+    /// The jobs for finished lanes whose values are missing. Curves that are no longer drawn are dropped.
     pub(crate) fn wants(&mut self, state: &State) -> Vec<LaneJob> {
         let now = glance(state);
         if self.looked_at == Some(now) {
@@ -71,12 +73,12 @@ impl LaneStats {
                 _ => wanted.push(LaneJob::of(state, lane, false)),
             }
         }
-        // What is wanted is asked for again until its answer is here.
+        // A job is requested again until its result has arrived.
         self.looked_at = wanted.is_empty().then_some(now);
         wanted
     }
 
-    /// Takes in what was found of a lane; what is for the Tensors screen is handed on.
+    /// Takes the values of a lane; the rows for the Tensors screen are handed on.
     pub(crate) fn take(&mut self, facts: LaneFacts) -> Option<TensorRows> {
         let LaneFacts { lane, spans, curve, cost, registrations, first_reads_ns, loaded, tensors } = facts;
         let before =
@@ -85,8 +87,8 @@ impl LaneStats {
         tensors
     }
 
-    /// Draws the lessons of what is known, if something is new. All runs are compared for it, so while a race goes on it waits until an eighth is new: a
-    /// race of thousands of short runs would otherwise compare thousands in every frame.
+    /// Derives the advice if there are new values. It compares all runs, so during a race it waits until an eighth of
+    /// them is new: a race of thousands of short runs would otherwise compare thousands in every frame.
     pub(crate) fn conclude(&mut self, state: &State) {
         let enough = self.news * 8 >= self.lanes.len() || state.running_lane().is_none();
         if self.news > 0 && enough {
@@ -104,7 +106,7 @@ impl LaneStats {
         self.lanes.get(&lane.id)?.curve.as_ref()
     }
 
-    /// What the finished runs teach, the most costly first.
+    /// The advice from the finished runs, the largest overhead first.
     pub(crate) fn advice(&self) -> &[Advice] {
         &self.advice
     }

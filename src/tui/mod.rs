@@ -67,9 +67,9 @@ use theme::Look;
 pub struct Options {
     /// Theme, colours, ASCII mode.
     pub taste: Taste,
-    /// The colours of a theme by file; they stand in the place of the theme's own.
+    /// The colours of a theme by file; they replace those of the theme.
     pub palette: Option<Palette>,
-    /// What lines of charts are drawn with.
+    /// The characters for lines in charts.
     pub markers: Option<Markers>,
     /// Leaves clicks and the wheel to the terminal.
     pub no_mouse: bool,
@@ -79,7 +79,7 @@ pub struct Options {
     pub keys: Keymap,
     /// The screen that is shown first.
     pub first_screen: ScreenId,
-    /// A folder stands for the machine: what runs on this one is not shown as its own.
+    /// The session shows a captured machine, so processes of this machine are not shown.
     pub captured: bool,
     /// Live only: the session examines this machine when it is asked to, and not by itself.
     pub unasked: bool,
@@ -89,8 +89,8 @@ pub struct Options {
     pub export: Option<fn(&State) -> String>,
     /// Keeps the report as a baseline and says where, in a line.
     pub baseline: Option<fn(&State) -> String>,
-    /// Makes sudo know the user, on a terminal that is lent to it; needed before fixes for root. `None` where nothing needs sudo. An error is a line
-    /// that says why it did not.
+    /// Makes sudo know the user, on a terminal that is lent to it; needed before fixes for root. `None` if no fix
+    /// needs sudo. An error is a line with the reason.
     pub authorize: Option<fn() -> Result<(), String>>,
 }
 
@@ -105,11 +105,12 @@ pub struct Outcome {
     pub signal: Option<i32>,
 }
 
-/// Shows a session until the user quits or a signal ends it. The terminal is whole again when this returns, also after an error or a panic.
-/// [`crate::session::Command::Quit`] has been sent then; waiting for the session's threads is the caller's.
+/// Shows a session until the user quits or a signal ends it. The terminal is restored when this returns, also after
+/// an error or a panic. [`crate::session::Command::Quit`] has been sent then; waiting for the session's threads is
+/// the caller's.
 ///
 /// # Errors
-/// When standard input or output is no terminal (a sentence that names the way without one), or the terminal fails.
+/// If standard input or output is not a terminal (the sentence names `--headless`), or if the terminal fails.
 pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let look = Look { taste: options.taste, palette: options.palette, markers: options.markers };
     // A terminal that shows only ASCII may print the question.
@@ -178,7 +179,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
 /// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.
 fn listen_to_signals() -> io::Result<Receiver<Signal>> {
     let (sender, receiver): (Sender<Signal>, Receiver<Signal>) = bounded(16);
-    // Also those that nobody sends on purpose: each would end the process, and leave the terminal as it is.
+    // Rare signals too: each would end the process and leave the terminal in raw mode.
     let strays = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
     let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT].iter().chain(&strays))?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

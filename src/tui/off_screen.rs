@@ -16,8 +16,8 @@ use ratatui::layout::Rect;
 use std::fmt;
 use std::time::Duration;
 
-/// The screens in memory. Every step takes the ways of the event loop: the key's action, what must be computed, the frame, and the comparison with the
-/// frame before.
+/// The screens in memory. Each step does the same as the event loop: the action of a key, derived values, the frame,
+/// and the comparison with the frame before.
 pub struct OffScreen {
     app: App,
     theme: Theme,
@@ -65,7 +65,7 @@ impl OffScreen {
         }
     }
 
-    /// Lets time pass on what plays by itself.
+    /// Advances animations.
     pub fn pass(&mut self, time: Duration) {
         self.app.tick(time);
     }

@@ -24,7 +24,7 @@ impl<B: Backend> Painter<B> {
         Ok(painter)
     }
 
-    /// Asks the backend (not the terminal) for the size and draws everything anew at the next frame.
+    /// Asks the backend (not the terminal) for the size and redraws everything in the next frame.
     pub(crate) fn measure(&mut self) -> Result<(), B::Error> {
         let size = self.backend.size()?;
         let area = Rect::new(0, 0, size.width, size.height);

@@ -43,7 +43,7 @@ impl<'b> Pen<'b> {
         Pen { buffer: self.buffer, area, clicks: self.clicks }
     }
 
-    /// Remembers that a stretch of a row stands for something when it is clicked.
+    /// Makes a part of a row clickable.
     pub(crate) fn hit(&self, y: u16, x: u16, width: u16, spot: Spot) {
         if let Some(clicks) = self.clicks.filter(|_| y < self.area.height) {
             let row = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height: 1 };
@@ -60,13 +60,13 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// The glyph that stands there.
+    /// The glyph of a cell.
     pub(crate) fn glyph(&self, x: u16, y: u16) -> Option<char> {
         let inside = x < self.area.width && y < self.area.height;
         inside.then(|| self.buffer.cell((self.area.x + x, self.area.y + y))?.symbol().chars().next()).flatten()
     }
 
-    /// Adds a style to what is there.
+    /// Adds a style to the cells of an area.
     pub(crate) fn restyle(&mut self, x: u16, y: u16, width: u16, height: u16, style: Style) {
         let area = self.part(x, y, width, height).area;
         self.buffer.set_style(area, style);
@@ -84,7 +84,7 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// Takes what is drawn back behind what will lie over it.
+    /// Dims the drawing behind a sheet.
     pub(crate) fn fade(&mut self, style: Style) {
         for y in 0..self.area.height {
             for x in 0..self.area.width {
@@ -126,7 +126,7 @@ impl<'b> Pen<'b> {
         column
     }
 
-    /// Writes text of at most `room` columns, with an ellipsis where it was cut.
+    /// Writes text of at most `room` columns, with an ellipsis if it was cut.
     pub(crate) fn fit(&mut self, x: u16, y: u16, room: u16, text: &str, style: Style) -> u16 {
         let room = room.min(self.area.width.saturating_sub(x));
         if width(text) <= usize::from(room) {

@@ -1,4 +1,4 @@
-//! What the event loop and `App` know of a screen.
+//! The interface of a screen to the event loop and `App`.
 
 use super::clicks::Spot;
 use super::context::Context;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) trait Screen: Any {
     fn id(&self) -> ScreenId;
 
-    /// What the screen shows of the session.
+    /// The page of the session that the screen shows.
     fn page<'s>(&self, session: &'s State, _ctx: &Context) -> &'s State {
         session
     }
@@ -29,7 +29,7 @@ pub(crate) trait Screen: Any {
     /// Whether a row of the table in use does something now.
     fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool;
 
-    /// Does what a key stands for.
+    /// Carries out the action of a key.
     fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect;
 
     /// Takes a click on something that the screen drew.
@@ -65,7 +65,7 @@ pub(crate) trait Screen: Any {
     /// The tab of a screen was chosen, of this one or another: its sheets close.
     fn close_sheets(&mut self) {}
 
-    /// What is to be computed before the screen is complete.
+    /// The jobs whose results the screen needs.
     fn jobs(&mut self, _session: &State, _ctx: &Context) -> Vec<Job> {
         Vec::new()
     }
@@ -81,7 +81,7 @@ pub(crate) trait Screen: Any {
     /// Other runs are shown from now on, so what was chosen among the runs before means nothing.
     fn page_changed(&mut self) {}
 
-    /// Lets time pass on what plays by itself.
+    /// Advances animations.
     fn tick(&mut self, _passed: Duration) {}
 
     /// Whether the screen changes without events.

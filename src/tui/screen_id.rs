@@ -3,18 +3,18 @@
 /// A screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScreenId {
-    /// Will reads go straight to the GPU?
+    /// The checks, the verdict and the fixes.
     #[default]
     Environment,
-    /// Which way of loading is fastest here, and why?
+    /// The engines compared.
     Race,
-    /// What does each tensor cost?
+    /// The overhead of each tensor.
     Tensors,
-    /// Who is using GPUs and storage right now?
+    /// The processes that use GPUs and storage.
     System,
-    /// Why can GDS be slower on a small model?
+    /// The lesson: why GDS can be slower for a small model.
     Learn,
-    /// What was found and measured, as it is exported.
+    /// The report, as it is exported.
     Report,
 }
 

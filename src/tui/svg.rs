@@ -20,7 +20,7 @@ const INK: &str = "#d3d7df";
 pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
     let (columns, rows) = (usize::from(buffer.area.width).max(1), usize::from(buffer.area.height));
     let (w, h) = (columns as f64 * CELL.0 + 2.0 * MARGIN, rows as f64 * CELL.1 + 2.0 * MARGIN);
-    // A theme with a ground of its own paints the margin too.
+    // A theme with a background paints the margin too.
     let ground = buffer.content().first().map_or_else(|| PAPER.to_owned(), |cell| name(cell.bg, PAPER));
     let mut shapes = Shapes::default();
     let mut text = String::new();
@@ -65,7 +65,7 @@ pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
     )
 }
 
-/// Glyphs of one style beside each other.
+/// Adjacent glyphs of one style.
 struct Words {
     ink: String,
     bold: bool,

@@ -1,4 +1,4 @@
-//! The terminal as a loan: taken over on entry, given back whole on every way out (quit, error, panic, signal, suspension).
+//! The terminal as a loan: taken over on entry, restored on every exit (quit, error, panic, signal, suspension).
 
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste};
 use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 
 /// Whether the terminal is ours now; the panic hook asks.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// What other threads said when they panicked, told after the screen is gone.
+/// Panic messages of other threads, printed after the screen is gone.
 static LAST_WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The taken terminal. Dropping it restores the terminal.
@@ -24,7 +24,7 @@ impl Loan {
     /// `ask_background` the terminal is asked for its background colour; the answer comes as input.
     ///
     /// # Errors
-    /// In a sentence when standard input or output is no terminal, or with the system's error.
+    /// A sentence if standard input or output is not a terminal, or the system's error.
     pub(crate) fn take(mouse: bool, ask_background: bool) -> io::Result<Self> {
         for (name, is_terminal) in
             [("standard output", io::stdout().is_terminal()), ("standard input", io::stdin().is_terminal())]
@@ -90,7 +90,8 @@ fn leave() {
     }
 }
 
-/// Clicks and the wheel (DEC private modes 1000 and 1006): movements are not asked for, so a mouse at rest over the window wakes nobody.
+/// Clicks and the wheel (DEC private modes 1000 and 1006): movements are not asked for, so moving the mouse wakes no
+/// thread.
 struct EnableMouse;
 
 impl crossterm::Command for EnableMouse {
@@ -108,7 +109,8 @@ impl crossterm::Command for EndUpdate {
     }
 }
 
-/// A panic of the thread that holds the terminal restores it first; one elsewhere must not write over the screen and is told afterwards.
+/// A panic of the thread that holds the terminal restores it first; a panic elsewhere must not write over the screen
+/// and is printed afterwards.
 fn hook_panics() {
     static HOOKED: AtomicBool = AtomicBool::new(false);
     let owner: ThreadId = std::thread::current().id();

@@ -31,7 +31,7 @@ impl Look {
 /// Styles by role.
 #[derive(Clone, Debug)]
 pub(crate) struct Theme {
-    /// The whole screen, before anything is drawn.
+    /// The screen before anything is drawn.
     pub(crate) ground: Style,
     /// Text.
     pub(crate) text: Style,
@@ -53,7 +53,7 @@ pub(crate) struct Theme {
     pub(crate) mono: bool,
     /// Only ASCII characters reach the terminal.
     pub(crate) ascii: bool,
-    /// What lines of charts are drawn with.
+    /// The characters for lines in charts.
     pub(crate) markers: Markers,
     depth: ColourDepth,
     status: [Style; 5],
@@ -87,7 +87,8 @@ impl Theme {
         let heavy = |style: Style| {
             if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style }
         };
-        // Of sixteen colours hardly two can be read on a third, so the selected row has one ink; its marks are told by their shape.
+        // Of sixteen colours hardly two can be read on a third, so the selected row has one colour; its marks differ
+        // by their shape.
         let row = Style::new().bg(colour(p.selected, taste.depth));
         // The terminal's foreground may be any colour, so such a row has a foreground of the theme.
         let selected = match (taste.depth, p.strong) {
@@ -146,7 +147,7 @@ impl Theme {
         }
     }
 
-    /// What lies behind a sheet: still there, no longer in the way.
+    /// The style of the screen behind a sheet.
     #[must_use]
     pub(crate) fn behind(&self) -> Style {
         let (ink, ground) = (self.faint.fg.unwrap_or(Color::Reset), self.ground.bg.unwrap_or(Color::Reset));
@@ -178,7 +179,7 @@ impl Theme {
         self.lanes[self.inks.place(engine)]
     }
 
-    /// The mark of an engine beside its name: with the label and the colour the third way to tell lanes apart.
+    /// The marker of an engine next to its name. Label, colour and marker distinguish lanes.
     #[must_use]
     pub(crate) fn marker(&self, engine: &Engine) -> char {
         const OTHERS: [char; 8] = ['△', '▽', '▷', '◁', '◊', '◎', '▣', '◐'];
@@ -215,14 +216,14 @@ impl Theme {
         self.dim.add_modifier(Modifier::DIM)
     }
 
-    /// A series that is no lane: `index` picks among the colours that the usual lanes leave free.
+    /// A series that is not a lane: `index` selects one of the colours that the usual lanes leave free.
     #[must_use]
     pub(crate) fn series(&self, index: usize) -> Style {
         const ORDER: [usize; 4] = [6, 4, 0, 5];
         self.lanes[ORDER[index % ORDER.len()]]
     }
 
-    /// The colour of a phase as text and the fill that tells it apart without colour.
+    /// The colour of a phase as text, and the fill that distinguishes it without colour.
     #[must_use]
     pub(crate) fn phase(&self, phase: Phase) -> (Style, char) {
         let fill = match phase {
@@ -234,7 +235,7 @@ impl Theme {
         (self.phases[phase as usize], if self.mono { fill } else { '█' })
     }
 
-    /// Text that stands on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
+    /// Text on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
     #[must_use]
     pub(crate) fn on(&self, style: Style) -> Style {
         // Idle is near the ground, so what is written there is written as on the ground.
@@ -242,7 +243,7 @@ impl Theme {
         on(self.text.fg.filter(|_| idle).or(self.on_fill), style)
     }
 
-    /// Text that stands on a fill of the accent's or a status's colour.
+    /// Text on a fill of the accent's or a status's colour.
     #[must_use]
     pub(crate) fn on_accent(&self, style: Style) -> Style {
         on(self.on_accent, style)

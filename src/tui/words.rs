@@ -51,8 +51,8 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ctx: &Contex
     verdict.map_or_else(|| verdict::missing(state, missing), verdict::answer).into()
 }
 
-/// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one; of a workload its variant, whose
-/// beginning and end tell it from others.
+/// An engine's name in a narrow place. A command, which may be long, is named by the program that it runs; a workload
+/// by its variant, because its beginning and end distinguish it from others.
 pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     let name = engine.to_string();
     match engine {

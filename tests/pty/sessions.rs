@@ -112,7 +112,7 @@ fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_sm
     let cache = folder.path().to_str().unwrap();
     let arguments = ["learn", "--gpu", "host", "--engine", "pread", "--no-verify"];
     let mut terminal = Terminal::start(&arguments, &[("HOME", cache), ("XDG_CACHE_HOME", cache)]);
-    terminal.until("The ways of a byte");
+    terminal.until("The paths of a byte");
     terminal.until("m measure");
     assert!(!folder.path().join("gds-top/models").exists(), "a model was made although the user only reads");
     terminal.keys("m");

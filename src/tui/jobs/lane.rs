@@ -1,4 +1,5 @@
-//! What the spans of a lane show: how its bytes arrived, what its tensors cost, and each tensor by itself if that is asked for.
+//! Values derived from the spans of a lane: how its bytes arrived, the overhead of its tensors, and each tensor if
+//! that is requested.
 
 use super::tensor_rows::TensorRows;
 use crate::analysis::{CostModel, LandingCurve, RunFacts, cost_model, tensor_rows};
@@ -13,7 +14,7 @@ pub(crate) struct LaneJob {
     spans: PackedSpans,
     model: Option<Arc<ModelInfo>>,
     result: Option<Box<RunResult>>,
-    /// Without others beside it, so that its times are its own.
+    /// No other lane ran at the same time, so its times are not affected by others.
     alone: bool,
     /// Tensor by tensor too.
     pub(crate) rows: bool,
@@ -61,7 +62,7 @@ impl LaneJob {
     }
 }
 
-/// What the spans of a lane say.
+/// Values derived from the spans of a lane.
 #[derive(Debug)]
 pub(crate) struct LaneFacts {
     pub(crate) lane: LaneId,

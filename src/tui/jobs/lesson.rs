@@ -29,7 +29,7 @@ pub(crate) struct Load {
     pub(crate) runs: usize,
     /// Median time.
     pub(crate) wall_ns: u64,
-    /// Where the time of the run nearest to the median went.
+    /// The phases of the run nearest to the median.
     pub(crate) phases: PhaseTimes,
     pub(crate) cost: Option<CostModel>,
     /// (bytes, time on slots) of every tensor.
@@ -53,7 +53,7 @@ struct LoadJob {
     spans: PackedSpans,
     result_wall_ns: u64,
     repeats_ns: Vec<u64>,
-    /// With what its spans tell left open.
+    /// Without the values that its spans give.
     load: Load,
 }
 
@@ -103,7 +103,7 @@ impl ModelLoadsJob {
         self.loads.iter().map(|load| load.spans.len() + self.model.tensors.len()).sum()
     }
 
-    /// What they tell; `None` where nothing was loaded.
+    /// The loads; `None` if nothing was loaded.
     pub(crate) fn run(self) -> Option<ModelLoads> {
         let loads: Vec<Load> = self.loads.into_iter().map(|load| load.run(&self.model)).collect();
         (!loads.is_empty()).then(|| ModelLoads {
@@ -128,7 +128,7 @@ impl Load {
 }
 
 impl ModelLoads {
-    /// What a state tells of its model; `None` while it tells nothing.
+    /// The loads of the state's model; `None` if there are none yet.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
         ModelLoadsJob::of(name, state)?.run()
     }
@@ -154,7 +154,7 @@ impl ModelLoads {
         self.bytes / self.tensors.max(1)
     }
 
-    /// The size from which a tensor costs as much by reads of its own with cuFile as by mmap.
+    /// The size from which a tensor takes as long with a separate cuFile registration as with mmap.
     pub(crate) fn even_with_mmap(&self) -> Option<u64> {
         let cost = |engine| self.load(engine)?.cost.as_ref();
         // Beyond what was measured it is a guess.

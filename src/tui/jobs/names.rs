@@ -10,7 +10,7 @@ pub(crate) struct NameIndex {
     of: (PathBuf, usize),
     /// All names in lower case, a line each.
     text: String,
-    /// Where each begins.
+    /// The start of each.
     starts: Vec<u32>,
     /// The longest, in columns.
     longest: u16,
@@ -65,7 +65,7 @@ impl NameIndex {
                 let to = starts.get(tensor as usize + 1).map_or(text.len(), |at| *at as usize);
                 text.get(from..to).unwrap_or_default()
             };
-            // Names begin alike; the eight bytes after that tell most of them apart in one comparison.
+            // Names begin alike; the eight bytes after that distinguish most of them in one comparison.
             let all = || (0..u32::try_from(model_len).unwrap_or(u32::MAX)).map(name);
             let first = name(0);
             let alike = all().map(|n| n.iter().zip(first).take_while(|(a, b)| a == b).count()).min().unwrap_or(0);

@@ -9,23 +9,24 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Spans and tensors that a frame looks through itself: about two milliseconds, which nobody notices between two keys.
+/// Spans and tensors that a frame looks through itself: about two milliseconds, which cannot be noticed between two
+/// keys.
 pub(crate) const AT_ONCE: usize = 8192;
 
 /// Something to compute.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
-    /// What the spans of a lane show.
+    /// Values derived from the spans of a lane.
     Lane(Box<LaneJob>),
     /// The names of a model, prepared for searching and sorting.
     Names(Arc<ModelInfo>),
-    /// What was measured here, for the lesson.
+    /// The loads of this session, for the lesson.
     Measured(ModelLoadsJob),
     /// The recordings of the lesson: they take a good part of a second.
     Lesson,
 }
 
-/// What was computed.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobResult {
     Lane(Box<LaneFacts>),
@@ -43,7 +44,7 @@ pub(crate) struct JobDone {
     pub(crate) result: JobResult,
 }
 
-/// What makes two jobs the same.
+/// The identity of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum JobKey {
     Lane(LaneId, usize, bool),

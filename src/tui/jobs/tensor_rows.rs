@@ -1,10 +1,10 @@
-//! The tensors of one run: a row each, what they add up to, and their orders.
+//! The tensors of one run: a row for each, their sums, and their orders.
 
 use crate::analysis::{CostModel, TensorRow};
 use crate::domain::{LaneId, PhaseTimes, units};
 use std::collections::{BTreeMap, HashSet};
 
-/// What the table is sorted by.
+/// The sort key of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     /// The part of the clock, longest first: the slowest tensor is on top.
@@ -17,7 +17,7 @@ pub(crate) enum Sort {
     Size,
     Name,
     File,
-    /// What it took more than with the other engine.
+    /// Its time compared with the other engine.
     Difference,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct TensorRows {
     /// The row with the longest time.
     pub(crate) slowest: Option<usize>,
     pub(crate) cost: Option<CostModel>,
-    /// What all tensors add up to.
+    /// The sum over all tensors.
     pub(crate) phases: PhaseTimes,
     /// All rows by each order that was asked for; by difference, for one other run.
     sorted: BTreeMap<(Sort, Option<LaneId>), Vec<u32>>,
@@ -129,7 +129,7 @@ impl TensorRows {
     }
 }
 
-/// All rows of a run by what a sort looks at; differences are those to another run.
+/// All rows of a run by a sort key; differences are those to another run.
 fn by_rank(run: &TensorRows, other: Option<&TensorRows>, sort: Sort) -> Vec<u32> {
     // A number a row, smallest first, made once: comparing rows themselves would add up their phases again and again.
     let rank = |at: usize, row: &TensorRow| -> u64 {
@@ -153,7 +153,7 @@ fn by_rank(run: &TensorRows, other: Option<&TensorRows>, sort: Sort) -> Vec<u32>
     keys.into_iter().map(|(_, tensor)| tensor).collect()
 }
 
-/// What a tensor took more (or, below zero, less) than with the other engine, in nanoseconds; `None` where one of them was not timed.
+/// The time of a tensor minus its time with the other engine, in nanoseconds; `None` if one of them was not timed.
 pub(crate) fn difference(ours_ns: u64, theirs_ns: u64) -> Option<i64> {
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     (ours_ns > 0 && theirs_ns > 0).then(|| signed(ours_ns) - signed(theirs_ns))

@@ -1,8 +1,8 @@
-//! What keys can do.
+//! The actions of keys.
 
 use crate::tui::screen_id::ScreenId;
 
-/// What a key can do.
+/// An action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     Up,
@@ -83,7 +83,8 @@ impl Action {
         text
     }
 
-    /// The actions that share its place in the footer, whose first keys make the label; empty if it has a place of its own.
+    /// The actions that share its place in the footer; the label has the first key of each. Empty if it shares its
+    /// place with no other.
     pub(crate) const fn joined(self) -> &'static [Self] {
         match self {
             Self::Up => &[Self::Up, Self::Down],
@@ -98,7 +99,8 @@ impl Action {
         }
     }
 
-    /// Where a selection at `at` moves in a list whose last line is `last`; `None` if the action moves no selection.
+    /// The new position of a selection at `at` in a list whose last line is `last`; `None` if the action moves no
+    /// selection.
     pub(crate) fn moved(self, at: usize, last: usize) -> Option<usize> {
         const PAGE: usize = 10;
         Some(match self {

@@ -1,4 +1,4 @@
-//! The bindings in use: the rows of all tables in one list, with keys of the settings in the place of their own.
+//! The bindings in use: the rows of all tables in one list, with the keys of the settings file.
 
 use super::action::Action;
 use super::key::{Key, control, plain};
@@ -7,7 +7,7 @@ use crate::config::{KeySetting, hint};
 use crate::tui::screen_id::ScreenId;
 use crossterm::event::KeyCode;
 
-/// Where a table of keys is in use.
+/// The place in which a table of keys is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A screen, or with a number above 0 one of its sheets.
@@ -77,7 +77,7 @@ impl Bindings {
             let Some(action) = actions.iter().copied().find(|action| action.name() == wanted) else {
                 let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
                 let known: Vec<&str> = names.iter().map(String::as_str).collect();
-                return Err(wrong(format!("'{}' is no action{}", setting.action, hint(&wanted, &known))));
+                return Err(wrong(format!("'{}' is not an action{}", setting.action, hint(&wanted, &known))));
             };
             let keys: Vec<Key> =
                 setting.keys.iter().map(|text| Key::parse(text)).collect::<Result<_, String>>().map_err(wrong)?;
@@ -125,7 +125,7 @@ impl Bindings {
         Ok(())
     }
 
-    /// Labels of what was changed, and of what shares a place with it.
+    /// Updates the labels of changed actions, and of actions that share a place with them.
     fn relabel(&mut self, touched: &[Action]) {
         let first: Vec<(Action, Option<Key>)> =
             self.all.iter().map(|row| (row.action, row.keys.first().copied())).collect();

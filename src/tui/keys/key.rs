@@ -67,13 +67,15 @@ impl Key {
             lower.strip_prefix("ctrl-").filter(|rest| rest.len() == 1).and_then(|rest| rest.chars().next())
         {
             if matches!(glyph, 'i' | 'm' | 'j' | 'h' | '[') {
-                return Err(format!("'{text}' cannot be told from tab, enter, backspace or esc by a terminal"));
+                return Err(format!(
+                    "a terminal sends the same code for '{text}' and for tab, enter, backspace or esc"
+                ));
             }
             return Ok(Key { code: KeyCode::Char(glyph), control: true });
         }
         let mut known: Vec<&str> = KEY_NAMES.iter().map(|(name, _)| *name).collect();
         known.push("ctrl-a");
-        Err(format!("'{text}' is no key{}", hint(text, &known)))
+        Err(format!("'{text}' is not a key{}", hint(text, &known)))
     }
 
     /// A key as the settings spell it.

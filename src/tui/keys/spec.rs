@@ -1,4 +1,4 @@
-//! What a row of a table of keys says, apart from when it does something.
+//! The action, keys and texts of a row in a table of keys.
 
 use super::action::Action;
 use super::key::Key;

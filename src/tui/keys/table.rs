@@ -1,4 +1,4 @@
-//! A table of keys: what each row binds, and when it does something.
+//! A table of keys: the binding of each row and its condition.
 
 use super::action::Action;
 use super::key::{Key, letter, plain};
@@ -38,7 +38,7 @@ const DOWN: &[Key] = &[plain(KeyCode::Down), letter('j')];
 /// The condition of a row.
 pub(crate) type When<S> = fn(&Ui<'_, S>, &State) -> bool;
 
-/// The row that moves up; its place in the footer stands for both directions.
+/// The row that moves up; its place in the footer means both directions.
 pub(crate) const fn up<S>(when: When<S>) -> Row<S> {
     Row { spec: Spec { action: Action::Up, keys: UP, label: "↑↓", short: "move", help: "move up (also k)" }, when }
 }

@@ -1,4 +1,4 @@
-//! The screens, each in a folder of its own: its state, its keys, what they do, and its view.
+//! The screens, one folder for each: state, keys, update and view.
 
 pub(crate) mod environment;
 pub(crate) mod learn;

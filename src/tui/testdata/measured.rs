@@ -13,7 +13,7 @@ fn reduce(state: &mut State, bodies: Vec<EventBody>) {
     }
 }
 
-/// What a cell of the test grid gives: more for larger blocks and more threads, the more the direct way.
+/// The rate of a cell in the test grid: higher for larger blocks and more threads, and with the direct route.
 fn rate(cell: &crate::domain::CellKey) -> f64 {
     let way = [1.3, 1.0, 0.6, 0.7][cell.transfer as usize];
     let block = (cell.block_bytes as f64 / 4096.0).sqrt().min(40.0);
@@ -140,7 +140,7 @@ pub(crate) fn kv() -> State {
     state
 }
 
-/// What can be run, as a session with a model offers it.
+/// The plans that a session with a model offers.
 pub(crate) fn offers() -> Vec<RacePlan> {
     let plan = |name: &str, title: &str, answers: &str, writes: &str, obstacle: Option<&str>| RacePlan {
         name: name.into(),
@@ -150,13 +150,7 @@ pub(crate) fn offers() -> Vec<RacePlan> {
         obstacle: obstacle.map(str::to_owned),
     };
     vec![
-        plan(
-            "load",
-            "load Qwen2.5-7B",
-            "Which way of loading this model is fastest here, and why?",
-            "writes nothing",
-            None,
-        ),
+        plan("load", "load Qwen2.5-7B", "Which engine loads this model fastest here, and why?", "writes nothing", None),
         plan(
             "kv lmcache",
             "kv lmcache",
@@ -174,7 +168,7 @@ pub(crate) fn offers() -> Vec<RacePlan> {
     ]
 }
 
-/// A session in which a KV cache and then a grid were measured, with what else can be run.
+/// A session in which a KV cache and then a grid were measured, with the plans that it offers.
 pub(crate) fn several() -> State {
     let mut state = kv();
     let told = |name: &str| EventBody::RacePlanStarted { name: name.into(), title: name.into() };

@@ -144,7 +144,7 @@ fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
     }
 }
 
-/// What lies over a screen, opened without the keys that lead there.
+/// Sheets over a screen, opened without their keys.
 fn overlay(ui: &mut App, dice: &mut Dice) {
     static LESSON: LazyLock<Result<Arc<Lesson>, String>> = LazyLock::new(|| Lesson::load().map(Arc::new));
     match dice.roll(8) {

@@ -64,7 +64,7 @@ fn zoom_pan_and_the_brackets_move_what_is_shown_and_the_right_end_follows_again(
     frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
     let whole = race_whole(&state, &mut ui);
     keys(&mut ui, &state, "[");
-    assert_eq!(race(&mut ui).time.window(whole), whole, "there is nothing beside the whole");
+    assert_eq!(race(&mut ui).time.window(whole), whole, "nothing is outside the complete time");
     keys(&mut ui, &state, "++[");
     let (from, to) = race(&mut ui).time.window(whole);
     assert!(to < whole.1 && (to - from) < (whole.1 - whole.0) / 3.0);
@@ -159,7 +159,7 @@ fn the_charts_of_the_system_screen_have_a_cursor_that_stays_at_its_time_and_can_
     let (newest, sample) = state.system.back().cloned().expect("a picture");
     let held = system_whole(&state, &mut ui);
     state.system.push_back((newest + 2_000_000_000, sample));
-    assert_eq!(system_whole(&state, &mut ui), held, "what comes later waits");
+    assert_eq!(system_whole(&state, &mut ui), held, "later events wait");
     keys(&mut ui, &state, " ");
     assert!(system_whole(&state, &mut ui).1 > held.1);
     assert_eq!(system(&mut ui).time.cursor, Some(at), "in the session's time it has not moved");

@@ -25,7 +25,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Guards against a hang and nothing else.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a user sees, for another thread.
+/// The screen as the user sees it, for another thread.
 #[derive(Clone, Debug, Default)]
 struct Seen(Arc<Mutex<String>>);
 

@@ -1,4 +1,5 @@
-//! Who has never seen it: what is wrong, why, and what to press, at every size; and hands that act on what they point at.
+//! The first minute of a new user: the problem, the reason and the key to press are visible at every size, and clicks
+//! act on their target.
 
 use super::{app, environment, frame, learn, system, text};
 use crate::config::Taste;
@@ -88,7 +89,7 @@ fn the_lesson_shows_its_figure_below_its_words_on_an_ordinary_terminal() {
     learn(&mut ui).lesson = Some(Lesson::load().map(std::sync::Arc::new));
     learn(&mut ui).at = 1.0;
     for (step, figure) in
-        [(0, "The ways of a byte"), (1, "Qwen3-0.6B"), (3, "Qwen2.5-7B"), (6, "gds-slab"), (7, "Median times")]
+        [(0, "The paths of a byte"), (1, "Qwen3-0.6B"), (3, "Qwen2.5-7B"), (6, "gds-slab"), (7, "Median times")]
     {
         learn(&mut ui).step = step;
         let shown = drawn(&mut ui, &state, (80, 24));

@@ -20,7 +20,7 @@ fn step(title: &str, state: StepState) -> GuideStep {
         checks: Vec::new(),
         title: title.into(),
         state,
-        found: vec![format!("what was found of: {title}")],
+        found: vec![format!("found: {title}")],
         plans: Vec::new(),
         advice: Vec::new(),
     }

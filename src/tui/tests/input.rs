@@ -24,7 +24,7 @@ fn theme() -> Theme {
     Theme::new(Taste::default())
 }
 
-/// Where a text stands in a frame.
+/// The position of a text in a frame.
 fn find(shown: &str, what: &str) -> (u16, u16) {
     let (row, line) = shown.lines().enumerate().find(|(_, line)| line.contains(what)).unwrap();
     let column = line[..line.find(what).unwrap()].chars().count();
@@ -52,7 +52,7 @@ fn a_click_on_a_tab_a_lane_and_a_tensor_selects_it() {
     let entry = groups.iter().flat_map(|h| &h.rows).nth(chosen).unwrap();
     assert_eq!(entry.engine.to_string(), "mmap");
     mouse(&mut ui, &state, CLICK, 119, 35);
-    assert_eq!(ui.ctx.entry, Some(chosen), "a click beside everything changes nothing");
+    assert_eq!(ui.ctx.entry, Some(chosen), "a click on an empty place changes nothing");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The one keymap: no key means two things at once, and what the settings may change.
+//! The one keymap: no key has two meanings at once, and settings replace keys.
 
 use super::app;
 use crate::config::KeySetting;
@@ -19,7 +19,7 @@ fn setting(action: &str, keys: &[&str]) -> KeySetting {
     }
 }
 
-/// What a key does on the Report screen of an empty session.
+/// The effect of a key on the Report screen of an empty session.
 fn action(map: &Keymap, code: KeyCode) -> Option<Action> {
     let mut ui = app(ScreenId::Report);
     ui.ctx.keys = map.bindings.clone();
@@ -69,14 +69,14 @@ fn a_key_of_the_settings_replaces_those_of_the_table_and_is_what_is_shown() {
 #[test]
 fn an_error_in_the_settings_names_its_place_and_a_remedy() {
     for (settings, parts) in [
-        (vec![setting("qiut", &["x"])], ["f:3: 'qiut' is no action", "'quit'"]),
-        (vec![setting("quit", &["entre"])], ["'entre' is no key", "'enter'"]),
+        (vec![setting("qiut", &["x"])], ["f:3: 'qiut' is not an action", "'quit'"]),
+        (vec![setting("quit", &["entre"])], ["'entre' is not a key", "'enter'"]),
         (vec![setting("quit", &["2"])], ["'2' would mean both 'quit'", "'screen_race'"]),
         (vec![setting("fix", &["r"])], ["'r' would mean both 'fix'", "'recheck'"]),
         (vec![setting("fix", &["b"]), setting("recheck", &["b"])], ["'b' would mean both", "on one screen"]),
         (vec![setting("quit", &["esc"])], ["esc always means 'close'", ""]),
         (vec![setting("fix", &["ctrl-c"])], ["ctrl-c always means 'interrupt'", ""]),
-        (vec![setting("fix", &["ctrl-m"])], ["cannot be told from", "enter"]),
+        (vec![setting("fix", &["ctrl-m"])], ["sends the same code", "enter"]),
         (vec![setting("quit", &[])], ["'quit' needs a key", "way out"]),
     ] {
         let said = Keymap::with(&settings).unwrap_err();

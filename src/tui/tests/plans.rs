@@ -1,4 +1,4 @@
-//! Plans, grids and layers: pictures at all sizes, and what keys and clicks do.
+//! Plans, grids and layers: snapshots, keys and clicks.
 
 use super::snapshots::check_all;
 use super::{app, frame, race, text};
@@ -58,7 +58,7 @@ fn a_plan_is_run_by_enter_and_one_that_cannot_run_says_why() {
     press(&mut ui, &state, KeyCode::Char('P'));
     assert_eq!(race(&mut ui).plans, Some(0));
     press(&mut ui, &state, KeyCode::Down);
-    // What is written is read before it is consented to.
+    // The files are listed before the user consents.
     assert!(shown(&mut ui, &state, (120, 36)).contains("640 MiB"));
     assert_eq!(press(&mut ui, &state, KeyCode::Enter), [Command::RunPlan("kv lmcache".into())]);
     assert_eq!(race(&mut ui).plans, None);

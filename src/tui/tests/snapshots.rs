@@ -144,7 +144,7 @@ fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
         let last = step.text.last().unwrap().split_whitespace().last().unwrap().to_owned();
         let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 60, 20));
         assert!(shown.contains(&last), "{number}: {last}\n{shown}");
-        // Where it cannot all be there at once, it scrolls.
+        // A text that does not fit scrolls.
         frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12);
         (0..40).for_each(|_| {
             press(&mut ui, KeyCode::Down, &State::default());

@@ -11,7 +11,7 @@ use ratatui::style::Color;
 
 /// Relative luminance (Web Content Accessibility Guidelines 2.2).
 fn luminance(colour: Color) -> f64 {
-    let Color::Rgb(r, g, b) = colour else { panic!("{colour:?} is no 24-bit colour") };
+    let Color::Rgb(r, g, b) = colour else { panic!("{colour:?} is not a 24-bit colour") };
     let linear = |c: u8| {
         let c = f64::from(c) / 255.0;
         if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }

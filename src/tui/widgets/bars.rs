@@ -88,7 +88,7 @@ fn by_column(times: &PhaseTimes, scale_ns: u64, columns: u16) -> Vec<Phase> {
     fills
 }
 
-/// The phases as a bar without words over the whole width.
+/// The phases as a bar without words over the full width.
 pub(crate) fn fills(pen: &mut Pen<'_>, times: &PhaseTimes, scale_ns: u64, theme: &Theme) {
     for (x, phase) in by_column(times, scale_ns, pen.width()).into_iter().enumerate() {
         let (style, fill) = theme.phase(phase);

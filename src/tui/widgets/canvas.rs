@@ -29,7 +29,7 @@ impl Canvas {
         }
     }
 
-    /// What the dots are shown with.
+    /// The characters for the dots.
     #[must_use]
     pub(crate) fn with(self, markers: Markers) -> Self {
         Self { markers, ..self }
@@ -135,14 +135,14 @@ fn glyph(dots: u8, markers: Markers) -> char {
     }
 }
 
-/// The points that are shown, and one beside them at each end, so that lines run on to the edges.
+/// The points that are shown, and one more at each end, so that lines continue to the edges.
 fn shown(points: &[(f64, f64)], x: (f64, f64)) -> &[(f64, f64)] {
     let from = points.partition_point(|p| p.0 < x.0).saturating_sub(1);
     let to = (points.partition_point(|p| p.0 <= x.1) + 1).min(points.len());
     points.get(from..to).unwrap_or_default()
 }
 
-/// The stretches without a gap: no two points further apart than it, and nothing that is no number.
+/// The stretches without a gap: no two points further apart than it, and no value that is not a number.
 fn runs(points: &[(f64, f64)], gap: f64) -> impl Iterator<Item = &[(f64, f64)]> {
     let whole = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
     points.chunk_by(move |a, b| b.0 - a.0 <= gap && whole(a) && whole(b)).filter(move |run| run.iter().all(whole))

@@ -18,11 +18,11 @@ pub(crate) struct Chart<'a> {
     pub(crate) ceiling: Option<(f64, String)>,
     /// Time of the cursor; outside of `x` it is not drawn.
     pub(crate) cursor: Option<f64>,
-    /// What is said when there is nothing to draw.
+    /// The text of a chart without data.
     pub(crate) empty: &'a str,
 }
 
-/// What a chart may show beside its lines.
+/// The parts of a chart other than its lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
     /// More levels of the left axis, with their names.
@@ -57,7 +57,7 @@ impl Scale {
         Self { top: (max / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
-    /// As `over`, with ticks that fall evenly on `rows` rows; `None` where no round step does.
+    /// As `over`, with ticks that fall evenly on `rows` rows; `None` if no round step does.
     fn even(max: f64, rows: u16) -> Option<Self> {
         // On a few rows each may have its tick, or the top would be far above the data.
         let most = if rows < 6 { usize::from(rows.saturating_sub(1)).max(1) } else { usize::from(rows / 2).min(6) };
@@ -70,7 +70,7 @@ impl Scale {
         (1..=most).rev().map(|n| Self::over(max, n)).find(fits)
     }
 
-    /// The best that can be had on `rows` rows.
+    /// The best ticks for `rows` rows.
     fn on(max: f64, rows: u16) -> Self {
         Self::even(max, rows).unwrap_or_else(|| Self::over(max, usize::from(rows / 2).clamp(1, 5)))
     }
@@ -91,7 +91,7 @@ impl Scale {
 }
 
 impl Chart<'_> {
-    /// Draws into the whole pen: a legend line, the plot, a line of x labels. Returns where in the pen the plot is.
+    /// Draws a legend line, the plot, and a line of x labels. Returns the area of the plot.
     pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: &Theme) -> Option<Rect> {
         self.draw_with(pen, theme, &Extras::default())
     }
@@ -107,7 +107,7 @@ impl Chart<'_> {
             let most = |values: &mut dyn Iterator<Item = f64>| {
                 values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max)
             };
-            // The axis suits what is shown; where that is nothing, what there is.
+            // The axis suits the visible data; if there is none, all data.
             let shown = most(&mut points().filter(|p| p.0 >= self.x.0 && p.0 <= self.x.1).map(|p| p.1));
             if shown > f64::NEG_INFINITY { shown } else { most(&mut points().map(|p| p.1)) }
         };
@@ -172,7 +172,7 @@ impl Chart<'_> {
             canvas.line(series, index, self.x, scale.top);
         }
         canvas.put(&mut plot, self.series);
-        // Names stand where no line passes.
+        // Names are placed away from lines.
         for (level, name) in near {
             let y = row_of(*level, left, rows);
             let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
@@ -230,7 +230,7 @@ impl Chart<'_> {
             if value > to + length * 1e-9 {
                 break;
             }
-            // The unit stands once: at zero, or at the first where zero is not seen.
+            // The unit is shown once: at zero, or at the first label if zero is not visible.
             let zero = value.abs() < scale.step * 1e-6;
             let number = if zero { "0".to_owned() } else { scale.label(value) };
             let text = if if has_zero { zero } else { i == first } { format!("{number} {unit}") } else { number };
@@ -253,15 +253,16 @@ impl Chart<'_> {
         } else {
             runs.push((" ".to_owned(), theme.dim));
         }
-        // The last drawn lies on top and matters most, so it is named first. At a cursor, names that find no room leave marker and value.
+        // The last line is drawn on top and matters most, so it is named first. At a cursor, a name that does not fit
+        // leaves its marker and value.
         let mut drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
-        // What has a value at the cursor is what it was put there for.
+        // Series with a value at the cursor come first.
         drawn.sort_by_key(|series| time.is_some_and(|time| series.at(time).is_none()));
         let value = |series: &Series| match time {
             Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),
             None => String::new(),
         };
-        // Long names are cut so that all have room; the short ones stay whole.
+        // Long names are cut so that all have room; the short ones stay complete.
         let fixed: usize = drawn.iter().map(|s| width(&value(s)) + 4).sum();
         let names = usize::from(pen.width()).saturating_sub(runs_width(&runs) + fixed + 2);
         let fits = |most: usize| drawn.iter().map(|s| width(&s.name).min(most)).sum::<usize>() <= names;
@@ -272,7 +273,7 @@ impl Chart<'_> {
             let room = usize::from(pen.width()).saturating_sub(runs_width(&runs) + markers_after + 3);
             let name = cut(&series.name, most.map_or(u16::MAX, |most| most as u16));
             if time.is_none() && width(&name) + 2 > room {
-                // A marker alone explains nothing where the lanes stand above with theirs.
+                // A marker alone is enough if the lanes above the chart have the same markers.
                 continue;
             }
             runs.push((format!("{} ", series.marker), series.style));
@@ -299,7 +300,7 @@ impl Series {
     pub(crate) fn at(&self, time: f64) -> Option<f64> {
         let next = self.points.partition_point(|p| p.0 < time);
         let (before, after) = (next.checked_sub(1).and_then(|i| self.points.get(i)), self.points.get(next));
-        // Around a point that stands alone, or at an end, it is good for as long as readings are apart.
+        // Around a single point, or at an end, a value is valid for the distance of two readings.
         let spacing = match (self.points.first(), self.points.last()) {
             (Some(first), Some(last)) if self.points.len() > 1 => (last.0 - first.0) / (self.points.len() - 1) as f64,
             _ => self.gap,
@@ -319,7 +320,7 @@ impl Series {
     }
 }
 
-/// What a length of time in seconds is counted in, and how many of them make a second.
+/// The unit for a length of time in seconds, and the number of units in a second.
 fn time_unit(length: f64) -> (&'static str, f64) {
     match length {
         l if l < 0.9e-3 => ("µs", 1e6),
@@ -328,7 +329,7 @@ fn time_unit(length: f64) -> (&'static str, f64) {
     }
 }
 
-/// Whether nothing but rulings stands where a text would.
+/// Whether the place of a text has nothing but rulings.
 fn is_free(plot: &Pen<'_>, x: u16, y: u16, text: &str) -> bool {
     (x..x + width(text) as u16).all(|x| matches!(plot.glyph(x, y), Some(' ' | '┄')))
 }

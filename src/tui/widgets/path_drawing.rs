@@ -1,17 +1,17 @@
-//! The way of a byte, drawn: stations and arrows, a double line where nothing is copied through host memory.
+//! The path of a byte as a drawing: stations and arrows, a double line if nothing is copied through host memory.
 
 use crate::domain::Route;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
-/// What is drawn.
+/// The path to draw.
 pub(crate) struct Way {
     /// The route.
     pub(crate) route: Route,
     /// Whether there is a GPU at the end.
     pub(crate) gpu: bool,
-    /// What host memory is called that it goes through, in at most eleven characters.
+    /// The name of the host memory on the path, in at most eleven characters.
     pub(crate) through: &'static str,
 }
 

@@ -13,9 +13,10 @@ pub(crate) struct Cloud<'a> {
     /// Nanoseconds for a size, where a line could be fitted.
     pub(crate) line: Option<&'a dyn Fn(u64) -> f64>,
     pub(crate) style: Style,
-    /// Stands on the line: colour alone would not tell two clouds apart.
+    /// The marker on the line: colour alone does not distinguish two clouds.
     pub(crate) marker: char,
-    /// Slots that worked at once: times are divided by them, so that clouds stand on one clock; 1 shows a slot's own time.
+    /// Slots that worked at once: times are divided by them, so that all clouds have one clock; 1 shows a slot's own
+    /// time.
     pub(crate) slots: f64,
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
             }
         }
     }
-    // The lines lie under the points, fine where those are coarse, so that they are told apart without colour.
+    // The lines are under the points, fine if those are coarse, so that they differ without colour.
     let mut canvas = Canvas::new(columns, rows).with(theme.markers);
     for (owner, cloud) in clouds.iter().enumerate() {
         let Some(line) = cloud.line else { continue };
@@ -122,12 +123,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     }
 }
 
-/// `10.0 ms` as `10 ms`: what stands at an axis is a whole number of its unit.
+/// `10.0 ms` as `10 ms`: a label of an axis is an integer.
 fn round(text: &str) -> String {
     text.replace(".00 ", " ").replace(".0 ", " ")
 }
 
-/// Whole powers of `base` around the values.
+/// Integer powers of `base` around the values.
 fn range(values: impl Iterator<Item = u64> + Clone, base: f64) -> Option<(f64, f64)> {
     let (low, high) = (values.clone().min()? as f64, values.max()? as f64);
     let (low, high) = (low.log(base).floor(), high.log(base).ceil());

@@ -1,4 +1,4 @@
-//! How far a text is scrolled. Where it ends is known only when it is drawn.
+//! How far a text is scrolled. Its end is known only after it was drawn.
 
 use crate::tui::keys::action::Action;
 use std::cell::Cell;

@@ -40,7 +40,7 @@ pub(crate) fn draw(
     lines.len().saturating_sub(usize::from(inner_height))
 }
 
-/// Where a sheet of so many lines lies in the pen.
+/// The area of a sheet with so many lines.
 fn place(pen: &Pen<'_>, lines: usize, widest: u16) -> Rect {
     let w = widest.min(pen.width().saturating_sub(2)).max(pen.width().min(20));
     let h = (lines as u16).saturating_add(4).min(pen.height());
@@ -74,7 +74,7 @@ pub(crate) fn click(pen: &Pen<'_>, lines: usize, widest: u16, bindings: &[&Bindi
     }
 }
 
-/// Lines from `scroll` on, with a bar at the right where there is more; returns how far the text can be scrolled.
+/// Lines from `scroll` on, with a scrollbar if there are more; returns how far the text can be scrolled.
 pub(crate) fn text(pen: &mut Pen<'_>, lines: &[Vec<Run>], scroll: usize, theme: &Theme) -> usize {
     let height = usize::from(pen.height());
     let most = lines.len().saturating_sub(height);
@@ -103,7 +103,7 @@ pub(crate) fn scrollbar(pen: &mut Pen<'_>, total: usize, first: usize, theme: &T
     }
 }
 
-/// A label in a narrow left column and text wrapped beside it.
+/// A label in a narrow left column, and text wrapped next to it.
 pub(crate) fn labelled(label: &str, text: &str, room: u16, label_style: Style, style: Style) -> Vec<Vec<Run>> {
     labelled_in(8, label, text, room, label_style, style)
 }

@@ -2,7 +2,7 @@
 
 use crate::tui::keys::action::Action;
 
-/// Deepest zoom: a 1024th of the whole.
+/// Deepest zoom: a 1024th of the complete time.
 const DEEPEST: u32 = 10;
 /// Steps of the cursor over what is shown.
 const STEPS: f64 = 50.0;
@@ -10,7 +10,7 @@ const STEPS: f64 = 50.0;
 /// Choices of a person; times are in the charts' own unit (seconds). It follows the right end unless it was moved away from there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TimeView {
-    /// The part shown is `1 / 2^zoom` of the whole.
+    /// The part shown is `1 / 2^zoom` of the complete time.
     zoom: u32,
     /// Time of the cursor.
     pub(crate) cursor: Option<f64>,
@@ -33,12 +33,12 @@ impl TimeView {
         }
     }
 
-    /// Whether there is anything beside what is shown.
+    /// Whether there is time outside the shown part.
     pub(crate) const fn zoomed(&self) -> bool {
         self.zoom > 0
     }
 
-    /// The part of `whole` that is shown. The cursor is always in it, where `whole` has it at all.
+    /// The part of `whole` that is shown. It contains the cursor if `whole` does.
     pub(crate) fn window(&self, (from, to): (f64, f64)) -> (f64, f64) {
         let all = to - from;
         if self.zoom == 0 || !(all > 0.0 && all.is_finite()) {
@@ -53,7 +53,8 @@ impl TimeView {
         (end - part, end)
     }
 
-    /// Moves the cursor; the first step sets it at an end of what is shown, a step beyond the right end takes it away and follows again.
+    /// Moves the cursor; the first step sets it at an end of the shown part, a step beyond the right end takes it
+    /// away and follows again.
     pub(crate) fn step(&mut self, whole: (f64, f64), right: bool) {
         let (from, to) = self.window(whole);
         let step = (to - from) / STEPS;
@@ -98,7 +99,7 @@ impl TimeView {
         self.zoom_to(self.zoom.saturating_sub(1), whole);
     }
 
-    /// The whole again, and the cursor stays.
+    /// The complete time again; the cursor stays.
     pub(crate) fn zoom_all(&mut self) {
         (self.zoom, self.end) = (0, None);
     }
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(view.window((0.0, 200.0)), (100.0, 200.0), "it follows what grows");
         view.pan(WHOLE, false);
         assert_eq!(view.window(WHOLE), (25.0, 75.0));
-        assert_eq!(view.window((0.0, 104.0)).1, 75.0, "and stays where it was put");
+        assert_eq!(view.window((0.0, 104.0)).1, 75.0, "and stays at its place");
         view.pan(WHOLE, true);
         assert_eq!(view.window((0.0, 200.0)), (100.0, 200.0), "at the right end it follows again");
         view.step(WHOLE, false);

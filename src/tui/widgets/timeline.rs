@@ -1,4 +1,4 @@
-//! A timeline of slots: what each worker did from when to when, in the colours of the phases, as far as it was played.
+//! A timeline of slots: the spans of each worker in the colours of the phases, up to the time that was played.
 
 use crate::domain::units::duration;
 use crate::domain::{PHASES, Phase, Span};
@@ -18,7 +18,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
     slots.sort_unstable();
     slots.dedup();
     slots.truncate(h - 1);
-    // What fills the greatest part of a cell gives it its colour.
+    // The phase with the greatest part of a cell gives it its colour.
     let mut cells = vec![[0_u64; PHASES.len()]; w * slots.len()];
     let edge = |column: usize| window.0 + (length as f64 * column as f64 / w as f64) as u64;
     for span in here() {
@@ -62,7 +62,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
     y + 1
 }
 
-/// A stretch of a load that shows a few tensors from near its middle, by the spans of one slot; the whole load where it is shorter.
+/// A part of a load with a few tensors from near its middle, by the spans of one slot; the complete load if it is
+/// shorter.
 pub(crate) fn few_tensors(spans: &[Span], wanted: usize) -> (u64, u64) {
     let end = spans.iter().map(|s| s.end_ns).max().unwrap_or(0);
     let mut starts: Vec<u64> = spans.iter().filter(|s| s.phase == Phase::RegisterBuffer).map(|s| s.start_ns).collect();

@@ -1,4 +1,4 @@
-//! Beneath the answer of screen 1: why it is so, and which key mends it.
+//! The lines below the verdict on screen 1: the reason, and the key that opens the fix.
 
 use super::fix::needs_words;
 use super::selection::fix_of_selection;
@@ -16,7 +16,7 @@ use crate::tui::theme::Theme;
 /// Columns of the labels, which stand before everything that explains the answer.
 pub(super) const LABEL: u16 = 6;
 
-/// What stands in the way of the goal, in the order in which it is to be mended.
+/// The findings between the present route and the goal, in the order of the fixes.
 fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id)).collect()
 }
@@ -58,7 +58,7 @@ pub(super) fn draw(
             y += 1;
         }
     };
-    // Where there is hardly room for the list, the remedy is worth more than the reason.
+    // If there is little space for the list, the fix matters more than the reason.
     if let Some(first) = found.first().filter(|_| h > 2) {
         let more = match found.len() - 1 {
             0 => String::new(),
@@ -83,7 +83,7 @@ pub(super) fn draw(
     y
 }
 
-/// What to do where nothing is to be mended.
+/// The next step if nothing is to be fixed.
 fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
     if ui.ctx.captured || ui.ctx.replay || ui.ctx.over {
         return None;
@@ -91,13 +91,13 @@ fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
     Some(match verdict.route {
         _ if no_gpu(verdict) => "Race: how fast models load into host memory here, and why",
         route if route.is_direct() && !verdict.proven => "Race: a load proves the route by its counters",
-        route if route.is_direct() => "Race: what it buys for your model",
+        route if route.is_direct() => "Race: measure the gain for your model",
         Route::None => return None,
-        _ => "Race: which way of loading is the fastest that this machine can do",
+        _ => "Race: find the fastest engine for this machine",
     })
 }
 
-/// How the goal is written beside its drawing.
+/// The text next to the drawing of the goal.
 pub(super) fn goal(state: &State, verdict: &Verdict, room: u16, theme: &Theme) -> Vec<Run> {
     let mut runs: Vec<Run> = vec![(format!("{:<9} ", verdict.possible), theme.status(Status::Pass))];
     let steps = steps(state, verdict);

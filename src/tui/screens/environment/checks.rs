@@ -1,4 +1,4 @@
-//! The checks of screen 1: the list with its groups, what is selected in it, and the details of that.
+//! The checks of screen 1: the list with its groups and the details of the selected check.
 
 use super::fix::needs_words;
 use super::selection::{members, open_groups, rows, selected_finding, selected_row, worst};
@@ -19,7 +19,7 @@ fn border(ui: &Ui<'_>, pane: Pane, theme: &Theme) -> ratatui::style::Style {
 pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, alone: bool, theme: &Theme) {
     under_pointer(pen, Pane::List);
     let mut title: Vec<Run> = vec![("Checks".to_owned(), theme.strong)];
-    // The worst first: where there is no room for all counts, those that matter least are left out.
+    // The worst first: if there is no space for all counts, the least important are left out.
     let room = usize::from(pen.width()).saturating_sub(12 + width(&ui.screen.filter));
     for status in [Status::Fail, Status::Warn, Status::Info, Status::Pass, Status::Na] {
         let count = state.checks.iter().filter(|f| f.status == status).count();
@@ -89,7 +89,7 @@ fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Grou
     pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
 }
 
-/// `alone`: nothing beside the list tells more, so what was found is worth more than the name of the check.
+/// `alone`: there is no pane with details, so the summary matters more than the name of the check.
 fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &Theme) {
     pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
     let name = if finding.status.weight() >= Status::Warn.weight() { theme.text } else { theme.dim };
@@ -128,7 +128,7 @@ pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Them
     ui.screen.detail.drawn(sheet::text(&mut page, &lines, ui.screen.detail.at(), theme));
 }
 
-/// Title and text of a check. What it blocks is in the title where there is room for all of it.
+/// Title and text of a check. The title lists the blocked routes if there is space for all of them.
 fn check(finding: &Finding, state: &State, ui: &Ui<'_>, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
     let mut title = check_title(finding, theme);
     let blocks = blocked(finding);
@@ -151,7 +151,7 @@ fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
     vec![(finding.id.clone(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
 }
 
-/// What is wrong, what mends it, why it matters, and last what was seen.
+/// The problem, the fix, the reason, and last the evidence.
 fn check_lines(
     finding: &Finding,
     (state, ui): (&State, &Ui<'_>),
@@ -167,7 +167,7 @@ fn check_lines(
         lines.push(Vec::new());
     };
     if let Some(cause) = &finding.cause {
-        part(&mut lines, "Cause", &format!("comes from {cause}; mend that first"));
+        part(&mut lines, "Cause", &format!("caused by {cause}; fix that first"));
     }
     let plan = plan_for(state, finding);
     if let Some(plan) = plan {

@@ -3,7 +3,7 @@
 use crate::domain::{Change, FixPlan, Needs};
 use crate::text::{quoted, quoted_line};
 
-/// What somebody would type: the fix by its name where gds-top applies it, else its own commands.
+/// The commands for a shell: the fix by its name if gds-top applies it, else its own commands.
 pub(super) fn commands(plan: &FixPlan) -> String {
     if plan.applies() {
         let sudo = if plan.needs == Needs::User { "" } else { "sudo " };

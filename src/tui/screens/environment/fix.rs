@@ -1,4 +1,4 @@
-//! The sheet of a fix: what will change, who must do it, how it is verified and undone, and what it says while it works.
+//! The sheet of a fix: its changes, the rights that it needs, how it is verified and undone, and its output.
 
 use super::state::{FixSheet, Ui, plan_of};
 use crate::domain::units::NS_PER_S;
@@ -11,11 +11,13 @@ use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 
-/// Whom a fix needs and how risky it is, in words.
+/// The rights and the risk of a fix, in words.
 pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
     match (plan.policy, plan.risk, plan.needs) {
-        (FixPolicy::Show, ..) => "only shown: this one is for you to do",
-        (FixPolicy::Never, ..) => "never done for you: by hand and with care, the machine may need manual repair",
+        (FixPolicy::Show, ..) => "only shown: do this yourself",
+        (FixPolicy::Never, ..) => {
+            "never applied by gds-top: do it by hand and with care, the machine may need manual repair"
+        }
         (_, FixRisk::High, _) => "the machine may need manual repair",
         (_, FixRisk::Low, Needs::User) => "needs no rights",
         (_, FixRisk::Low, Needs::Root) => "needs root",
@@ -69,12 +71,12 @@ pub(super) fn draw(
     sheet::click(pen, lines.len(), widest, bindings);
 }
 
-/// Of a fix that is applied: since when, what undoing it does, and what else can be undone.
+/// For an applied fix: since when, the effect of undo, and the other fixes that can be undone.
 fn undoing(state: &State, ui: &Ui<'_>, plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let Some(fix) = state.applied.iter().find(|fix| fix.plan.id == plan.id) else { return Vec::new() };
     let key = ui.ctx.keys.key_of(Action::Undo);
     let has_files = fix.plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
-    let gone = if fix.stands || !has_files { "" } else { ", but what it wrote stands no more" };
+    let gone = if fix.stands || !has_files { "" } else { ", but its changes are gone" };
     let now_s = state.started_unix_ms / 1000 + state.now_ns / NS_PER_S;
     let is_past = ui.ctx.replay || ui.ctx.over;
     let how = if is_past { String::new() } else { format!("; {key} undoes it") };
@@ -100,7 +102,7 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// What became of a fix, in a word or two; `None` while it works.
+/// The outcome of a fix in a few words; `None` while it runs.
 const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
     match stage {
         FixStage::Mended => Some((Status::Pass, "mended")),
@@ -113,7 +115,7 @@ const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
 }
 
 fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
-    // What will change comes first: that is what is consented to.
+    // The changes come first, because the user consents to them.
     let mut lines: Vec<Vec<Run>> = Vec::new();
     for change in &plan.changes {
         lines.extend(change_lines(change, room, theme));
@@ -155,7 +157,8 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     }
 }
 
-/// Lines that go and come, with up to two unchanged ones around. What is too long for the sheet goes on below, so that nothing of it is out of sight.
+/// Removed and added lines, with up to two unchanged ones around. A line that is too long for the sheet continues
+/// below, so that all of it is shown.
 fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     const CONTEXT: usize = 2;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! The way to a direct route as a checklist: what is done, what is to do and by whom, and the proof at the end.
+//! The checklist of the direct route: done and open steps, the rights that they need, and the proof at the end.
 
 use crate::domain::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
@@ -29,7 +29,7 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     out
 }
 
-/// Where the selection begins: at the first fix that is to be done, else at the first step that is not done.
+/// The first selection: the first fix that is to be applied, else the first step that is not done.
 pub(super) fn first_open(state: &State) -> usize {
     let rows = rows(state);
     let open = |row: &Row<'_>| matches!(row.step.state, StepState::Open | StepState::Impossible);
@@ -92,7 +92,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, at: usize, bindings: &[&Bin
         (format!("To GPUDirect Storage by {}", guide.route), theme.strong),
         (format!("  {done} of {all} steps are done"), theme.dim),
     ];
-    // The selection in sight, with what belongs to it as far as there is room; the top of the text when it is at the top.
+    // The selection is visible, with as much of its text as fits; the top of the text if the selection is at the top.
     let height = usize::from(pen.height()).saturating_sub(4).max(1);
     let end = page.selected.end.min(page.selected.start + height);
     let scroll = if at == 0 { 0 } else { (end + 1).saturating_sub(height) };
@@ -121,7 +121,7 @@ fn style(state: StepState, theme: &Theme) -> Style {
     }
 }
 
-/// The text as it grows, and where in it the selection stands.
+/// The text under construction, and the position of the selection in it.
 struct Page {
     lines: Vec<Vec<Run>>,
     room: u16,
@@ -137,7 +137,7 @@ impl Page {
         }
     }
 
-    /// Signs, then text wrapped beside them.
+    /// Marks, then text wrapped next to them.
     fn marked(&mut self, signs: &[Run], text: &str, style: Style) {
         let indent: usize = signs.iter().map(|(sign, _)| sign.chars().count()).sum();
         for (n, line) in wrap(text, self.room.saturating_sub(indent as u16)).into_iter().enumerate() {
@@ -147,7 +147,7 @@ impl Page {
         }
     }
 
-    /// What can be selected: it gets the mark, and its place is remembered.
+    /// A line that can be selected: it gets the mark, and its position is remembered.
     fn head(&mut self, is_selected: bool, draw: impl FnOnce(&mut Self, String)) {
         let start = self.lines.len();
         draw(self, if is_selected { "▸ " } else { "  " }.to_owned());

@@ -34,7 +34,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         [letter('i')],
         "i",
         "checklist",
-        "the way to a direct route as a checklist: what is done, what is to do, and the proof",
+        "the direct route as a checklist: done and open steps, and the proof",
         |_, state| state.guide.is_some()
     ),
     bind!(
@@ -226,7 +226,7 @@ pub(super) fn can_undo(ui: &Ui<'_>, state: &State) -> bool {
     ui.screen.fix.is_some() && idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| applied(plan.id))
 }
 
-/// The key leads to the sheet of an applied fix, where it is looked at and undone.
+/// The key opens the sheet of an applied fix, which shows and undoes it.
 fn finds_undo(ui: &Ui<'_>, state: &State) -> bool {
     asks_for_undo(ui, state) && !state.applied.is_empty()
 }

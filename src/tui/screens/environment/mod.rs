@@ -122,7 +122,7 @@ impl Screen for Environment {
 
     fn wheel(&mut self, step: Action, under: Option<Spot>, session: &State, ctx: &mut Context) {
         let kept = self.pane;
-        // What is under the pointer moves, whatever the keys would move.
+        // The pane under the pointer moves, not the one that has the keys.
         match under {
             Some(Spot::Pane(pane)) => self.pane = pane_of(pane),
             Some(Spot::Row(_)) => self.pane = Pane::List,
@@ -188,7 +188,7 @@ const fn pane_of(number: usize) -> Pane {
 fn tell_that_it_waits(session: &State, ctx: &mut Context) {
     if ctx.is_live() && session.is_measuring() {
         let stop = ctx.keys.key_of(Action::CancelRace);
-        ctx.notice = Some(format!("a race is under way: this comes when it has ended ({stop} on Race stops it)"));
+        ctx.notice = Some(format!("a race is running: this follows when it has ended ({stop} on Race stops it)"));
     }
 }
 
@@ -213,7 +213,7 @@ impl Environment {
         if self.fix.is_some() {
             ctx.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());
         } else if let Some(fix) = undo_of_selection(session, &Ui { ctx, screen: self }) {
-            // What would be undone is looked at from its top, not from the end of its output.
+            // The sheet shows the top of the changes to undo, not the end of the output.
             self.fix = Some(FixSheet { held: true, ..FixSheet::new(fix.plan.id) });
         } else {
             ctx.notice = Some("no fix of gds-top is applied here, so there is nothing to undo".to_owned());

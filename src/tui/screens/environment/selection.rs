@@ -21,7 +21,7 @@ fn matches(finding: &Finding, filter: &str) -> bool {
             .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
 }
 
-/// The checks of a group, the worst first, so that what is wrong stands right below the group's name.
+/// The checks of a group, the worst first, so that problems are right below the group's name.
 pub(super) fn members<'s>(state: &'s State, ui: &Ui<'_>, group: Group) -> Vec<&'s Finding> {
     let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.screen.filter)).collect();
     found.sort_by_key(|f| std::cmp::Reverse(f.status.weight()));
@@ -37,14 +37,14 @@ pub(super) fn worst(findings: &[&Finding]) -> Status {
     findings.iter().map(|f| f.status).max_by_key(|s| s.weight()).unwrap_or(Status::Na)
 }
 
-/// The groups that are open: those in which something wants attention, as many of the others as there is room for, and what the user turned
-/// around; a filter opens all.
+/// The groups that are open: those with problems, as many of the others as fit, and those that the user toggled; a
+/// filter opens all.
 pub(super) fn open_groups(state: &State, ui: &Ui<'_>) -> Vec<Group> {
     let count = |group: Group| state.group(group).count();
     let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
     let steps = ui.screen.verdict(state).map(|verdict| steps(state, verdict)).unwrap_or_default();
     let next = steps.first().map(|finding| finding.group);
-    // What is to be mended first, then what failed, then what is only a warning.
+    // The first step to fix, then failures, then warnings.
     let rank = |group: Group| match worst(&all(group)) {
         _ if next == Some(group) => 4,
         _ if steps.iter().any(|finding| finding.group == group) => 3,
@@ -58,7 +58,8 @@ pub(super) fn open_groups(state: &State, ui: &Ui<'_>) -> Vec<Group> {
     ordered.sort_by_key(|group| std::cmp::Reverse(rank(*group)));
     let (mut used, mut open) = (heads, Vec::new());
     for group in ordered {
-        // The worst one always; others as far as the whole list stays in sight. In a short list what is in order stays closed: the rest stands out.
+        // The worst one always; others as long as all lines are visible. In a short list, groups without problems
+        // stay closed.
         let fits = used + count(group) <= room && (rank(group) > 0 || room >= 24);
         if (rank(group) > 0 && open.is_empty()) || fits {
             used += count(group);
@@ -86,7 +87,8 @@ pub(super) fn rows(state: &State, ui: &Ui<'_>) -> Vec<RowKey> {
     rows
 }
 
-/// The selected line: the user's, or by itself what stands in the way of the goal, or the worst check (what has a fix first).
+/// The selected line: the user's, else the first step towards the goal, else the worst check (those with a fix
+/// first).
 pub(super) fn selected_row(state: &State, ui: &Ui<'_>) -> Option<RowKey> {
     let rows = rows(state, ui);
     if let Some(chosen) = &ui.screen.selected

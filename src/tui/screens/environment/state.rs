@@ -1,4 +1,4 @@
-//! What is chosen on the Environment screen.
+//! The state of the Environment screen.
 
 use crate::domain::{Finding, FixId, FixPlan, Group, Verdict};
 use crate::session::State;
@@ -18,7 +18,7 @@ pub(crate) enum Pane {
     Detail,
 }
 
-/// A line of the list of checks, by what it shows and not by its number, so that the list may grow under the selection.
+/// A line of the list of checks, by its content and not by its number, so that the selection stays if the list grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Group(Group),
@@ -40,7 +40,7 @@ impl FixSheet {
         Self { id, scroll: Scroll::default(), held: false }
     }
 
-    /// Scrolls. What follows its output is scrolled from its end, and follows again when it is back there.
+    /// Scrolls. A sheet that follows its output is scrolled from the end, and follows again when it is back there.
     pub(super) fn scroll(&mut self, action: Action, has_output: bool) {
         if has_output && !self.held {
             self.scroll.set(self.scroll.last());
@@ -96,7 +96,7 @@ pub(super) fn finding_of<'s>(state: &'s State, row: &RowKey) -> Option<&'s Findi
     }
 }
 
-/// A plan that was offered for a finding, or one of the checklist; of a fix that is applied, what it did.
+/// A plan that was offered for a finding or is in the checklist; for an applied fix, the plan that was applied.
 pub(super) fn plan_of<'s>(state: &'s State, id: FixId) -> Option<&'s FixPlan> {
     let applied = state.applied.iter().find(|fix| fix.plan.id == id);
     if let Some(fix) = applied.filter(|fix| fix.stands) {

@@ -65,20 +65,21 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let above = if rest >= 34 && troubles.len() > 2 { (troubles.len() as u16 + 2).min(rest / 2) } else { 0 };
     if above > 0 {
         let mut pane = pen.part(left, y, w - left, above);
-        let mut inside = pane.frame(&[("What stands in the way".to_owned(), theme.strong)], theme.faint);
+        let mut inside = pane.frame(&[("Problems".to_owned(), theme.strong)], theme.faint);
         let (w, h) = (inside.width(), inside.height());
         sheet::text(&mut inside.part(2, 0, w.saturating_sub(3), h), &troubles, 0, theme);
     }
     detail(&mut pen.part(left, y + above, w - left, rest - above), state, ui, theme);
 }
 
-/// In place of two empty panes: what the checks would tell, and how to come by them.
+/// Instead of two empty panes: the subjects of the checks, and the key that starts them.
 fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
-    let mut inside = pen.frame(&[("What the checks would tell".to_owned(), theme.strong)], theme.faint);
+    let mut inside = pen.frame(&[("Checks".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
     let room = w.saturating_sub(4).min(84);
     let mut lines: Vec<Vec<Run>> = Vec::new();
-    let told = "Whether reads of a path go straight from its disk into GPU memory; where they do not, what stands in the way, and how it is mended.";
+    let told =
+        "The checks show the route of reads into GPU memory, everything that blocks the direct route, and the fixes.";
     lines.extend(wrap(told, room).into_iter().map(|line| vec![(line, theme.text)]));
     lines.push(Vec::new());
     let groups: Vec<&str> = GROUPS.iter().map(|group| group.title()).collect();
@@ -97,13 +98,13 @@ fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         ));
     }
     if !state.lanes.is_empty() || state.grid.is_some() {
-        lines.push(key(ui.ctx.keys.key_of(Action::Screen(ScreenId::Race)), "Race: what was measured in this session"));
+        lines.push(key(ui.ctx.keys.key_of(Action::Screen(ScreenId::Race)), "Race: the runs of this session"));
     }
     let top = u16::from(h >= 10);
     sheet::text(&mut inside.part(2, top, w.saturating_sub(2), h.saturating_sub(top)), &lines, 0, theme);
 }
 
-/// Failures and warnings with what mends them, the worst first; what another one causes is left to that one.
+/// Failures and warnings with their fixes, the worst first, without those that another one causes.
 fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let mut found: Vec<&Finding> =
         state.checks.iter().filter(|f| f.status.weight() >= Status::Warn.weight() && f.cause.is_none()).collect();
@@ -125,7 +126,7 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     lines
 }
 
-/// The way of a byte now and at best; returns the rows taken.
+/// The path of a byte now and at best; returns the number of rows.
 fn ways(
     pen: &mut Pen<'_>,
     indent: u16,
@@ -168,7 +169,7 @@ fn ways(
         let number = ui.screen.verdict.min(state.verdicts.len() - 1) + 1;
         now.push((format!("   path {number} of {}", state.verdicts.len()), theme.dim));
     }
-    // The badge in the frame says the same; half a word helps nobody.
+    // The badge in the frame shows the same, so a cut word is left out.
     let wordy = after + 10 <= pen.width();
     let room = pen.width().saturating_sub(after);
     if wordy {

@@ -35,7 +35,7 @@ pub fn lesson_page() -> Result<String, String> {
          <meta name=\"generator\" content=\"gds-top\">\
          <title>Why GPUDirect Storage can be slower on a small model</title><style>{STYLE}</style></head><body><main>\n\
          <h1>Why GPUDirect Storage can be slower on a small model</h1>\n\
-         <p>Eight steps, told with recorded loads of {} and {} on an NVIDIA H200. All of it was measured.</p>\n",
+         <p>Eight steps with recorded loads of {} and {} on an NVIDIA H200. All figures were measured.</p>\n",
         lesson.small.model, lesson.large.model
     );
     for number in 0..STEPS {
@@ -55,7 +55,7 @@ pub fn lesson_page() -> Result<String, String> {
     Ok(page)
 }
 
-/// The figure of a step as it stands at the end of its play.
+/// The figure of a step at the end of its animation.
 fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String {
     let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ..Taste::default() });
     let (ctx, screen) = (Context::default(), Learn { at: 1.0, ..Learn::default() });

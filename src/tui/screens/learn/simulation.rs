@@ -1,6 +1,6 @@
 //! The simulation of the lesson: a model read tensor by tensor, as the sliders say. It is arithmetic, not a measurement.
 
-/// Where the sliders are.
+/// The positions of the sliders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Simulation {
     /// Size of every tensor, as an index into [`Self::SIZES`].

@@ -1,4 +1,4 @@
-//! What is chosen on the Learn screen.
+//! The state of the Learn screen.
 
 use super::simulation::Simulation;
 use super::steps;
@@ -28,7 +28,7 @@ pub(crate) struct Learn {
     pub(crate) scroll: Scroll,
     /// The recordings, once they are read.
     pub(crate) lesson: Option<Result<Arc<Lesson>, String>>,
-    /// What was measured in this session.
+    /// The loads of this session.
     pub(crate) measured: Option<ModelLoads>,
     /// Number of loads that `measured` was made from.
     pub(crate) measured_of: usize,

@@ -7,14 +7,14 @@ use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};
 /// Number of steps.
 pub(crate) const STEPS: usize = 8;
 
-/// What is drawn beside a step.
+/// The figure of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
-    /// The ways of a byte.
+    /// The paths of a byte.
     Paths,
     /// A few tensors of the small model, each read by itself.
     FewTensors,
-    /// The whole load of the small model, tensor by tensor, with its phases.
+    /// The complete load of the small model, tensor by tensor, with its phases.
     SmallWhole,
     /// The same for the large model.
     LargeWhole,
@@ -38,7 +38,7 @@ impl Figure {
 /// Titles and figures of the steps.
 const ABOUT: [(&str, Figure); STEPS] = [
     ("The path of a byte", Figure::Paths),
-    ("What a tensor costs before its first byte", Figure::FewTensors),
+    ("The overhead of a tensor before its first byte", Figure::FewTensors),
     ("The cost times the number of tensors", Figure::SmallWhole),
     ("The same cost under large tensors", Figure::LargeWhole),
     ("The crossover", Figure::Crossover),
@@ -47,7 +47,7 @@ const ABOUT: [(&str, Figure); STEPS] = [
     ("When to use what", Figure::Table),
 ];
 
-/// What is drawn beside the step with this number, from 0.
+/// The figure of the step with this number, from 0.
 pub(crate) fn figure(number: usize) -> Figure {
     ABOUT[number.min(STEPS - 1)].1
 }
@@ -57,7 +57,7 @@ pub(crate) fn figure(number: usize) -> Figure {
 pub(crate) struct Step {
     pub(crate) title: &'static str,
     pub(crate) text: Vec<String>,
-    /// What can be done at the keys of the screens, and not on paper.
+    /// Things that the keys of the screens can do and paper cannot.
     pub(crate) at_the_keys: Option<&'static str>,
     pub(crate) figure: Figure,
 }
@@ -99,14 +99,13 @@ fn per_tensor(told: &ModelLoads) -> Option<&Load> {
 
 fn path(small: &ModelLoads) -> Vec<String> {
     let mut text = vec![
-        "A weight lies on a disk and is wanted in GPU memory. mmap and pread take it through the host's page cache and copy it from there. Direct I/O \
+        "A weight is on a disk and is needed in GPU memory. mmap and pread read it through the host's page cache and copy it from there. Direct I/O \
          leaves out the page cache; GPUDirect Storage (GDS) leaves out host memory, where hardware, kernel and file system allow it."
             .to_owned(),
     ];
     if per_tensor(small).is_some_and(|load| load.compat) {
         text.push(
-            "On the recorded machine they did not: cuFile, the library of GDS, counted POSIX reads (its compatibility mode), through host memory. What it \
-             costs besides the bytes, which this lesson is about, is paid on every route."
+            "On the recorded machine they did not: cuFile, the library of GDS, counted POSIX reads (its compatibility mode), through host memory. The overhead that is not for the bytes, the subject of this lesson, is paid on every route."
                 .to_owned(),
         );
     }
@@ -141,8 +140,7 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
 fn times_number(small: &ModelLoads) -> Vec<String> {
     let Some(load) = per_tensor(small) else { return missing() };
     let mut text = vec![format!(
-        "{} has {} tensors, most of them small: {} on average. What each costs before its first byte adds up to {} of {}: {:.0} % of the load \
-         moves no byte.",
+        "{} has {} tensors, most of them small: {} on average. The overhead before the first bytes adds up to {} of {}: {:.0} % of the load moves no byte.",
         small.model,
         count(small.tensors),
         bytes(small.mean_bytes()),
@@ -161,8 +159,7 @@ fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let (Some(few), Some(many)) = (per_tensor(small), per_tensor(large)) else { return missing() };
     vec![
         format!(
-            "{} has nearly as many tensors, {}, but they are {} on average. The same cost lies under more bytes: {:.0} % of the load moves no byte, \
-             where it was {:.0} % for {}.",
+            "{} has nearly as many tensors, {}, but they are {} on average. The same overhead is shared by more bytes: {:.0} % of the load moves no byte, compared with {:.0} % for {}.",
             large.model,
             count(large.tensors),
             bytes(large.mean_bytes()),
@@ -188,7 +185,7 @@ fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
                 told.model,
                 bytes(size)
             ),
-            None => format!("For {}, no such size stands out of the noise.", told.model),
+            None => format!("For {}, the difference is within noise at every size.", told.model),
         });
     }
     text.push("It is a property of a machine, not of a method. Yours: gds-top learn MODEL, and then m.".to_owned());
@@ -200,7 +197,7 @@ fn once(small: &ModelLoads) -> Vec<String> {
     let calls = |n: u64| if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) };
     vec![
         format!(
-            "A slab is one piece of GPU memory for the whole model (or a few), registered {} instead of {}. The tensors are views into it. The cost \
+            "A slab is one piece of GPU memory for the complete model (or a few), registered {} instead of {}. The tensors are views into it. The cost \
              of registering is paid once, whatever the number of tensors.",
             calls(slab.count(Phase::RegisterBuffer)),
             calls(each.count(Phase::RegisterBuffer))
@@ -265,5 +262,5 @@ fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
 }
 
 fn missing() -> Vec<String> {
-    vec!["The recording holds no such load, so nothing can be told of it.".to_owned()]
+    vec!["The recording has no such load.".to_owned()]
 }

@@ -56,7 +56,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     };
     let number = ui.screen.step.min(STEPS - 1);
     let step = step(lesson, number);
-    // The screen's question stands first where a line has room for it.
+    // The question of the screen comes first if a line has space for it.
     let question = if pen.width() >= 80 { "Why can GDS be slower on a small model?  " } else { "" };
     let title = say(Status::Info, format!("{question}{} of {STEPS}: {}", number + 1, step.title));
     y += headline::draw(&mut pen.part(0, y, w, 2), &title, theme);
@@ -78,7 +78,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let mut most = 0;
     match ui.screen.pane % 3 {
         0 => {
-            // Where the words leave room for it, the figure that they are about stands below them.
+            // If the text leaves enough space, its figure is below it.
             let needs = |gap| wrapped(&words, w.saturating_sub(6), gap).len() as u16 + 2;
             let fits = |upper: &u16| upper + least_rows(step.figure) <= rest;
             let upper = [needs(true) + 1, needs(true), needs(false)].into_iter().find(fits).unwrap_or(rest);
@@ -90,7 +90,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         1 => figure(&mut pen.part(0, y, w, rest), &step, lesson, ui, theme),
         _ => simulation(&mut pen.part(0, y, w, rest), lesson, ui, theme),
     }
-    // What is not here is a key away.
+    // A key shows the other pane.
     let next = ["the figure", "the simulation", "the words"][ui.screen.pane % 3];
     let hint = [(format!(" {} ", ui.ctx.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
     let x = w.saturating_sub(runs_width(&hint) as u16 + 2);
@@ -98,7 +98,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     ui.screen.scroll.drawn(most);
 }
 
-/// The step's words, and what was measured here on the same matter.
+/// The text of the step, and the measurement of this session on the same subject.
 fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     let mut words = step.text.clone();
     words.extend(step.at_the_keys.map(str::to_owned));
@@ -126,10 +126,7 @@ fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
             here.loads.iter().map(|l| format!("{} {} {}", l.engine, l.cache, duration(l.wall_ns))).collect();
         words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
     } else if !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some()) {
-        words.insert(
-            0,
-            "What was measured here was stopped or failed before a load had finished; Race (2) tells.".to_owned(),
-        );
+        words.insert(0, "The measurement was stopped or failed before a load finished. Race (2) shows why.".to_owned());
     }
     words
 }
@@ -176,7 +173,7 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
             let (w, h) = (pen.width(), pen.height());
             let upper = if h >= 30 { 20 } else { h };
             paths(&mut pen.part(0, 0, w, upper), theme);
-            // What each way took in the recordings, where there is room for it.
+            // The time of each path in the recordings, if there is space for it.
             if upper < h {
                 table(&mut pen.part(0, upper, w, h - upper), lesson, ui, theme);
             }
@@ -198,7 +195,7 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
 }
 
 fn paths(pen: &mut Pen<'_>, theme: &Theme) {
-    let mut inside = pen.frame(&[("The ways of a byte".to_owned(), theme.strong)], theme.faint);
+    let mut inside = pen.frame(&[("The paths of a byte".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
     let ways = [
         ("mmap, pread", "through the page cache, then copied", Route::Compat, "page cache"),
@@ -224,7 +221,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     }
 }
 
-/// The whole load of some engines, above each other on one scale of time.
+/// The complete load of some engines, above each other on one scale of time.
 fn whole(pen: &mut Pen<'_>, told: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>, theme: &Theme) {
     let loads: Vec<&Load> = engines.iter().filter_map(|engine| told.load(engine)).collect();
     let longest = loads.iter().map(|l| l.wall_ns).max().unwrap_or(0);
@@ -280,7 +277,7 @@ fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui
     }
 }
 
-/// What each phase costs a tensor on average, with its share as a bar.
+/// The average time of each phase for a tensor, with its share as a bar.
 fn by_phase(pen: &mut Pen<'_>, told: &ModelLoads, load: &Load, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let total = load.phases.total_ns().max(1) as f64;
@@ -377,7 +374,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     races(&mut inside.part(0, y + 3, w, h.saturating_sub(y + 3)), &told, theme);
 }
 
-/// The times of the table as bars, each model and cache state on a scale of its own, as many as there is room for.
+/// The times of the table as bars, with a separate scale for each model and cache state, as many as fit.
 fn races(pen: &mut Pen<'_>, told: &[&ModelLoads], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let columns = w.saturating_sub(18 + 12);
@@ -435,7 +432,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
             simulation.size,
             Simulation::SIZES.len(),
         ),
-        ("cost a tensor", duration(simulation.cost_ns()), simulation.cost, Simulation::COSTS.len()),
+        ("overhead per tensor", duration(simulation.cost_ns()), simulation.cost, Simulation::COSTS.len()),
     ];
     for (y, (name, value, at, all)) in sliders.into_iter().enumerate() {
         let chosen = ui.screen.slider == y;

@@ -54,7 +54,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
         return;
     }
     if h >= 30 {
-        // Height to spare: the answer's own chart over the whole width, the others below it.
+        // If there is height to spare: the chart of the answer over the full width, the others below it.
         let top = h * 11 / 20;
         one(&mut pen.part(0, 0, w, top), state, ui, theme, 0);
         let left = if host { w } else { w / 2 };
@@ -118,7 +118,7 @@ fn end_of(group: &RowGroup<'_>, ui: &Ui<'_>) -> f64 {
     group.rows.iter().filter_map(|e| e.shown()).map(|lane| seconds(lane, ui)).fold(0.0, f64::max)
 }
 
-/// Draws a chart and remembers where it can be clicked.
+/// Draws a chart and makes it clickable.
 fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, theme: &Theme, extras: &Extras) {
     if let Some(plot) = chart.draw_with(pen, theme, extras) {
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
@@ -140,7 +140,7 @@ pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme, 
     }
 }
 
-/// The bandwidth over the whole time, for a page that has no cursor.
+/// The bandwidth over the complete time, for a page without a cursor.
 pub(crate) fn bandwidth_of_all(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     bandwidth(pen, state, &Ui { ctx, screen: &Race::default() }, theme);
 }
@@ -221,7 +221,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     put(&chart, &mut inside, theme, &Extras::default());
 }
 
-/// What stands in an empty chart of a lane: one that has ended gets no more readings.
+/// The text of an empty chart of a lane: a lane that has ended gets no more readings.
 fn unread(lane: Option<&Lane>, [so_far, at_all]: [&'static str; 2]) -> &'static str {
     if lane.is_some_and(|lane| lane.ended_ns.is_some()) { at_all } else { so_far }
 }
@@ -231,7 +231,8 @@ fn measured_ceiling(state: &State, group: &RowGroup<'_>) -> Option<(f64, String)
     series::ceiling(state, group.rows.first()?.lanes.first()?)
 }
 
-/// What the GPU's PCIe link can carry by its generation and width, in GB/s (PCI Express Base Specification: transfer rate times coding).
+/// The capacity of the GPU's PCIe link by its generation and width, in GB/s (PCI Express Base Specification: transfer
+/// rate times coding).
 fn pcie_ceiling(state: &State, target: &Target) -> Option<(f64, String)> {
     const LANE_GB_S: [f64; 7] = [0.0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563];
     let Target::Gpu { uuid, ordinal, .. } = target else { return None };
@@ -256,7 +257,7 @@ fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
     Some(((on_clock(started), on_clock(end)), zero))
 }
 
-/// What happened to the lane on the way.
+/// The events of the lane.
 fn events(lane: Option<&Lane>) -> Extras {
     let landed = lane.and_then(|lane| lane.result.as_deref()).filter(|result| result.error.is_none());
     let events = landed.map(|result| (result.wall_ns as f64 / 1e9, "loaded".to_owned())).into_iter().collect();
@@ -266,7 +267,7 @@ fn events(lane: Option<&Lane>) -> Extras {
 struct Meter {
     metric: Metric,
     name: &'static str,
-    /// Belongs to the lane, not to the whole machine.
+    /// Belongs to the lane, not to the machine.
     of_lane: bool,
     scale: f64,
     right: bool,

@@ -60,7 +60,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, cell: Option<u
     let keys = cursor_order(grid);
     let cursor = selected(grid, cell).and_then(|at| keys.get(at)).copied();
     let meanings = tables.first().map_or(0, |table| meaning_rows(&table.transfers, w));
-    // What the names of transfers mean stands below the tables, where it costs no cell its row.
+    // The meaning of the transfer names is below the tables, so that no row is lost.
     let explained = airy && h > y + FOOT + meanings + 12;
     let room = h.saturating_sub(y + FOOT + if explained { meanings } else { 0 });
     let Some(sizes) = tables.first().map(|table| Sizes::new(table, tables.len(), (w, room), cursor)) else { return };
@@ -89,7 +89,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, cell: Option<u
     }
 }
 
-/// Transfers beside each other in the lines that explain them.
+/// Several transfers in one line of explanations.
 const fn meanings_across(w: u16) -> usize {
     if w >= 116 { 2 } else { 1 }
 }
@@ -122,8 +122,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// The arrangement with the largest cells that shows all tables; where there is none, as many as fit, and of a table too large for the screen the part
-    /// around the cursor.
+    /// The arrangement with the largest cells that shows all tables. If there is none: as many tables as fit, and for
+    /// a table larger than the screen the part around the cursor.
     fn new(table: &GridTable, tables: usize, (w, h): (u16, u16), cursor: Option<CellKey>) -> Self {
         let count = table.columns().count().max(1);
         let blocks = table.blocks.len().max(1);
@@ -150,12 +150,12 @@ impl Sizes {
             return sizes;
         }
         let fit_columns = usize::from(w.saturating_sub(BESIDE + gaps) / CELL).clamp(1, count);
-        // Whole transfers where at least one fits: a column of half a name says little.
+        // Complete transfers if at least one fits, because a column with half a name is not useful.
         let each = table.threads.len().max(1);
         let whole = if fit_columns >= each { each } else { 1 };
         let fit_columns = fit_columns / whole * whole;
         let fit_rows = usize::from(h.saturating_sub(ABOVE)).clamp(1, blocks);
-        // Whatever is shown has the room to itself.
+        // The shown table has all the space.
         let cell = (
             (w.saturating_sub(BESIDE + gaps) / fit_columns as u16).clamp(CELL, WIDEST),
             (h.saturating_sub(ABOVE) / fit_rows as u16).clamp(1, TALLEST),
@@ -206,7 +206,7 @@ pub(crate) fn selected(grid: &Grid, cell: Option<usize>) -> Option<usize> {
         None => grid
             .running
             .and_then(|cell| at(grid.plan.cells.get(cell as usize)?))
-            // What the headline says first.
+            // The first sentence of the headline.
             .or_else(|| at(&grid.best(|key| key.access == Access::Read)?.key))
             .or_else(|| at(&grid.best(|_| true)?.key))
             .or((!keys.is_empty()).then_some(0)),
@@ -274,7 +274,7 @@ fn draw_table(
     }
 }
 
-/// What the colours mean: from the slowest rate to the fastest, by its logarithm.
+/// The legend of the colours: from the slowest rate to the fastest, by the logarithm.
 fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
     let w = pen.width();
     let mut x = 3;

@@ -19,7 +19,7 @@ pub(super) const TABLE: &[Row<Race>] = &[
         [letter('P')],
         "P",
         "plans",
-        "what else can be run here (loads, KV caches, the storage grid), and what ran in this session",
+        "everything that can be run here (loads, KV caches, the storage grid), and the earlier runs of this session",
         has_plans
     ),
     bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", |ui, state| ui.ctx.is_live()
@@ -68,32 +68,25 @@ pub(super) const TABLE: &[Row<Race>] = &[
         shows_charts
     ),
     bind!(Action::ZoomOut, [letter('-')], "-", "", "a longer time in the charts", shows_charts),
-    bind!(Action::ZoomAll, [letter('0')], "0", "", "the whole time in the charts", shows_charts),
+    bind!(Action::ZoomAll, [letter('0')], "0", "", "the complete time in the charts", shows_charts),
     bind!(
         Action::PanBack,
         [letter(','), letter('[')],
         ", .",
         "pan",
-        "charts: earlier; at the right end the charts follow what happens (also [ where nothing is replayed)",
+        "charts: earlier; at the right end the charts follow what happens (also [ in a live session)",
         can_pan
     ),
-    bind!(
-        Action::PanForward,
-        [letter('.'), letter(']')],
-        ".",
-        "",
-        "charts: later (also ] where nothing is replayed)",
-        can_pan
-    ),
+    bind!(Action::PanForward, [letter('.'), letter(']')], ".", "", "charts: later (also ] in a live session)", can_pan),
     bind!(
         Action::OlderPlan,
         [letter('[')],
         "[ ]",
         "older, newer",
-        "what the plan before showed, where several ran in this session",
+        "the results of the previous plan, if several ran in this session",
         several_plans
     ),
-    bind!(Action::NewerPlan, [letter(']')], "]", "", "what the plan after it showed", several_plans),
+    bind!(Action::NewerPlan, [letter(']')], "]", "", "the results of the next plan", several_plans),
     bind!(
         Action::Hold,
         [letter(' ')],
@@ -102,11 +95,11 @@ pub(super) const TABLE: &[Row<Race>] = &[
         "hold the charts still while the session goes on, and let go",
         can_hold
     ),
-    bind!(Action::Expand, [letter('e')], "e", "back", "one chart on the whole screen, and back", |ui, state| {
+    bind!(Action::Expand, [letter('e')], "e", "back", "one chart on the full screen, and back", |ui, state| {
         has_charts(ui, state) && ui.screen.expanded
     }),
-    bind!(Action::Expand, [letter('e')], "e", "charts", "one chart on the whole screen, and back", hides_charts),
-    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", |ui, state| {
+    bind!(Action::Expand, [letter('e')], "e", "charts", "one chart on the full screen, and back", hides_charts),
+    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the full screen, and back", |ui, state| {
         has_charts(ui, state) && !ui.screen.expanded && !hides_charts(ui, state)
     }),
     bind!(
@@ -122,7 +115,7 @@ pub(super) const TABLE: &[Row<Race>] = &[
         [letter('n')],
         "n",
         "chart",
-        "the next chart, where there is no room for all; where the time went is the last",
+        "the next chart, if not all fit; the last one shows the phases",
         |ui, state| has_charts(ui, state) && (ui.screen.expanded || ui.screen.more.get())
     ),
 ];

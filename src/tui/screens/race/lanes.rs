@@ -95,7 +95,7 @@ fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<R
         _ => vec![model.as_ref()],
     };
     let sum = |of: &dyn Fn(&ModelInfo) -> u64| models.iter().fold(0_u64, |sum, m| sum.saturating_add(of(m)));
-    // What a workload writes and reads are pieces of a cache, and no weights.
+    // A workload writes and reads pieces of a cache instead of tensors.
     let cache = state.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
     let (pieces, files) = if cache { ("pieces", "files") } else { ("tensors", "shards") };
     let names: Vec<&str> = models.iter().map(|m| m.name.as_str()).collect();
@@ -118,7 +118,7 @@ fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<R
     }
     let mut runs: Vec<Run> = Vec::new();
     for part in parts {
-        // Half a word says nothing: what finds no room is left out.
+        // A part that does not fit is left out, because half a word is not useful.
         if !runs.is_empty() && runs_width(&runs) + width(&part.0) + 4 > usize::from(w.saturating_sub(6)) {
             continue;
         }
@@ -167,7 +167,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
         sheet::scrollbar(&mut lanes.part(0, 1, w, room as u16), rows.len(), first, theme);
     }
     for (y, row) in rows.iter().skip(first).take(room).enumerate() {
-        // Cold or hot must be told of the first line that is seen too: its heading stays above it.
+        // The first visible line needs its cache state too, so its heading stays above it.
         let above = rows.iter().take(first).rfind(|r| matches!(r, Row::Group(_)));
         let row = match (y, row, above) {
             (0, Row::Entry(..) | Row::StderrTail(_), Some(heading)) => heading,
@@ -197,7 +197,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
             }
             Row::Unavailable(engine, why) => {
                 line.text(2, 0, "–", theme.status(Status::Na));
-                // One keeps to the column of names; several that share their reason take the room that they need.
+                // One engine keeps to the column of names; several with the same reason take as many columns as they
+                // need.
                 let room = if engine.contains(", ") { w } else { columns.name.saturating_sub(5) };
                 let name = line.fit(4, 0, room, engine, theme.dim);
                 let at = columns.name.max(name + 1);
@@ -330,7 +331,7 @@ fn entry_row(
             (share_of(ghost), '▒', '─')
         }
         (None, false) if group.together() => {
-            // Lanes that run together may load models of different sizes: what compares is their rate.
+            // Lanes that run together may load models of different sizes, so their rates are compared.
             let best = group.rows.iter().filter_map(EngineRow::bytes_per_s).fold(0.0, f64::max);
             (entry.bytes_per_s().filter(|_| best > 0.0).map_or(0.0, |speed| speed / best), '▆', ' ')
         }

@@ -28,7 +28,7 @@ const AROUND: u16 = 6;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
 const PANES: usize = 5;
-/// The pane of a read's layers, where it has some.
+/// The pane with the layers of a read.
 pub(crate) const LAYERS_PANE: usize = PANES;
 /// Panes that small screens show now.
 pub(super) fn panes(state: &State, ui: &Ui<'_>) -> usize {
@@ -59,7 +59,7 @@ pub(super) fn shown<'s>(state: &'s State, ui: &Ui<'_>) -> Option<Read<'s>> {
     if chosen.is_some() || ui.ctx.entry.is_some() || state.running_lane().is_some() {
         return chosen;
     }
-    // Nobody chose: the quickest read from storage, for memory is the yardstick and not the question.
+    // Without a selection: the fastest read from storage, because memory is only the comparison.
     let reads = || lanes.iter().flatten().copied().filter_map(read);
     let wall = |read: &Read<'_>| read.lane.result.as_deref().map_or(u64::MAX, |result| result.wall_ns);
     reads().filter(|read| !read.result.variant.starts_with("ram")).min_by_key(wall).or_else(|| reads().min_by_key(wall))
@@ -161,7 +161,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &Ui<'_>, theme: &Them
     axis(&mut inside, 3, (0, end));
     if let Some(layer) = layers.get(cursor) {
         let at = LABEL + column(layer.compute_start_ns, (0, end), columns);
-        // Where the mark stands in the figures of the axis, it is worth more.
+        // If the mark covers a figure of the axis, the mark is drawn.
         if at == LABEL {
             inside.text(LABEL, 3, " ", theme.dim);
         }
@@ -225,7 +225,7 @@ fn legend(pen: &mut Pen<'_>, inks: &Inks, w: u16, theme: &Theme) {
         .flat_map(|((glyph, style), word)| [(glyph.to_string(), style), (format!(" {word}  "), theme.dim)])
         .collect();
     let width = crate::tui::pen::runs_width(&runs) as u16;
-    // Between the two ends of the axis, where there is room for it.
+    // Between the two ends of the axis, if there is space for it.
     if width + 26 < w - LABEL {
         pen.runs(LABEL + (w - LABEL - width) / 2, 3, &runs);
     }
@@ -245,7 +245,7 @@ fn rows_of(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], (cursor, rows): (usize, u
             pen.cell(1, y, '▸', theme.accent);
         }
         pen.right(LABEL - 2, y, &number.to_string(), style);
-        // What of its load was waited for is drawn over the load.
+        // The part of the load that the reader waited for is drawn over the load.
         let order = [(0, inks.load), (2, inks.compute), (1, inks.wait)];
         timeline(&mut pen.part(LABEL, y, columns, 1), std::slice::from_ref(spans), (from, to), &order);
     }
@@ -274,7 +274,7 @@ fn timeline(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], window: (u64, u64), kind
         let mut filled = vec![0.0_f64; usize::from(columns)];
         for (from, to) in all.iter().map(|spans| spans[*kind]).filter(|(from, to)| to > from) {
             let (a, b) = (from.saturating_sub(window.0) as f64 / step, to.saturating_sub(window.0) as f64 / step);
-            // The column in which most of a short span lies counts as full.
+            // The column with most of a short span counts as full.
             if b - a < 1.0 {
                 let middle = f64::midpoint(a, b) as usize;
                 if let Some(cell) = filled.get_mut(middle).filter(|_| b - a > 0.25) {

@@ -205,7 +205,7 @@ impl Race {
         }
     }
 
-    /// Closes what is on top: the plans, the chart that has the whole screen, the cursor.
+    /// Closes the topmost thing: the plans, the expanded chart, the cursor.
     fn close(&mut self) {
         if self.plans.take().is_none() && !std::mem::take(&mut self.expanded) {
             self.time.cursor = None;

@@ -1,4 +1,4 @@
-//! Where the time of each lane went: stacked bars on one scale of time, in the pane of the lanes or in one of their own.
+//! The phases of each lane: stacked bars on one scale of time, in the pane of the lanes or in a separate one.
 
 use super::names::{entry_marker, longest_name};
 use crate::domain::{Phase, PhaseTimes, RunResult};
@@ -45,7 +45,7 @@ impl<'s> Shown<'s> {
         None
     }
 
-    /// Entries whose phases are known, with their number and the run that stands for them.
+    /// Entries whose phases are known, with their number and their typical run.
     fn timed(&self) -> Vec<(usize, &EngineRow<'s>, &'s RunResult)> {
         let entries = self.group.rows.iter().enumerate();
         entries
@@ -64,7 +64,7 @@ pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ctx: &Context, name: u16, 
     bars_of(&mut pen.part(0, 2, w, h.saturating_sub(2)), &shown, name, theme);
 }
 
-/// The phases in a pane of their own.
+/// The phases in a separate pane.
 pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     let mut title = vec![("Where the time went".to_owned(), theme.strong)];
     let shown = Shown::of(state, ctx);
@@ -78,14 +78,14 @@ pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
         return;
     };
     let (w, h) = (inside.width(), inside.height());
-    // Beside a chart the names leave half of the pane to the bars.
+    // Next to a chart, the names leave half of the pane to the bars.
     let name = (longest_name(state, w) + 5).min((w / 2).max(11));
     let airy = u16::from(usize::from(h) >= shown.timed().len() + 3);
     bars_of(&mut inside.part(0, airy, w, h.saturating_sub(airy)), &shown, name, theme);
 }
 
-/// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why, and below them what the colours mean. Where there is no
-/// room for all, those around the selected lane.
+/// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why, and below them what
+/// the colours mean. If not all fit, those around the selected lane.
 fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
     let timed = shown.timed();
     let (w, h) = (pen.width(), pen.height());
@@ -96,7 +96,7 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
     // A bar without its legend is a riddle, a legend without the bars is nothing: one line of it stays.
     let lines = legend.len().min(usize::from(h).saturating_sub(timed.len()).max(usize::from(h > 3)));
     if lines < legend.len() {
-        // Where not all can be named, those that are seen most are.
+        // If not all can be named, the largest are.
         let sum = |phase| times.iter().map(|t| t.get(phase) as f64 / scale as f64).sum::<f64>();
         let mut phases: Vec<(Phase, f64)> = bars::in_legend(&times).map(|phase| (phase, sum(phase))).collect();
         let order = phases.clone();

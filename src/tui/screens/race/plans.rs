@@ -1,4 +1,5 @@
-//! The plans of the Race screen: what else can be run here, what it answers and writes, and what ran in this session.
+//! The plans of the Race screen: everything that can be run here, the question and the files of each, and the earlier
+//! runs of this session.
 
 use crate::domain::{RacePlan, Status};
 use crate::session::State;
@@ -20,7 +21,7 @@ pub(super) enum Row<'s> {
     Ran(Option<usize>),
 }
 
-/// The lines in order: what can be run, then what ran, the newest first.
+/// The lines in order: the plans that can be run, then those that ran, the newest first.
 pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = state.race_plans.iter().map(Row::Offer).collect();
     if !state.earlier.is_empty() || rows.is_empty() {
@@ -57,7 +58,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, b
                 let from = lines.len();
                 lines.push(vec![(mark.to_owned(), theme.accent), (plan.title.clone(), name_style)]);
                 indented(&mut lines, &plan.answers, room, theme.text);
-                // What it writes is what Enter consents to, so it is there before.
+                // Enter consents to the files that it writes, so they are listed before.
                 match obstacle(state, ctx, plan) {
                     Some(why) => indented(&mut lines, &format!("– {why}"), room, theme.status(Status::Na)),
                     None => indented(&mut lines, &plan.writes, room, theme.dim),

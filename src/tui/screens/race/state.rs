@@ -1,4 +1,4 @@
-//! What is chosen on the Race screen.
+//! The state of the Race screen.
 
 use crate::tui::context;
 use crate::tui::widgets::time_view::TimeView;
@@ -9,7 +9,7 @@ pub(super) type Ui<'a> = context::Ui<'a, Race>;
 /// The Race screen.
 #[derive(Debug, Default)]
 pub(crate) struct Race {
-    /// Which chart, where there is room for one.
+    /// The chart that is shown if only one fits.
     pub(crate) chart: usize,
     /// The part of the time that the charts show, and the cursor in it.
     pub(crate) time: TimeView,
@@ -17,7 +17,7 @@ pub(crate) struct Race {
     pub(crate) held_ns: Option<u64>,
     /// Pane shown on small screens.
     pub(crate) pane: usize,
-    /// One chart has the whole screen.
+    /// One chart fills the screen.
     pub(crate) expanded: bool,
     /// The cell of the storage grid under the cursor; `None`: the one that runs, else the fastest.
     pub(crate) cell: Option<usize>,

@@ -1,4 +1,4 @@
-//! Screen 2: which way of loading this model is fastest here, and why?
+//! Screen 2: the engines compared, and the reasons for their times.
 //!
 //! ```text
 //!  headline
@@ -94,7 +94,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let bare = lanes::rows(state);
     let phase_rows = phases::rows(state, ui.ctx);
     let with_phases = bare.saturating_add(phase_rows);
-    // The lanes answer the question; where the time went says why, in their pane or, where that is full, in one of its own beside a chart.
+    // The lanes answer the question. The phases give the reason, in the same pane or, if that is full, in a separate
+    // one next to a chart.
     let least = if layered.is_some() { LAYER_ROWS } else { CHART_ROWS };
     let (top, shown, beside) = if with_phases + CHART_ROWS <= rest {
         (with_phases, phase_rows, false)

@@ -1,4 +1,4 @@
-//! What is chosen on the Report screen.
+//! The state of the Report screen.
 
 use crate::tui::context;
 use crate::tui::widgets::scroll::Scroll;

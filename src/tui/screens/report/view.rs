@@ -1,4 +1,4 @@
-//! Screen 6: what was found and measured, on one page, in the order of the exported report.
+//! Screen 6: findings and measurements on one page, in the order of the exported report.
 
 use super::state::Ui;
 use crate::domain::{Engine, Status};
@@ -200,7 +200,7 @@ fn failures(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
 }
 
-/// What the storage gave; the figures are on its screen and in the exported report.
+/// The results of the storage grid; all figures are on its screen and in the exported report.
 fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     let Some(measured) = &state.grid else { return };
     section(lines, "Storage", theme);

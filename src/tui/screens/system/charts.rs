@@ -1,4 +1,4 @@
-//! What disks and GPUs did since the System screen was opened.
+//! The activity of disks and GPUs since the System screen was opened.
 
 use super::state::Ui;
 use super::time::{self, over_time, series};
@@ -10,13 +10,13 @@ use crate::tui::widgets::series::Series;
 
 /// Fewest rows in which the charts say something.
 pub(super) const ROWS: u16 = 9;
-/// Lines in one chart; more could not be told apart.
+/// Lines in one chart; more cannot be distinguished.
 const MOST: usize = 4;
 const MARKERS: [char; MOST] = ['•', '▪', '◦', '▫'];
 
 const SOON: &str = "Rates need two looks; the second comes in a moment.";
 
-/// Draws the charts beside each other: storage, and the links of the GPUs where there are any.
+/// Draws the charts next to each other: storage, and the links of the GPUs if there are any.
 pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let left = if sample.gpus.is_empty() { w } else { w / 2 };

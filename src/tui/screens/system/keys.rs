@@ -52,23 +52,16 @@ pub(super) const TABLE: &[Row<System>] = &[
         shows_charts
     ),
     bind!(Action::ZoomOut, [letter('-')], "-", "", "a longer time in the charts", shows_charts),
-    bind!(Action::ZoomAll, [letter('0')], "0", "", "the whole time in the charts", shows_charts),
+    bind!(Action::ZoomAll, [letter('0')], "0", "", "the complete time in the charts", shows_charts),
     bind!(
         Action::PanBack,
         [letter(','), letter('[')],
         ", .",
         "pan",
-        "charts: earlier; at the right end the charts follow what happens (also [ where nothing is replayed)",
+        "charts: earlier; at the right end the charts follow what happens (also [ in a live session)",
         can_pan
     ),
-    bind!(
-        Action::PanForward,
-        [letter('.'), letter(']')],
-        ".",
-        "",
-        "charts: later (also ] where nothing is replayed)",
-        can_pan
-    ),
+    bind!(Action::PanForward, [letter('.'), letter(']')], ".", "", "charts: later (also ] in a live session)", can_pan),
     bind!(
         Action::Hold,
         [letter(' ')],

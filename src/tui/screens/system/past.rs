@@ -1,4 +1,5 @@
-//! The System screen of a recording: what the meters of the machine read while loads ran. Processes are never recorded, so there are none to show.
+//! The System screen of a recording: the meters of the machine while loads ran. Processes are never recorded, so
+//! there are none to show.
 
 use super::state::Ui;
 use super::time;
@@ -37,7 +38,7 @@ fn rate(counts: &[(f64, f64)], scale: f64) -> Points {
         if at - since < LEAST_S {
             continue;
         }
-        // A count that fell began anew, and one that was not read for long says nothing of a moment.
+        // A counter that fell was reset, and one that was not read for a long time has no rate at a moment.
         if at - since <= GAP_S && count >= least {
             rates.push((f64::midpoint(since, at), (count - least) / (at - since) / scale));
         }
@@ -54,7 +55,7 @@ struct Picture {
 }
 
 fn pictures(state: &State) -> [Picture; 4] {
-    // The page cache is told as what it rose by: what else the machine keeps there is not the load's.
+    // The page cache is shown as its growth, because its other content does not belong to the load.
     let mut cache = readings(state, Metric::PageCacheBytes, GIB);
     let least = cache.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     cache.iter_mut().for_each(|p| p.1 -= least);
@@ -106,7 +107,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let down = (h / ROWS).clamp(1, 4 / across);
     let shown = usize::from(across * down);
     let all = pictures(state);
-    // Where not all fit, Tab goes on.
+    // If not all fit, Tab shows the next.
     let first = if shown < all.len() { ui.screen.pane % all.len() } else { 0 };
     ui.screen.charted.set(true);
     ui.screen.more.set(shown < all.len());

@@ -1,4 +1,4 @@
-//! One process of the System screen: what it reads over time, and the model files that it has mapped or open.
+//! One process of the System screen: its reads over time, and the model files that it has mapped or open.
 
 use super::charts;
 use super::order::route_word;
@@ -12,10 +12,10 @@ use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 
-/// What a small screen shows of a process, one at a time: reads, memory, files.
+/// The panes of a process on a small screen, one at a time: reads, memory, files.
 const SMALL_PANES: usize = 3;
 
-/// Draws the process into the whole pen.
+/// Draws the process.
 pub(super) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let mut about = about(process, w.saturating_sub(4), theme);

@@ -1,4 +1,4 @@
-//! What is chosen on the System screen.
+//! The state of the System screen.
 
 use crate::session::State;
 use crate::tui::context::{self, Context};
@@ -7,10 +7,10 @@ use std::cell::Cell;
 
 pub(super) type Ui<'a> = context::Ui<'a, System>;
 
-/// What the processes are sorted by.
+/// The sort key of the processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProcessSort {
-    /// What reads most, then by GPU memory.
+    /// By bytes read, then by GPU memory.
     #[default]
     Activity,
     Storage,

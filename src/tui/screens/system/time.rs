@@ -1,6 +1,7 @@
-//! The time of the System screen's charts: which stretch they show, the cursor in it, and whether they are held still.
+//! The time of the System screen's charts: the part that they show, the cursor in it, and whether they are held.
 //!
-//! Cursor and window are kept in session time, so that they stay where they were put while time goes on; what is drawn counts back from now.
+//! Cursor and window are kept in session time, so that they do not move while time goes on; the axis counts back from
+//! now.
 
 use super::state::{Ui, is_past};
 use crate::domain::SystemSample;
@@ -61,7 +62,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &Sta
     }
 }
 
-/// A chart's title, which says when the picture stands still.
+/// The title of a chart, which names the time if the chart is held.
 pub(super) fn title(name: &str, unit: &str, ui: &Ui<'_>, theme: &Theme) -> Vec<Run> {
     let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
     if ui.screen.held_ns.is_some() {

@@ -45,7 +45,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         super::process::draw(&mut pen.part(0, y, w, rest), process, state, ui, theme);
         return;
     }
-    // What is wrong with NVML is a sentence of some lines.
+    // A problem of NVML is a sentence of a few lines.
     let lines = if sample.gpus.is_empty() && sample.gpu_problem.is_some() { 3 } else { sample.gpus.len().max(1) };
     let rows = lines.max(sample.disks.len().max(1)).min(8) as u16 + 3;
     let top = rows.min(rest / 2);
@@ -70,7 +70,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     }
 }
 
-/// The processes, and below them, where they leave room, what disks and links did.
+/// The processes, and below them, if there is space, the activity of disks and links.
 fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let need = sample.processes.len().clamp(1, 30) as u16 + 4;
@@ -88,7 +88,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
         return if ui.ctx.captured {
             say(
                 Status::Na,
-                "A folder stands for this machine (--root), so nothing runs on it. Without --root, this screen watches the machine that gds-top runs on."
+                "This is a captured machine (--root), so nothing runs on it. Without --root, this screen watches the machine on which gds-top runs."
                     .into(),
             )
         } else if is_past(state, ui.ctx) {
@@ -100,13 +100,13 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
         } else if ui.ctx.replay || ui.ctx.over {
             say(
                 Status::Na,
-                "Who uses the machine is shown live and never recorded: it names other people's processes.".into(),
+                "Processes are shown live only. They are never recorded, because they belong to other users.".into(),
             )
         } else {
             say(Status::Info, "Looking at GPUs, disks and processes …".into())
         };
     };
-    // Who is looked at alone is who is asked about.
+    // Only the opened process is queried.
     if let Some(p) = selected(state, ui).filter(|_| ui.screen.open) {
         let reads =
             if reading(p) > 1e6 { format!("reads {}", rate(reading(p))) } else { "reads nothing now".to_owned() };
@@ -132,7 +132,8 @@ fn or_gap(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// A line of right-aligned figures that end at the given widths; gaps and zeros stand back, so that what happens stands out.
+/// A line of right-aligned figures that end at the given widths; gaps and zeros are dim, so that activity is
+/// prominent.
 fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], theme: &Theme) -> u16 {
     let mut x = from;
     for (room, text) in columns.iter().filter(|(room, _)| *room > 0) {
@@ -233,7 +234,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         let n = sample.hidden_processes;
         let count = if n == 1 { "one more".to_owned() } else { format!("{n} more") };
         let words = format!("  {count} hidden from this user");
-        // Half of a sentence in a border helps nobody.
+        // A cut sentence in a border is left out.
         if width(&words) + 34 <= usize::from(pen.width()) {
             title.push((words, theme.dim));
         }
@@ -272,7 +273,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         end += room;
         let sort = sorts.get(i).copied();
         let chosen = sort == Some(ui.screen.sort);
-        // The order is told by a sign, not by colour alone.
+        // A sign shows the order, not colour alone.
         let sign = if ui.screen.reversed { '▴' } else { '▾' };
         let text = if chosen { format!("{sign}{head}") } else { head };
         inside.right(end, 0, &text, if chosen { theme.accent } else { theme.dim });
@@ -318,7 +319,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     sheet::scrollbar(&mut below, order.len(), first, theme);
 }
 
-/// The program's name and arguments, without the folders that nobody needs to tell processes apart.
+/// The program's name and arguments, without the folders, which are not needed to distinguish processes.
 fn short_command(process: &ProcessUse) -> String {
     let mut words = process.command.split_whitespace();
     let Some(program) = words.next() else { return process.name.clone() };

@@ -1,4 +1,4 @@
-//! One tensor: what it is, each of its phases with one engine or two, and the reads that brought it.
+//! One tensor: its type and place, its phases with one engine or two, and its reads.
 
 use super::state::Ui;
 use super::table::{Shown, shorten};
@@ -16,7 +16,7 @@ use crate::tui::words::short_engine;
 /// Columns of the names of phases.
 const LABEL: u16 = 16;
 
-/// Draws the selected tensor into the whole pen.
+/// Draws the selected tensor.
 pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Theme) {
     let (Some(tensor), Some(detail)) = (ui.screen.tensor(), &ui.screen.detail) else { return };
     let index = tensor as usize;
@@ -29,7 +29,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let shape: Vec<String> = info.shape.iter().map(ToString::to_string).collect();
     let place = format!("shard {}, offset {}", info.shard + 1, count(info.file_offset));
     let whole = format!("{place} ({aligned})");
-    // Where one line does not hold both, two do.
+    // If one line is too short for both, there are two.
     let (place, aligned) = if width(&whole) + 2 <= usize::from(w) { (whole, None) } else { (place, Some(aligned)) };
     let mut about = vec![
         format!("{} [{}], {}", info.dtype, shape.join(", "), bytes(info.bytes)),
@@ -102,14 +102,14 @@ fn phases(
     y
 }
 
-/// What moved the bytes, by start.
+/// The spans that moved the bytes, by start.
 fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     if h < 2 {
         return;
     }
     if reads.is_empty() {
-        pen.fit(1, 0, w.saturating_sub(2), "No span tells how its bytes came.", theme.dim);
+        pen.fit(1, 0, w.saturating_sub(2), "No span of its reads was recorded.", theme.dim);
         return;
     }
     let pieces = if reads.len() == 1 { "one piece".to_owned() } else { format!("{} pieces", reads.len()) };

@@ -53,7 +53,7 @@ fn chosen<'s>(screen: &Tensors, ctx: &Context, state: &'s State) -> Option<(&'s 
     Some((lane, rival))
 }
 
-/// What is to be computed before the screen is complete. Runs that are no longer looked at are let go.
+/// The jobs whose results the screen needs. Runs that are no longer shown are dropped.
 pub(super) fn jobs(screen: &mut Tensors, ctx: &Context, state: &State) -> Vec<Job> {
     let Some((lane, rival)) = chosen(screen, ctx, state) else { return Vec::new() };
     let mut jobs = Vec::new();

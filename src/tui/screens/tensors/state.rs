@@ -1,4 +1,4 @@
-//! What is chosen on the Tensors screen, and what follows from it.
+//! The state of the Tensors screen, and values derived from it.
 
 use crate::analysis::Crossover;
 use crate::domain::{LaneId, Span};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub(super) type Ui<'a> = context::Ui<'a, Tensors>;
 
-/// What the order was made from.
+/// The inputs of an order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OrderKey {
     pub(super) lane: LaneId,
@@ -26,7 +26,7 @@ pub(crate) struct Detail {
     pub(super) tensor: u32,
     pub(super) lane: LaneId,
     pub(super) spans: usize,
-    /// What moved its bytes, by start.
+    /// The spans that moved its bytes, by start.
     pub(crate) reads: Vec<Span>,
 }
 
@@ -70,7 +70,7 @@ impl Tensors {
     /// Takes in the rows of a run.
     pub(super) fn take_rows(&mut self, lane: LaneId, run: TensorRows) {
         self.runs.insert(lane, run);
-        // What was compared with an older state of this run is sorted again.
+        // Orders by difference to an older state of this run are made again.
         for run in self.runs.values_mut() {
             run.forget_differences_to(lane);
         }

@@ -14,7 +14,7 @@ use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::short_engine;
 use ratatui::style::Style;
 
-/// What is drawn: a run, and the one that it is compared with.
+/// The run that is drawn, and the one that it is compared with.
 pub(super) struct Shown<'a> {
     pub(super) model: &'a ModelInfo,
     pub(super) lane: &'a Lane,
@@ -37,7 +37,7 @@ enum Column {
 }
 
 impl Column {
-    /// Its head, its room, what a click on it sorts by, and how soon it is given room.
+    /// Its head, its width, the sort key of a click on it, and its rank when columns are dropped.
     const fn about(self) -> (&'static str, u16, Option<Sort>, u8) {
         match self {
             Self::Shard => ("shard", 6, Some(Sort::File), 7),
@@ -67,10 +67,10 @@ const COLUMNS: [Column; 9] = [
 
 /// Columns that a name needs to mean anything.
 const LEAST_NAME: u16 = 18;
-/// Columns that a bar needs to tell phases apart, and beyond which it says no more.
+/// The least width at which a bar distinguishes phases, and the width beyond which it shows no more.
 const BAR: (u16, u16) = (12, 34);
 
-/// The columns that fit, those that tell most first, the room of the name and of the bar.
+/// The columns that fit, by rank, and the widths of the name and of the bar.
 fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, u16, u16) {
     let mut by_rank: Vec<Column> = COLUMNS.into_iter().filter(|c| *c != Column::Shard || shards).collect();
     by_rank.retain(|c| comparing || !matches!(c, Column::Rival | Column::Difference));
@@ -149,7 +149,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.screen.order.len().saturating_sub(visible));
     let room = name.saturating_sub(1);
     let seen = || ui.screen.order.iter().skip(first).take(visible);
-    // Where one name can only stay without its ending, so do all that are shortened: half of them with it would look like two kinds.
+    // If one name fits only without its ending, all shortened names drop it, so that they look alike.
     let names = seen().filter_map(|tensor| shown.model.tensors.get(*tensor as usize));
     let bare = names.map(|info| info.name.as_str()).any(|name| !shorten(name, room, false).1);
     for (i, tensor) in seen().enumerate() {
@@ -242,12 +242,13 @@ fn heads(
     }
 }
 
-/// Without colour two bars in one row cannot share a cell, so they stand beside each other.
+/// Without colour two bars in one row cannot share a cell, so they are next to each other.
 fn split(theme: &Theme) -> bool {
     theme.mono || theme.ascii
 }
 
-/// The phases of a tensor: alone over the whole bar; of two engines, the slower over the whole bar and the other on the same scale.
+/// The phases of a tensor. One engine fills the bar; of two engines the slower one fills it and the other has the
+/// same scale.
 fn row_bar(pen: &mut Pen<'_>, row: &TensorRow, theirs: Option<&TensorRow>, theme: &Theme) {
     let columns = pen.width();
     let Some(theirs) = theirs else {
@@ -308,8 +309,8 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
     (text, if column == Column::Time { theme.strong } else { theme.text })
 }
 
-/// A name that fits: parts are left out from the front, then the `.weight` that nearly all share, because the rest tells tensors apart.
-/// `bare` leaves the ending out at once; also told is whether the ending could stay.
+/// A name that fits: parts are left out from the front, then the `.weight` that nearly all share, because the rest
+/// distinguishes tensors. `bare` leaves the ending out at once. The second value is whether the ending was kept.
 pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     let fits = |text: &str| width(text) <= usize::from(room);
     if fits(name) {
@@ -319,7 +320,7 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     for (stem, whole) in [(name, true), (without, without.len() == name.len())].into_iter().skip(usize::from(bare)) {
         // The layer's number and what follows it must stay for the name to mean anything.
         let number = stem.split('.').position(|part| part.parse::<u32>().is_ok()).unwrap_or(usize::MAX);
-        // What is left must be more than the ending.
+        // The rest must be more than the ending.
         let kept = if stem.ends_with(".weight") { 2 } else { 1 };
         let last = number.min(stem.split('.').count().saturating_sub(kept));
         // All that have a layer begin with it, so that the column reads alike.

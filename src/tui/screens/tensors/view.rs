@@ -1,4 +1,4 @@
-//! Screen 3: what does each tensor cost?
+//! Screen 3: the overhead of each tensor.
 //!
 //! ```text
 //!  headline: the slowest tensor, the fitted line
@@ -91,13 +91,13 @@ fn headline(
         let text = if lane.is_some() {
             "Working out what each tensor cost, from the load's timeline …"
         } else if state.running_lane().is_some() {
-            "The first load is under way; its tensors are told when it has finished."
+            "The first load is running; its tensors are shown when it has finished."
         } else if state.grid.is_some() && state.lanes.is_empty() {
-            "This session measured the storage and loaded no model, so there is no tensor to tell of."
+            "This session measured the storage and loaded no model, so there are no tensors."
         } else if state.lanes.is_empty() {
-            "No load yet, so no tensor has cost anything."
+            "No load yet, so there are no tensor times."
         } else {
-            "No load has finished with its timeline, so nothing is known of single tensors."
+            "No load has finished with its timeline, so there are no tensor times."
         };
         return say(text.to_owned());
     };
@@ -113,9 +113,9 @@ fn headline(
         let theirs =
             theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine.label()));
         let name = name(row).unwrap_or_default();
-        let whole = lane.result.as_deref().map_or_else(String::new, |run| format!(" of {}", duration(run.wall_ns)));
+        let of_wall = lane.result.as_deref().map_or_else(String::new, |run| format!(" of {}", duration(run.wall_ns)));
         format!(
-            "The slowest {thing} is {name} ({}): {}{whole} with {}{theirs}.",
+            "The slowest {thing} is {name} ({}): {}{of_wall} with {}{theirs}.",
             bytes(row.bytes),
             duration(row.busy_ns()),
             lane.engine.label()
@@ -124,19 +124,19 @@ fn headline(
     let fitted = |cost: &crate::analysis::CostModel| format!(" ({} {thing}s, R² {:.2})", cost.fit.used, cost.fit.r2);
     let line = |proof: bool| match &run.cost {
         Some(cost) if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) => format!(
-            "No cost per {thing} stands out of the noise; bytes come at {}{}{}.",
+            "The overhead per {thing} is within noise; bytes arrive at {}{}{}.",
             rate(cost.fit.bytes_per_s),
             a_worker(cost),
             if proof { fitted(cost) } else { String::new() }
         ),
         Some(cost) => format!(
-            "Each {thing} costs {}, then its bytes come at {}{}{}.",
+            "Each {thing} has an overhead of {}, then its bytes arrive at {}{}{}.",
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
             a_worker(cost),
             if proof { fitted(cost) } else { String::new() }
         ),
-        None => format!("The times of its {thing}s follow no line that could be fitted."),
+        None => format!("No line fits the times of its {thing}s."),
     };
     [true, false]
         .map(|proof| format!("{slowest} {}", line(proof)).trim_start().to_owned())
@@ -209,7 +209,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
     if told {
         for (lane, run) in std::iter::once((lane, run)).chain(shown.other) {
             let line = formula(lane, run, together, theme);
-            // The marker tells the engine; where it is narrow the figures matter more than its name.
+            // The marker shows the engine; in a narrow pane the figures matter more than its name.
             let named = runs_width(&line) + 2 <= usize::from(inside.width());
             let line: Vec<Run> =
                 line.into_iter().enumerate().filter(|(i, _)| named || ![1, 3].contains(i)).map(|(_, r)| r).collect();
@@ -224,8 +224,8 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
                     let (below, above) = (below.engine.label(), above.engine.label());
                     format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
                 }
-                None if together => "no size at which they are even stands out of the noise".to_owned(),
-                None => "no crossing can be told without two lines".to_owned(),
+                None if together => "no crossover found: the difference is within noise".to_owned(),
+                None => "no crossover without two fitted lines".to_owned(),
             };
             let room = inside.width().saturating_sub(2);
             for line in wrap(&text, room).iter().take(2) {
