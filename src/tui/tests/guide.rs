@@ -179,7 +179,7 @@ fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
 fn a_dry_run_is_shown_until_the_fix_is_applied() {
     let dry = |state: &mut State| {
         let progress = FixProgress {
-            id: "udev-record".into(),
+            id: FixId::UdevRecord,
             stage: FixStage::Previewed,
             text: "+ a line".into(),
             finding: None,
