@@ -1,46 +1,60 @@
 //! Arguments that several commands share: engines, conditions and output.
 
-use crate::domain::{CacheState, Engine, EngineError, SettingOrder};
+use super::hints::Engines;
+use crate::domain::{CacheState, Engine, SettingOrder};
 use crate::report::Format;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Engines and conditions of the benchmark.
+/// Engines and conditions of a load.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct RaceArgs {
-    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto (default: every
-    /// one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'load --list-loaders'), command:LINE: any other loader, {model} and
+pub(super) struct LoadArgs {
+    /// Engines, separated by commas: mmap, pread, odirect, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto (default: every
+    /// one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'bench --list-loaders'), command:LINE: any other loader, {model} and
     /// {gpu} in LINE being replaced; all that follows 'command:' is LINE, so give it an --engine of its own
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", value_parser = super::hints::engines(), hide_possible_values = true)]
     pub(super) engine: Vec<Engines>,
     /// Page cache before each run: cold, hot, as-is; several are measured one after another (default: cold)
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     pub(super) cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state [default: 1]
+    /// Runs of each engine in each cache state
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
     /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model
     /// is then divided among them; host,host is two targets without a GPU
-    #[arg(long, value_name = "INDEX|UUID|host|all,…")]
+    #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host|all,…")]
     pub(super) gpu: Option<String>,
-    /// Do not compare the loaded bytes with the file
-    #[arg(long)]
-    pub(super) no_verify: bool,
     /// Do not read meters during the load
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER; 'gds-top settings --engines' lists them. One that no
-    /// engine of the race accepts is refused
+    /// engine of the benchmark accepts is refused
     #[arg(long = "set", value_name = "NAME=NUMBER")]
     pub(super) settings: Vec<SettingOrder>,
+    /// Time limit in seconds for a run of a command or loader (default: 600)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) limit: Option<u64>,
+    /// If files of the model stay in the page cache before a cold load, drop the complete page cache (as root). This slows down all programs
+    #[arg(long)]
+    pub(super) drop_caches: bool,
+    /// Write more than 1 GiB (a synthetic model) without a question
+    #[arg(long)]
+    pub(super) yes: bool,
+}
+
+/// Engines and conditions of the benchmark.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct RaceArgs {
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    /// Do not compare the loaded bytes with the file
+    #[arg(long)]
+    pub(super) no_verify: bool,
     /// First measure the ceilings of this machine and show each run as a share of them: pinned copies to the GPU,
     /// O_DIRECT reads and page-cache reads of the model by a plain reader (about eight seconds per model). With each
     /// round of cold loads the plain reader also reads all files
     #[arg(long)]
     pub(super) ceilings: bool,
-    /// Time limit in seconds for a run of a command or loader (default: 600)
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(super) limit: Option<u64>,
     /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
@@ -48,6 +62,20 @@ pub(super) struct RaceArgs {
     /// the noise
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
+}
+
+impl std::ops::Deref for RaceArgs {
+    type Target = LoadArgs;
+
+    fn deref(&self) -> &LoadArgs {
+        &self.load
+    }
+}
+
+impl From<LoadArgs> for RaceArgs {
+    fn from(load: LoadArgs) -> Self {
+        Self { load, ..Self::default() }
+    }
 }
 
 /// Destination of the report.
@@ -76,12 +104,40 @@ pub(super) struct OutputArgs {
     /// Characters for the lines of charts: braille, block, ascii
     #[arg(long, value_name = "NAME")]
     pub(super) markers: Option<String>,
-    /// Only the result
+    /// Colours: auto, always, never. With auto, NO_COLOR and CLICOLOR_FORCE count
+    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(super) color: When,
+    /// Print only the verdict, the table and the advice
     #[arg(short, long)]
     pub(super) quiet: bool,
     /// Show more details
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
+}
+
+/// When output has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl When {
+    /// Whether output has colours, `usual` being whether the stream shows them.
+    pub(super) fn colours(self, usual: bool) -> bool {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto if set("NO_COLOR") => false,
+            Self::Auto => usual || set("CLICOLOR_FORCE"),
+        }
+    }
 }
 
 /// Report formats as typed.
@@ -99,30 +155,6 @@ pub(super) enum FormatArg {
     Trace,
     /// Prometheus text
     Prom,
-}
-
-/// The engines of one `--engine`. Everything after `command:` belongs to the command, also commas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Engines(Vec<Engine>);
-
-impl std::str::FromStr for Engines {
-    type Err = EngineError;
-
-    fn from_str(text: &str) -> Result<Self, EngineError> {
-        let mut engines = Vec::new();
-        let mut rest = text;
-        while !rest.starts_with("command:") {
-            match rest.split_once(',') {
-                Some((one, more)) => {
-                    engines.push(one.parse()?);
-                    rest = more;
-                }
-                None => break,
-            }
-        }
-        engines.push(rest.parse()?);
-        Ok(Self(engines))
-    }
 }
 
 /// A folder for the report, and its formats.
@@ -152,9 +184,9 @@ impl FormatArg {
     }
 }
 
-impl RaceArgs {
+impl LoadArgs {
     /// The named engines, in order; empty if the program chooses.
     pub(super) fn engines(&self) -> Vec<Engine> {
-        self.engine.iter().flat_map(|Engines(some)| some.iter().cloned()).collect()
+        self.engine.iter().flat_map(Engines::list).collect()
     }
 }

@@ -114,8 +114,9 @@ pub(super) fn run(
     let printed = if output.json {
         print_json(&report::json(&state))
     } else {
+        let findings = if output.quiet { &[][..] } else { &found.findings };
         let colour = headless_options(output, None).colour;
-        print_coloured(&checks::text::render(&found.findings, &found.verdicts, usize::from(columns()), colour), colour)
+        print_coloured(&checks::text::render(findings, &found.verdicts, usize::from(columns()), colour), colour)
     };
     Ok(printed.max(status))
 }

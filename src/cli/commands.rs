@@ -1,6 +1,7 @@
 //! The command line: the commands and their arguments.
 
-use super::args::{ExportArgs, OutputArgs, RaceArgs};
+use super::args::{ExportArgs, LoadArgs, OutputArgs, RaceArgs};
+use crate::weights::Profile;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -12,7 +13,6 @@ use std::path::PathBuf;
     name = "gds-top",
     version,
     override_usage = "gds-top [OPTIONS] [MODEL]\n       gds-top <COMMAND>",
-    disable_help_subcommand = true,
     after_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
                   Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a folder, GDS_TOP_PYTHON the Python of \
@@ -23,7 +23,8 @@ pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Sub>,
     /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
-    /// profile by name (qwen3-0.6b). Without it: a small synthetic model, which is written on first use
+    /// profile by name (qwen3-0.6b). Without it nothing is loaded until a key asks for it; with --headless a synthetic
+    /// model of 150 MB is written on first use
     pub(super) model: Option<String>,
     /// Run the checks and the benchmark and print a report; needs no terminal
     #[arg(long)]
@@ -121,6 +122,7 @@ pub(super) enum Sub {
         output: OutputArgs,
     },
     /// Load a model with every engine and compare them
+    #[command(name = "bench", alias = "load")]
     Load {
         /// Models, loaded one after another
         #[arg(required_unless_present = "list_loaders")]
@@ -132,6 +134,9 @@ pub(super) enum Sub {
         /// List the published loaders that can run as loader:NAME, and whether they are installed
         #[arg(long)]
         list_loaders: bool,
+        /// Without screens, as always
+        #[arg(long, hide = true)]
+        headless: bool,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
         /// the reason and the command that uses them
         #[arg(long, conflicts_with_all = ["record", "export", "no_verify", "baseline"])]
@@ -145,6 +150,7 @@ pub(super) enum Sub {
     },
     /// Measure the storage below DIR: size × threads × read and write × sequential and random × transfer, as a heat
     /// map
+    #[command(name = "bench-io", alias = "io")]
     Io {
         #[command(flatten)]
         io: super::io::IoArgs,
@@ -154,9 +160,10 @@ pub(super) enum Sub {
         output: OutputArgs,
     },
     /// Write a synthetic model with a real model's tensor names, shapes and types
+    #[command(name = "make-model", alias = "synth")]
     Synth {
         /// Shape profile (see --list)
-        #[arg(required_unless_present = "list")]
+        #[arg(required_unless_present = "list", value_name = "SHAPE", value_parser = super::hints::profiles(), hide_possible_values = true)]
         profile: Option<String>,
         /// Destination folder
         #[arg(required_unless_present = "list")]
@@ -170,6 +177,9 @@ pub(super) enum Sub {
         /// List the profiles
         #[arg(long)]
         list: bool,
+        /// Write more than 1 GiB without a question
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -211,8 +221,14 @@ pub(super) enum Sub {
         /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
         #[arg(long, value_name = "NAME|FILE")]
         theme: Option<String>,
+        /// Print the lesson as HTML on standard output instead of opening the screens
+        #[arg(long)]
+        headless: bool,
+        /// Do not compare the loaded bytes with the file
+        #[arg(long)]
+        no_verify: bool,
         #[command(flatten)]
-        race: RaceArgs,
+        load: LoadArgs,
     },
     /// Write reports from recordings; several recordings are also compared
     Report {
@@ -232,17 +248,23 @@ pub(super) enum Sub {
     /// Merge the reports of many nodes: which cannot use GDS and why, and which differ from their peers
     Fleet(super::fleet::FleetArgs),
     /// Write and read KV caches like UCM, llm-d or LMCache, compared with host memory and plain files
+    #[command(name = "bench-kv", alias = "kv")]
     Kv(super::kv::KvArgs),
     /// Run a program and show what GDS does in it: every cuFile call, file, route and tensor, child processes included
     Watch(super::watch::WatchArgs),
     /// Prove on this hardware that every available engine loads the right bytes
+    #[command(hide = true)]
     Selftest {
         #[command(flatten)]
-        race: RaceArgs,
+        load: LoadArgs,
+        /// Keep a recording of each session
+        #[arg(long, value_name = "FILE")]
+        record: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
     /// Print a settings file with all settings and keys, commented out
+    #[command(hide = true)]
     Settings {
         /// Print a built-in theme instead, as a start for a custom one
         #[arg(long, value_name = "NAME")]
@@ -256,21 +278,30 @@ pub(super) enum Sub {
     },
     /// Measure the profiling overhead: the same load bare, headless with meters, and with the screens, alternating
     /// (default: pread, hot, 5 rounds)
+    #[command(hide = true)]
     Overhead {
         /// The model
         model: String,
         #[command(flatten)]
-        race: RaceArgs,
+        load: LoadArgs,
+        /// Do not compare the loaded bytes with the file
+        #[arg(long)]
+        no_verify: bool,
         #[command(flatten)]
         output: OutputArgs,
     },
     /// Print shell completions
+    #[command(hide = true)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or write the pages of all commands into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder
+        dir: Option<PathBuf>,
+    },
     #[command(name = "__lane", hide = true)]
     Lane,
     #[command(name = "__kv", hide = true)]
@@ -355,6 +386,27 @@ impl Cli {
     }
 }
 
+impl Cli {
+    /// The command whose name is similar to a word that is not a model.
+    pub(super) fn similar(word: &str) -> Option<String> {
+        // A path or the name of a repository is not a misspelt command.
+        if word.contains(['/', '.']) || std::path::Path::new(word).exists() || Profile::names().contains(&word) {
+            return None;
+        }
+        let word = word.to_lowercase();
+        let cli = Self::command();
+        let names = cli.get_subcommands().flat_map(|command| {
+            std::iter::once(command.get_name()).chain(command.get_all_aliases()).map(|name| (name, command.get_name()))
+        });
+        names
+            .filter(|(name, _)| !name.starts_with("__"))
+            .map(|(name, command)| (strsim::jaro_winkler(&word, name), command))
+            .filter(|(score, _)| *score >= 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, command)| command.to_owned())
+    }
+}
+
 impl Sub {
     /// Whether a session starts the command as its child, which must not outlive it. The supervisor of a command ends by itself, after its tree.
     pub(super) const fn is_child_of_a_session(&self) -> bool {
@@ -381,7 +433,7 @@ impl Sub {
                 | Self::Explain { .. }
                 | Self::Fleet(_)
                 | Self::Completions { .. }
-                | Self::Man
+                | Self::Man { .. }
                 | Self::Lane
                 | Self::KvLane
                 | Self::GridProcess
@@ -472,14 +524,36 @@ mod tests {
         let misplaced = |arguments: &[&str]| Cli::misplaced(&Cli::command().try_get_matches_from(arguments).unwrap());
         for (arguments, named) in [
             (["gds-top", "--json", "check", "/models"].as_slice(), "--json is before the command 'check'"),
-            (&["gds-top", "--engine", "pread", "load", "m"], "--engine is before"),
+            (&["gds-top", "--engine", "pread", "bench", "m"], "--engine is before"),
             (&["gds-top", "/models", "check"], "a model is before"),
         ] {
             let said = misplaced(arguments).unwrap();
             assert!(said.contains(named) && said.contains("write it after"), "{said}");
         }
-        for fine in [["gds-top", "--config", "f", "load", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
+        for fine in [["gds-top", "--config", "f", "bench", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
             assert_eq!(misplaced(fine), None);
+        }
+    }
+
+    #[test]
+    fn old_names_are_hidden_aliases() {
+        for (old, new) in [("load", "bench"), ("io", "bench-io"), ("kv", "bench-kv"), ("synth", "make-model")] {
+            let command = Cli::command();
+            let found = command.find_subcommand(old).unwrap();
+            assert_eq!(found.get_name(), new);
+            assert_eq!(found.get_visible_aliases().count(), 0, "{old}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_command_has_a_suggestion_and_a_model_has_none() {
+        for (word, command) in
+            [("chek", "check"), ("bnech", "bench"), ("Check", "check"), ("kvv", "bench-kv"), ("lod", "bench")]
+        {
+            assert_eq!(Cli::similar(word).as_deref(), Some(command), "{word}");
+        }
+        for model in ["qwen3-0.6b", "/models/check", "org/check", "./chek", "zzz"] {
+            assert_eq!(Cli::similar(model), None, "{model}");
         }
     }
 
@@ -500,6 +574,6 @@ mod tests {
         };
         let command = Engine::Command("load --gpus 0,1 {model}".to_owned());
         assert_eq!(race.engines(), [Engine::Pread, command, "nixl:POSIX".parse().unwrap()]);
-        assert!(Cli::try_parse_from(["gds-top", "load", "m", "--engine", "pread,nonsense"]).is_err());
+        assert!(Cli::try_parse_from(["gds-top", "bench", "m", "--engine", "pread,nonsense"]).is_err());
     }
 }

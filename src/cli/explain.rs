@@ -1,7 +1,7 @@
 //! Explains a code, a key, an id or lines of a log.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_CALL, Ran, fail, print, print_json};
+use super::outcome::{BAD_CALL, Ran, fail, print_coloured, print_json};
 use super::race::{columns, headless_options};
 use crate::explain::{self, Answer};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn show(query: &str, answers: &[Answer], output: &OutputArgs) -> u8 {
         return print_json(&object(query, answers, &[]));
     }
     let colour = headless_options(output, None).colour;
-    print(explain::text(answers, usize::from(columns()), colour).as_bytes())
+    print_coloured(&explain::text(answers, usize::from(columns()), colour), colour)
 }
 
 fn object(query: &str, answers: &[Answer], nearest: &[String]) -> Value {

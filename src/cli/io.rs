@@ -42,8 +42,11 @@ pub(super) struct IoArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
     /// GPU by index or UUID, or 'host' for host memory
-    #[arg(long, value_name = "INDEX|UUID|host")]
+    #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host")]
     gpu: Option<String>,
+    /// Write more than 1 GiB without a question
+    #[arg(long)]
+    yes: bool,
     /// No screens, also on a terminal
     #[arg(long)]
     headless: bool,
@@ -85,11 +88,8 @@ pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) ->
 }
 
 fn config(args: &IoArgs) -> Result<SessionConfig, String> {
-    let race = super::args::RaceArgs {
-        gpu: args.gpu.clone(),
-        record: args.record.clone(),
-        ..super::args::RaceArgs::default()
-    };
+    let load = super::args::LoadArgs { gpu: args.gpu.clone(), ..super::args::LoadArgs::default() };
+    let race = super::args::RaceArgs { record: args.record.clone(), ..load.into() };
     let mut config = race::config(&race)?;
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
         return Err(format!("--seconds takes a number above 0 and up to 3600, not {}", args.seconds));
@@ -113,6 +113,8 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
     }
     iogrid::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
     let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
+    // One file to read and one to write.
+    super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;
     config.checks = false;
     config.grid = Some(GridRequest {
         plan: GridPlan { dir, target: String::new(), file_bytes, cell_ns: (args.seconds * 1e9) as u64, cells },

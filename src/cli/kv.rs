@@ -1,4 +1,4 @@
-//! `gds-top kv`: KV-cache workloads.
+//! `gds-top bench-kv`: KV-cache workloads.
 
 use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Lanes are variants, each writing and then reading: disk (llmd: staging), ram, gds, gds-registered; settings behind colons make a \
-                        variant of its own: --variants gds,gds:handle_cache=0. 'gds-top kv --list' tells workloads, settings and shapes."
+                        variant of its own: --variants gds,gds:handle_cache=0. 'gds-top bench-kv --list' tells workloads, settings and shapes."
 )]
 pub(super) struct KvArgs {
     /// Workload: ucm, llmd, lmcache
@@ -62,13 +62,13 @@ pub(super) struct KvArgs {
     #[arg(long, value_name = "NAME|FILE|none")]
     cufile_json: Option<String>,
     /// Page cache before each read: cold, hot, as-is; several in turn (default: cold)
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     cache: Vec<CacheState>,
     /// Runs of each lane in each cache state
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// GPU by index or UUID, or 'host' for host memory
-    #[arg(long, value_name = "INDEX|UUID|host")]
+    #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host")]
     gpu: Option<String>,
     /// Seed of contents, tokens and slots
     #[arg(long, default_value_t = 0)]
@@ -85,6 +85,9 @@ pub(super) struct KvArgs {
     /// Do not read meters during the run
     #[arg(long)]
     no_telemetry: bool,
+    /// Write more than 1 GiB without a question
+    #[arg(long)]
+    yes: bool,
     /// No screens, also on a terminal
     #[arg(long)]
     headless: bool,
@@ -102,15 +105,14 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let (Some(kind), Some(dir), false) = (args.profile, args.dir.as_deref(), args.list) else {
         return Ok(list(&args.output));
     };
-    let shared = super::args::RaceArgs {
+    let load = super::args::LoadArgs {
         gpu: args.gpu.clone(),
         cache: args.cache.clone(),
         repeat: Some(args.repeat),
-        no_verify: args.no_verify,
         no_telemetry: args.no_telemetry,
-        record: args.record.clone(),
-        ..super::args::RaceArgs::default()
+        ..super::args::LoadArgs::default()
     };
+    let shared = super::args::RaceArgs { no_verify: args.no_verify, record: args.record.clone(), ..load.into() };
     let mut config = race::config(&shared)?;
     let look = settings::look(&args.output)?;
     let mut settings = args.settings.clone();
@@ -138,7 +140,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let mut plan = kvcache::plan(&request, &place).map_err(|error| error.to_string())?;
     let mut folder =
         Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found).map_err(|error| error.to_string())?;
-    if let Err(sentence) = ready(&mut plan, &mut folder, dir, args.as_found) {
+    if let Err(sentence) = ready(&mut plan, &mut folder, dir, args) {
         if !args.as_found {
             folder.abandon();
         }
@@ -169,7 +171,8 @@ pub(super) fn run(args: &KvArgs) -> Ran {
 }
 
 /// Writes what the lanes need, where there is room for what they write.
-fn ready(plan: &mut kvcache::Plan, folder: &mut Folder, dir: &Path, as_found: bool) -> Result<(), String> {
+fn ready(plan: &mut kvcache::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
+    let as_found = args.as_found;
     let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
     if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
         return Err(format!(
@@ -179,6 +182,9 @@ fn ready(plan: &mut kvcache::Plan, folder: &mut Folder, dir: &Path, as_found: bo
             dir.display(),
             units::bytes(free)
         ));
+    }
+    if on_disk && !as_found {
+        super::consent::to_write(plan.disk_bytes, dir, args.yes)?;
     }
     plan.settle(folder).map_err(|error| error.to_string())
 }

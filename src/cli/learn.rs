@@ -1,7 +1,7 @@
 //! The lesson: on screens, with a model to measure if one is named, or as a file for a lecture.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{FINE, Ran, has_terminal, note};
+use super::outcome::{FINE, Ran, has_terminal, note, print};
 use super::race::{config, screens};
 use super::settings;
 use crate::report;
@@ -10,11 +10,20 @@ use crate::tui::{self, ScreenId};
 use std::path::Path;
 
 /// Shows the lesson, or writes it.
-pub(super) fn run(model: Option<String>, export: Option<&Path>, race: &RaceArgs, output: &OutputArgs) -> Ran {
+pub(super) fn run(
+    model: Option<String>,
+    export: Option<&Path>,
+    headless: bool,
+    race: &RaceArgs,
+    output: &OutputArgs,
+) -> Ran {
     if let Some(path) = export {
         report::write_page(path, &tui::lesson_page()?).map_err(|error| error.to_string())?;
         note(&format!("wrote {}", path.display()));
         return Ok(FINE);
+    }
+    if headless {
+        return Ok(print(tui::lesson_page()?.as_bytes()));
     }
     if !has_terminal() {
         return Err("the lesson needs a terminal; 'gds-top learn --export FILE.html' writes it without one".to_owned());

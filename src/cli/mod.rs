@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod commands;
 mod config;
+mod consent;
 mod engine_tables;
 mod exit;
 mod explain;
@@ -14,10 +15,12 @@ mod fix;
 mod fix_work;
 mod fleet;
 mod guided;
+mod hints;
 mod io;
 mod kv;
 mod learn;
 mod loaders;
+mod manual;
 mod measured;
 mod models;
 mod outcome;
@@ -35,7 +38,6 @@ mod together;
 mod view;
 mod watch;
 
-use crate::tui;
 use crate::{engines, iogrid};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
@@ -69,11 +71,6 @@ fn run(cli: Cli) -> Ran {
     match cli.command {
         Some(Sub::Export(args)) => exporter::run(&args),
         Some(Sub::Fleet(args)) => fleet::run(&args),
-        Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
-            if race.baseline.is_some() =>
-        {
-            Err("--baseline works only with 'gds-top load', '--headless' and 'report'".to_owned())
-        }
         Some(Sub::Lane) => Ok(engines::run_lane()),
         Some(Sub::GridProcess) => Ok(iogrid::run_grid()),
         Some(Sub::Io { io, export, output }) => io::run(&io, export.plan(), &output),
@@ -110,23 +107,27 @@ fn run(cli: Cli) -> Ran {
             Ok(models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0))
         }
         Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output),
-        Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
-            models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
+        Some(Sub::Synth { profile, dir, scale, seed, list, yes, output }) => {
+            models::synth(profile.as_deref().zip(dir.as_deref()), (scale, seed), list, yes, &output)
         }
         Some(Sub::Inspect { model, predict: true, from, output }) => Ok(predict::run(&model, &from, &output)),
         Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output),
         Some(Sub::Replay { recording, speed, headless, export, output }) => {
             recordings::replay(&recording, speed, headless, export.plan(), &output)
         }
-        Some(Sub::Learn { model, export, theme, race }) => {
+        Some(Sub::Learn { model, export, theme, headless, no_verify, load }) => {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
-            learn::run(model, export.as_deref(), &race, &output)
+            learn::run(model, export.as_deref(), headless, &args::RaceArgs { no_verify, ..load.into() }, &output)
         }
         Some(Sub::Report { recordings, baseline, export, output }) => {
             recordings::report(&recordings, baseline.as_deref(), &export, &output)
         }
-        Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
-        Some(Sub::Overhead { race, model, output }) => overhead::run(&model, &race, &output),
+        Some(Sub::Selftest { load, record, output }) => {
+            selftest::run(&args::RaceArgs { record, ..load.into() }, &output)
+        }
+        Some(Sub::Overhead { load, no_verify, model, output }) => {
+            overhead::run(&model, &args::RaceArgs { no_verify, ..load.into() }, &output)
+        }
         Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
         Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
@@ -135,14 +136,7 @@ fn run(cli: Cli) -> Ran {
             clap_complete::generate(shell, &mut exit::documented(Cli::command()), "gds-top", &mut text);
             Ok(outcome::print(&text))
         }
-        Some(Sub::Man) => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(exit::documented(Cli::command()))
-                .render(&mut text)
-                .map_err(|error| format!("the manual page could not be written: {error}"))?;
-            text.extend_from_slice(tui::Keymap::manual().as_bytes());
-            Ok(outcome::print(&text))
-        }
+        Some(Sub::Man { dir }) => manual::write(dir.as_deref()),
         Some(Sub::Explain { query, output }) => explain::run(&query, &output),
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
@@ -163,12 +157,17 @@ fn run(cli: Cli) -> Ran {
             let order = fix_work::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
             Ok(fix::run(&order, &output))
         }
+        None if cli.model.as_deref().and_then(Cli::similar).is_some() => {
+            let word = cli.model.unwrap_or_default();
+            let command = Cli::similar(&word).unwrap_or_default();
+            Err(format!("'{word}' is neither a command nor a model; did you mean 'gds-top {command}'?"))
+        }
         None if cli.headless && cli.root.is_some() => {
             Err("--headless measures this machine; use 'gds-top check --root DIR' to examine a captured one".to_owned())
         }
         None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output),
         None if !outcome::has_terminal() => Err(
-            "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top load MODEL' \
+            "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top bench MODEL' \
              without one"
                 .to_owned(),
         ),

@@ -1,6 +1,7 @@
 //! Models as files: writing synthetic ones, looking into any.
 
 use super::args::OutputArgs;
+use super::consent;
 use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::{columns, ended_by_signals};
 use crate::domain::units;
@@ -12,13 +13,22 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Writes a synthetic model, or lists the profiles.
-pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bool, output: &OutputArgs) -> Ran {
+pub(super) fn synth(
+    what: Option<(&str, &Path)>,
+    (scale, seed): (f64, u64),
+    list: bool,
+    yes: bool,
+    output: &OutputArgs,
+) -> Ran {
     if list {
         return list_profiles(output);
     }
     let Some((name, dir)) = what else {
-        return Err("synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles".to_owned());
+        return Err("make-model needs a SHAPE and a DIR; 'gds-top make-model --list' lists the shapes".to_owned());
     };
+    let bytes = Profile::named(name).map_or(0, |profile| profile.bytes_total);
+    // An impossible scale is the error of the writer.
+    consent::to_write((bytes as f64 * scale.clamp(0.0, 4.0)) as u64, dir, yes)?;
     let ended = ended_by_signals();
     let started = Instant::now();
     let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
@@ -97,7 +107,9 @@ fn list_profiles(output: &OutputArgs) -> Ran {
 pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
     let opened = weights::open(model).map_err(|error| {
         if Profile::names().contains(&model) {
-            note(&format!("'{model}' is a shape profile; write it with 'gds-top synth {model} DIR' to inspect it"));
+            note(&format!(
+                "'{model}' is a shape profile; write it with 'gds-top make-model {model} DIR' to inspect it"
+            ));
         }
         error.to_string()
     })?;

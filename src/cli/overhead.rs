@@ -81,6 +81,9 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if let Some(sentence) = refused(race) {
         return Err(sentence);
     }
+    if std::path::Path::new(model).exists() || !crate::weights::Profile::names().contains(&model) {
+        crate::weights::open(model).map_err(|error| error.to_string())?;
+    }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
@@ -109,7 +112,7 @@ fn refused(race: &RaceArgs) -> Option<String> {
     let (name, _) = of_one_session.into_iter().find(|(_, given)| *given).or(race.no_telemetry.then_some(("", true)))?;
     Some(match name {
         "" => "the bare loads have --no-telemetry, and the others are compared with them: leave it out".to_owned(),
-        name => format!("{name} is for one session, and this makes many: use it with 'gds-top load'"),
+        name => format!("{name} is for one session, and this makes many: use it with 'gds-top bench'"),
     })
 }
 
@@ -388,6 +391,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::LoadArgs;
     use super::*;
     use crate::domain::{Setting, SettingOrder};
 
@@ -422,7 +426,7 @@ mod tests {
             (RaceArgs { record: Some("/r".into()), ..RaceArgs::default() }, "--record"),
             (RaceArgs { baseline: Some("/b".into()), ..RaceArgs::default() }, "--baseline"),
             (RaceArgs { ceilings: true, ..RaceArgs::default() }, "--ceilings"),
-            (RaceArgs { no_telemetry: true, ..RaceArgs::default() }, "--no-telemetry"),
+            (LoadArgs { no_telemetry: true, ..LoadArgs::default() }.into(), "--no-telemetry"),
         ] {
             assert!(refused(&race).is_some_and(|sentence| sentence.starts_with(name)), "{name}");
         }
@@ -431,7 +435,8 @@ mod tests {
     #[test]
     fn a_session_is_the_same_but_for_the_looking() {
         let settings = vec![SettingOrder { engine: None, setting: Setting::Threads, value: 2 }];
-        let race = RaceArgs { gpu: Some("host".into()), limit: Some(9), settings, ..RaceArgs::default() };
+        let load = LoadArgs { gpu: Some("host".into()), limit: Some(9), settings, ..LoadArgs::default() };
+        let race = RaceArgs::from(load);
         let told = arguments("m", &race, &Engine::Odirect, CacheState::Cold, Path::new("/r"));
         let told: Vec<_> = told.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(

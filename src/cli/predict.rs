@@ -36,7 +36,7 @@ pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
     if told.is_empty() {
         return fail(
             BAD_ANSWER,
-            "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model, alone and with a timeline; record one with 'gds-top load MODEL \
+            "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model, alone and with a timeline; record one with 'gds-top bench MODEL \
              --record FILE'",
         );
     }
@@ -132,7 +132,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     for (gpu, has) in too_small {
         let _ = writeln!(
             out,
-            "It does not fit: the tensors take {} and one {gpu} has {}. It needs {} of them or more ('load MODEL --gpu 0,1,…' cuts it); the times are those of \
+            "It does not fit: the tensors take {} and one {gpu} has {}. It needs {} of them or more ('bench MODEL --gpu 0,1,…' cuts it); the times are those of \
              as many bytes by way of one GPU.",
             units::bytes(model.bytes()),
             units::bytes(has),
@@ -179,7 +179,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if !unbounded.is_empty() {
         let _ = writeln!(
             out,
-            "{} would use more threads for this model than were measured, and is predicted at their pace. 'load MODEL --ceilings' measures the limit for \
+            "{} would use more threads for this model than were measured, and is predicted at their pace. 'bench MODEL --ceilings' measures the limit for \
              more threads, but that recording does not have it",
             unbounded.join(", ")
         );
@@ -199,7 +199,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if shipped {
         let _ = writeln!(
             out,
-            "That is another machine than this one: 'gds-top load MODEL --record FILE' here and '--from FILE' predict for this one."
+            "That is another machine than this one: 'gds-top bench MODEL --record FILE' here and '--from FILE' predict for this one."
         );
     }
     out

@@ -2,6 +2,7 @@
 
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline};
+use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use crate::config::ThemeName;
@@ -33,7 +34,7 @@ pub(super) fn interactive(
     let look = settings::look(output)?;
     let mut config = config(race)?;
     if race.baseline.is_some() {
-        return Err("--baseline compares at the end of a race: use it with 'gds-top load' or '--headless'".to_owned());
+        return Err("--baseline compares at the end of a race: use it with 'gds-top bench' or '--headless'".to_owned());
     }
     if let Some(folder) = &folder {
         crate::fixes::Place::folder(folder)?;
@@ -44,6 +45,11 @@ pub(super) fn interactive(
             );
         }
     }
+    if let Some(model) = &model {
+        consent::to_make(model, race.yes)?;
+    }
+    // Without a model nothing is written or loaded until a key asks for it.
+    config.race = model.is_some();
     config.model = model;
     let captured = folder.is_some();
     config.folder = folder;
@@ -122,6 +128,9 @@ fn keep_baseline(state: &State) -> String {
 /// Checks, race, report, without a terminal.
 pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let (mut config, baseline) = (config(race)?, baseline(race)?);
+    if let Some(model) = &model {
+        consent::to_make(model, race.yes)?;
+    }
     config.model = model;
     follow(config, output, export, baseline.as_ref())
 }
@@ -137,6 +146,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     let mut worst = FINE;
     let baseline = baseline(race)?;
     for (number, model) in models.iter().enumerate() {
+        consent::to_make(model, race.yes)?;
         let mut config = config(race)?;
         config.model = Some(model.clone());
         config.checks = false;
@@ -210,13 +220,12 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
     let liked = settings::current();
     let mono = liked.theme.as_deref().is_some_and(|name| name.parse() == Ok(ThemeName::Mono));
-    let no_colour = output.plain || mono || dumb || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     headless::Options {
         json: output.json,
         quiet: output.quiet,
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
-        colour: io::stdout().is_terminal() && !no_colour,
+        colour: !output.plain && output.color.colours(io::stdout().is_terminal() && !mono && !dumb),
         ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
@@ -293,6 +302,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.ceilings = race.ceilings;
     config.limit_s = race.limit;
     config.record.clone_from(&race.record);
+    config.drop_caches = race.drop_caches;
     Ok(config)
 }
 

@@ -1,10 +1,11 @@
 //! The self-test: every engine that can run here, on models made to break alignment, with the target filled beforehand and every byte compared.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
-use super::race::{config, labelled};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
+use super::race::{config, headless_options, labelled};
 use super::sweep::end_on_signals;
 use crate::domain::{CacheState, EventBody, units};
+use crate::headless::Progress;
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, LaneStatus, State};
 use crate::weights::{self, Profile, SynthOptions};
@@ -19,7 +20,7 @@ const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
 pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     if race.no_verify || race.ceilings {
         return Err(
-            "the self-test compares every byte and ranks no engine: leave --no-verify and --ceilings to 'gds-top load'"
+            "the self-test compares every byte and ranks no engine: leave --no-verify and --ceilings to 'gds-top bench'"
                 .to_owned(),
         );
     }
@@ -44,15 +45,15 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         let feed = live::start(config).map_err(|error| error.to_string())?;
         *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
         let mut state = State::default();
+        let mut progress = Progress::new(&headless_options(output, None));
         for event in &feed.events {
             if matches!(event.body, EventBody::SessionEnded { interrupted: true }) {
                 return Ok(fail(INTERRUPTED, "the self-test was interrupted, so it says nothing"));
             }
             state.reduce(&event);
-            if let (EventBody::LaneFinished { result, .. }, true) = (&event.body, output.verbose) {
-                note(&format!("{} {} {}", result.model, result.engine, result.cache));
-            }
+            progress.event(&state, &event, &mut std::io::stderr());
         }
+        progress.clear(&mut std::io::stderr());
         states.push(state);
     }
     Ok(tell(&states, output))

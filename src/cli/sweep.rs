@@ -1,4 +1,4 @@
-//! `load --sweep`: finds the best settings of the engines that have some, by changing one setting at a time, and says why they are the best.
+//! `bench --sweep`: finds the best settings of the engines that have some, by changing one setting at a time, and says why they are the best.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};

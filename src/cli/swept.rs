@@ -85,7 +85,7 @@ impl Swept {
         let model = quoted(model);
         // Settings of the complete sweep belong to its result.
         let set = race.settings.iter().map(|order| format!(" --set {order}")).collect::<String>();
-        format!("gds-top load {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
+        format!("gds-top bench {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }
 
     pub(super) fn to_text(&self, model: &str, race: &RaceArgs) -> String {
@@ -183,7 +183,7 @@ mod tests {
         let race = RaceArgs::default();
         assert_eq!(
             swept.command("/m/it's", &race),
-            "gds-top load \"/m/it's\" --engine pread --cache hot --set pread.threads=16"
+            "gds-top bench \"/m/it's\" --engine pread --cache hot --set pread.threads=16"
         );
     }
 }

@@ -1,6 +1,7 @@
-//! `load A B --together`: each model alone, then all at the same time.
+//! `bench A B --together`: each model alone, then all at the same time.
 
 use super::args::{Export, OutputArgs, RaceArgs};
+use super::consent;
 use super::outcome::{INTERRUPTED, Ran, note};
 use super::race::{baseline, config, ended_by_signals, follow};
 use crate::weights::{self, Profile, WeightsError};
@@ -17,6 +18,9 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     let mut config = config(race)?;
     let baseline = baseline(race)?;
     config.model = Some(first.clone());
+    for model in models {
+        consent::to_make(model, race.yes)?;
+    }
     let ended = ended_by_signals();
     config.together_with = match others.iter().map(|name| made(name, &ended)).collect() {
         Err(_) if ended.load(Ordering::Relaxed) => return Ok(INTERRUPTED),

@@ -24,12 +24,20 @@ pub enum EngineError {
     #[error("'{0}' is not a loader with a script; known loaders: {known}; run any other as command:LINE", known = LOADERS.join(", "))]
     UnknownLoader(String),
     /// No engine has this name.
-    #[error("'{0}' is not an engine; known engines: {known}, loader:NAME and command:LINE", known = all_names())]
+    #[error("'{0}' is not an engine{near}; known engines: {known}, loader:NAME and command:LINE", near = similar(.0), known = all_names())]
     Unknown(String),
 }
 
 fn all_names() -> String {
     ENGINES.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The engine whose name is similar: `, did you mean 'pread'?`
+fn similar(text: &str) -> String {
+    let text = text.to_lowercase();
+    let scored = ENGINES.iter().map(|spec| (strsim::jaro_winkler(&text, spec.name), spec.name));
+    let best = scored.filter(|(score, _)| *score >= 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map_or_else(String::new, |(_, name)| format!(", did you mean '{name}'?"))
 }
 
 impl Engine {

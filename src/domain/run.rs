@@ -56,6 +56,9 @@ pub struct LaneOrder {
     pub gated: bool,
     /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
     pub poison: bool,
+    /// Drop the complete page cache if files of the model stay in it before a cold run.
+    #[serde(default)]
+    pub drop_caches: bool,
     /// For a lane of a workload: its order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadOrder>,

@@ -35,8 +35,8 @@ pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
 /// Share of the model that may stay in the page cache of a cold run: pages of the headers, which the kernel may read ahead again at once.
 const COLD_ENOUGH: f64 = 0.005;
 
-/// Drops the model from the page cache by advice, file by file, which skips pages that other processes map. Only if
-/// pages remain, root drops the complete cache, because that slows down all processes of the machine.
+/// Drops the model from the page cache by advice, file by file, which skips pages that others map. If that is not enough and the order allows it, the
+/// complete cache is dropped, which slows down all programs of the machine.
 fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     drop_files(context.model())?;
     if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
@@ -47,6 +47,13 @@ fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
             "not cold: {} is in memory (tmpfs); for cold loads put the model on a disk",
             path.display()
         )]);
+    }
+    if !context.order.drop_caches {
+        return Ok(vec![
+            "the model is not completely cold: dropping its files from the page cache (posix_fadvise) left pages; --drop-caches drops the complete \
+             page cache (as root)"
+                .to_owned(),
+        ]);
     }
     let mut told = match std::fs::write("/proc/sys/vm/drop_caches", "3") {
         Ok(()) => {

@@ -13,8 +13,8 @@ pub(super) struct Cause {
     pub(super) todo: &'static str,
 }
 
-/// Runs a program with a log of all calls.
-pub(super) const TRACED: &str = "CUFILE_LOGGING_LEVEL=TRACE CUFILE_LOGFILE_PATH=/tmp/cufile.log PROGRAM";
+/// Shows all cuFile calls of a program.
+pub(super) const TRACED: &str = "gds-top watch -- PROGRAM";
 
 /// A cause that a check finds.
 pub(super) const fn found(check: &'static str, text: &'static str) -> Cause {

@@ -10,7 +10,7 @@ use crate::report::{self, ExportError, Format};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crate::text::sanitise_line;
 use crossbeam_channel::RecvTimeoutError;
-use progress::Progress;
+pub use progress::Progress;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub struct Options {
     /// The result as JSON instead of text.
     pub json: bool,
-    /// Only the result and errors.
+    /// Only the answers, the tables, the advice and errors.
     pub quiet: bool,
     /// Every finding and every note as it comes.
     pub verbose: bool,
@@ -156,18 +156,22 @@ fn say(err: &mut impl Write, text: &str) {
 }
 
 fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()> {
+    let text = |state: &State| match options.quiet {
+        true => report::brief(state, options.width, options.colour),
+        false => report::text(state, options.width, options.colour),
+    };
     if options.json {
         report::write_json(state, &mut *out)?;
     } else {
         for page in &state.earlier {
             out.write_all(format!("== {}\n\n", sanitise_line(&page.race_title())).as_bytes())?;
-            out.write_all(report::text(page, options.width, options.colour).as_bytes())?;
+            out.write_all(text(page).as_bytes())?;
             out.write_all(b"\n")?;
         }
         if !state.earlier.is_empty() {
             out.write_all(format!("== {}\n\n", sanitise_line(&state.race_title())).as_bytes())?;
         }
-        out.write_all(report::text(state, options.width, options.colour).as_bytes())?;
+        out.write_all(text(state).as_bytes())?;
     }
     out.flush()
 }

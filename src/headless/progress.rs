@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const REDRAW: Duration = Duration::from_millis(66);
 
 /// Prints the progress.
-pub(super) struct Progress {
+pub struct Progress {
     quiet: bool,
     verbose: bool,
     bar: bool,
@@ -29,7 +29,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(options: &Options) -> Self {
+    /// A progress that nothing was printed of.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
         Self {
             quiet: options.quiet,
             verbose: options.verbose,
@@ -44,7 +46,7 @@ impl Progress {
     }
 
     /// Prints an event that the state has just taken in.
-    pub(super) fn event(&mut self, state: &State, event: &Event, err: &mut impl Write) {
+    pub fn event(&mut self, state: &State, event: &Event, err: &mut impl Write) {
         for line in self.lines(state, &event.body) {
             self.line(&line, err);
         }
@@ -54,7 +56,7 @@ impl Progress {
     }
 
     /// Draws the bar again.
-    pub(super) fn tick(&mut self, state: &State, err: &mut impl Write) {
+    pub fn tick(&mut self, state: &State, err: &mut impl Write) {
         if !self.bar {
             return;
         }
@@ -69,7 +71,7 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub(super) fn clear(&mut self, err: &mut impl Write) {
+    pub fn clear(&mut self, err: &mut impl Write) {
         if std::mem::take(&mut self.drawn) {
             let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
         }

@@ -22,7 +22,7 @@ pub use markdown::markdown;
 pub use prom::{FAMILIES, Family, Kind, write as write_metrics};
 pub use replace::PAGE_MARK;
 pub(crate) use text::lines;
-pub use text::{paint, text};
+pub use text::{brief, paint, text};
 
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");

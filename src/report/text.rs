@@ -10,8 +10,18 @@ use crate::text::{indented, sanitise_line, table_lines, width};
 /// The result as text of at most `width` columns if words allow; `colour` adds ANSI colours to status marks only.
 #[must_use]
 pub fn text(state: &State, width: u16, colour: bool) -> String {
+    written(state, Extent::Terminal, width, colour)
+}
+
+/// The answers, the tables and the advice only.
+#[must_use]
+pub fn brief(state: &State, width: u16, colour: bool) -> String {
+    written(state, Extent::Brief, width, colour)
+}
+
+fn written(state: &State, extent: Extent, width: u16, colour: bool) -> String {
     let analysis = SessionAnalysis::new(state);
-    lines(&answers(state), &sections(&analysis, Extent::Terminal), width, colour)
+    lines(&answers(state), &sections(&analysis, extent), width, colour)
 }
 
 /// Answers and sections as text.

@@ -40,6 +40,7 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         scratch: std::path::PathBuf::new(),
         spawned_monotonic_ns: 0,
         poison: true,
+        drop_caches: false,
         ranges: Vec::new(),
         gated: false,
         workload: None,

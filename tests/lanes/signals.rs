@@ -61,7 +61,7 @@ fn a_model_that_is_being_made_is_left_in_no_part() {
     let place = folder();
     let left = |at: &Path| std::fs::read_dir(at).map_or(0, |all| all.flatten().filter(|e| partial(&e.path())).count());
     let path = place.path().to_str().unwrap();
-    ended(&["synth", "qwen3-0.6b", path], place.path(), partial);
+    ended(&["make-model", "--yes", "qwen3-0.6b", path], place.path(), partial);
     assert_eq!(left(place.path()), 0);
     let made = place.path().join("gds-top/models/qwen3-0.6b");
     for arguments in [["load", "qwen3-0.6b", "--gpu", "host"], ["--headless", "qwen3-0.6b", "--gpu", "host"]] {

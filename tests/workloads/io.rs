@@ -1,4 +1,4 @@
-//! `gds-top io`: measured cells, cells that cannot be measured, and no remains.
+//! `gds-top bench-io`: measured cells, cells that cannot be measured, and no remains.
 
 use crate::place::{Place, check_schema};
 use crate::program::{PROGRAM, started_by};

@@ -42,7 +42,7 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
         return "gds-top still races the engines into host memory and says so.".to_owned();
     }
     if pair.route.is_direct() {
-        return "Nothing is in the way; gds-top load proves the route with a real read.".to_owned();
+        return "Nothing is in the way; gds-top bench proves the route with a real read.".to_owned();
     }
     let steps: Vec<String> = blockers
         .iter()

@@ -27,6 +27,8 @@ pub(super) use earlier::folder_name;
 /// How much a report has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
+    /// The tables and the advice.
+    Brief,
     /// For a terminal: the answers, the figures, the advice.
     Terminal,
     /// Everything.
@@ -38,6 +40,14 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     let full = extent == Extent::Full;
     let state = analysis.state;
     let mut all = Vec::new();
+    if extent == Extent::Brief {
+        all.extend(results::sections(analysis, false));
+        all.extend(together::sections(state));
+        all.extend(workload::sections(state, false));
+        all.extend(grid::section(state));
+        all.extend(advice::section(analysis));
+        return all;
+    }
     all.extend(machine::section(state).filter(|_| full));
     all.extend(results::sections(analysis, full));
     all.extend(together::sections(state));

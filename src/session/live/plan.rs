@@ -15,7 +15,7 @@ pub enum GpuChoice {
     Uuid(String),
     /// Host memory.
     Host,
-    /// Every GPU that CUDA offers, else host memory once.
+    /// Every GPU that CUDA offers.
     All,
     /// These, in order; one may be named several times. A single model is cut over them, several models get one each,
     /// round robin.
@@ -98,6 +98,8 @@ pub struct SessionConfig {
     pub verify: bool,
     /// Fill the target first.
     pub poison: bool,
+    /// Drop the complete page cache if files of the model stay in it before a cold run.
+    pub drop_caches: bool,
     /// Read meters while lanes run.
     pub telemetry: bool,
     /// Engine settings.
@@ -135,6 +137,7 @@ impl SessionConfig {
             gpu: GpuChoice::Auto,
             verify: true,
             poison: false,
+            drop_caches: false,
             telemetry: true,
             settings: Vec::new(),
             variants: Vec::new(),

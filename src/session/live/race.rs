@@ -270,6 +270,7 @@ impl Session {
             ranges: Vec::new(),
             gated: false,
             poison: self.config.poison,
+            drop_caches: self.config.drop_caches,
             workload: self.config.workload.as_ref().map(|plan| plan.order.clone()),
         }
     }

@@ -86,7 +86,7 @@ impl Session {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < plan.disk_bytes {
             return Err(format!(
-                "it needs {} on the disk, and {} has {} free: 'gds-top kv {} DIR' takes another folder, and fewer --tokens",
+                "it needs {} on the disk, and {} has {} free: 'gds-top bench-kv {} DIR' takes another folder, and fewer --tokens",
                 units::bytes(plan.disk_bytes),
                 dir.display(),
                 units::bytes(free),

@@ -1,0 +1,48 @@
+//! Asks before much is written to a disk.
+
+use super::outcome::note;
+use crate::domain::units::{self, GIB};
+use crate::weights::{self, Profile};
+use std::io::{self, BufRead as _, IsTerminal, Write as _};
+use std::path::Path;
+
+/// So much is written without a question.
+const WITHOUT_QUESTION: u64 = GIB;
+
+/// Asks before more than 1 GiB is written.
+///
+/// # Errors
+/// A sentence if the answer is no, or if there is no terminal to ask on.
+pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String> {
+    if yes || bytes <= WITHOUT_QUESTION {
+        return Ok(());
+    }
+    let what = format!("{} would be written to {}", units::bytes(bytes), place.display());
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(format!("{what}; pass --yes to allow more than 1 GiB"));
+    }
+    note(&what);
+    let _ = write!(io::stderr(), "Continue? [y/N] ").and_then(|()| io::stderr().flush());
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).map_err(|error| format!("cannot read the answer: {error}"))?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err("nothing was written".to_owned()),
+    }
+}
+
+/// Asks before the model of a shape that is named instead of a path is written, unless it was written before.
+///
+/// # Errors
+/// As [`to_write`].
+pub(super) fn to_make(model: &str, yes: bool) -> Result<(), String> {
+    if Path::new(model).exists() || !Profile::names().contains(&model) {
+        return Ok(());
+    }
+    let error = |error: weights::WeightsError| error.to_string();
+    let folder = weights::cache_folder().map_err(error)?.join(model);
+    if weights::open(&folder).is_ok() {
+        return Ok(());
+    }
+    to_write(Profile::named(model).map_err(error)?.bytes_total, &folder, yes)
+}

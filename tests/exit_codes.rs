@@ -1,0 +1,185 @@
+//! The table of exit statuses, held against every command of the program.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "checks/machine.rs"]
+mod machine;
+#[path = "program/mod.rs"]
+mod program;
+
+use crate::program::gds_top;
+use std::path::Path;
+use std::process::Output;
+
+fn run(words: &[&str], folder: &Path) -> Output {
+    gds_top().args(words).current_dir(folder).env("XDG_CACHE_HOME", folder).output().unwrap()
+}
+
+fn root(name: &str) -> String {
+    machine::fixture(name).display().to_string()
+}
+
+#[test]
+fn every_command_keeps_the_table_of_exit_statuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path();
+    let (healthy, broken) = (root("nvfs-healthy"), root("h200-vm-no-udev"));
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings");
+    let recording = std::fs::read_dir(recordings).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
+    let recording = recording.display().to_string();
+    std::fs::write(top.join("wrong.json"), "{ \"properties\": { \"io_batchsise\": 1 } }").unwrap();
+    std::fs::write(top.join("broken.json"), "{ , }").unwrap();
+    let grid = ["--size", "64K", "--threads", "1", "--file-size", "1M", "--seconds", "0.01", "--access", "read"];
+    let grid = |dir: &'static str, more: &[&'static str]| [&["bench-io", dir], &grid[..], more].concat();
+    let rows: Vec<(Vec<&str>, i32)> = vec![
+        (vec!["--help"], 0),
+        (vec!["help", "check"], 0),
+        (vec!["--nonsense"], 2),
+        (vec!["chek"], 2),
+        (vec!["/nowhere", "--headless"], 2),
+        (vec!["check", "--root", &healthy], 0),
+        (vec!["check", "--root", &broken], 1),
+        (vec!["check", "--root", &healthy, "--require", "direct"], 0),
+        (vec!["check", "--root", &healthy, "--require", "proven"], 1),
+        (vec!["check", "--root", &broken, "--require", "compat"], 1),
+        (vec!["check", "--root", &healthy, "--require", "nonsense"], 2),
+        (vec!["check", "--no-probe", "--require", "proven"], 2),
+        (vec!["check", "/nowhere"], 2),
+        (vec!["check", "--root", "/nowhere"], 2),
+        (vec!["fix", "--list", "--root", &healthy], 0),
+        (vec!["fix", "nonsense", "--dry-run", "--root", &healthy], 2),
+        (vec!["explain", "5030"], 0),
+        (vec!["explain", "-5027"], 0),
+        (vec!["explain", "nothing", "of", "the", "kind"], 2),
+        (vec!["config", "lint", "wrong.json", "--root", &healthy], 0),
+        (vec!["config", "lint", "wrong.json", "--strict", "--root", &healthy], 1),
+        (vec!["config", "lint", "broken.json", "--root", &healthy], 1),
+        (vec!["config", "lint", "nowhere.json"], 2),
+        (vec!["config", "show", "--root", &healthy], 0),
+        (vec!["make-model", "odd-sizes", "model"], 0),
+        (vec!["synth", "odd-sizes", "model2"], 0),
+        (vec!["make-model", "nonsense", "model3"], 2),
+        (vec!["make-model", "qwen3-0.6b", "model4"], 2),
+        (vec!["make-model", "--list"], 0),
+        (vec!["inspect", "model"], 0),
+        (vec!["inspect", "/nowhere"], 2),
+        (vec!["bench", "model", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 0),
+        (vec!["load", "model", "--gpu", "host", "--engine", "mmap", "--cache", "as-is", "--headless"], 0),
+        (vec!["bench", "model", "--target", "host", "--engine", "prad"], 2),
+        (vec!["bench", "model", "--target", "7", "--engine", "mmap"], 3),
+        (vec!["bench", "model", "--target", "GPU-00000000-0000-0000-0000-000000000000"], 3),
+        (vec!["bench", "model", "--target", "host", "--engine", "mmap,command:false", "--cache", "as-is"], 3),
+        (vec!["bench", "/nowhere"], 2),
+        (vec!["bench", "qwen2.5-7b"], 2),
+        (vec!["bench"], 2),
+        (grid(".", &["--target", "host", "--transfer", "cpu"]), 0),
+        (grid(".", &["--target", "7"]), 3),
+        (vec!["bench-io", "."], 2),
+        (vec!["bench-io", "/nowhere"], 2),
+        (vec!["bench-kv", "--list"], 0),
+        (vec!["bench-kv", "ucm", "/nowhere"], 2),
+        (vec!["bench-kv", "nonsense", "."], 2),
+        (vec!["report", &recording], 0),
+        (vec!["report", "/nowhere"], 2),
+        (vec!["replay", &recording, "--headless", "--speed", "0"], 0),
+        (vec!["replay", "/nowhere", "--headless"], 2),
+        (vec!["learn"], 2),
+        (vec!["learn", "--headless"], 0),
+        (vec!["capture", "/nowhere/x.tar.zst"], 2),
+        (vec!["selftest", "--nonsense"], 2),
+        (vec!["overhead", "/nowhere", "--target", "host"], 2),
+        (vec!["settings"], 0),
+        (vec!["completions", "bash"], 0),
+        (vec!["completions", "nonsense"], 2),
+        (vec!["man"], 0),
+        (vec!["man", "pages"], 0),
+    ];
+    let mut wrong = Vec::new();
+    for (words, status) in &rows {
+        let output = run(words, top);
+        if output.status.code() != Some(*status) {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            wrong.push(format!("{words:?} ended with {:?} instead of {status}: {said}", output.status.code()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let mut pages: Vec<String> = std::fs::read_dir(top.join("pages"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    for page in ["gds-top.1", "gds-top-bench.1", "gds-top-check.1", "gds-top-explain.1", "gds-top-selftest.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page} is not among {pages:?}");
+    }
+    assert!(!pages.iter().any(|name| name.contains("__")), "{pages:?}");
+}
+
+#[test]
+fn a_bad_call_says_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, part) in [
+        (&["chek"][..], "did you mean 'gds-top check'?"),
+        (&["bench", "m", "--engine", "gds-slap"], "did you mean 'gds-slab'?"),
+        (&["explain", "io_batchsise"], "properties.io_batchsize"),
+        (&["make-model", "qwen3-0.6b", "m"], "--yes"),
+    ] {
+        let output = run(words, folder.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(part), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn all_json_has_a_schema_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let healthy = root("nvfs-healthy");
+    assert!(run(&["make-model", "odd-sizes", "m"], folder.path()).status.success());
+    for words in [
+        &["check", "--root", &healthy, "--json"][..],
+        &["fix", "--list", "--root", &healthy, "--json"],
+        &["explain", "5030", "--json"],
+        &["explain", "nothing of the kind", "--json"],
+        &["config", "lint", "--root", &healthy, "--json"],
+        &["config", "show", "--root", &healthy, "--json"],
+        &["config", "diff", "--root", &healthy, "--json"],
+        &["config", "tune", "m", "--root", &healthy, "--json"],
+        &["make-model", "--list", "--json"],
+        &["inspect", "m", "--json"],
+        &["inspect", "qwen3-0.6b", "--predict", "--json"],
+        &["bench", "--list-loaders", "--json"],
+        &["bench-kv", "--list", "--json"],
+        &["bench", "m", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--json"],
+    ] {
+        let output = run(words, folder.path());
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)));
+        assert!(value["schema_version"].is_u64(), "{words:?}");
+    }
+}
+
+#[test]
+fn colours_follow_the_option_and_the_variables() {
+    let folder = tempfile::tempdir().unwrap();
+    let healthy = root("nvfs-healthy");
+    let coloured = |words: &[&str], variables: &[(&str, &str)]| {
+        let words = [&["check", "--root", &healthy], words].concat();
+        let output = gds_top().args(words).current_dir(folder.path()).envs(variables.iter().copied()).output().unwrap();
+        output.stdout.contains(&0x1b)
+    };
+    assert!(!coloured(&[], &[]));
+    assert!(coloured(&["--color", "always"], &[]));
+    assert!(coloured(&["--color", "always"], &[("NO_COLOR", "1")]));
+    assert!(coloured(&[], &[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&[], &[("CLICOLOR_FORCE", "0")]));
+    assert!(!coloured(&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+    assert!(!coloured(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&["--plain"], &[("CLICOLOR_FORCE", "1")]));
+}
+
+#[test]
+fn completions_offer_engines_cache_states_and_shapes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = String::from_utf8(run(&["completions", "bash"], folder.path()).stdout).unwrap();
+    for word in ["gds-slab", "odirect", "as-is", "qwen3-0.6b"] {
+        assert!(text.contains(word), "{word} is not offered");
+    }
+}
