@@ -67,7 +67,7 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
         before_open(L);
     }
     if F == Function::DriverClose as usize || F == Function::DriverCloseV2 as usize {
-        statistics(L, true);
+        statistics(L, 0);
     }
     let before = Before { start_ns: system::now_ns(), transferred: 0 };
     // SAFETY: `redirect` stored the real function of this name before it gave out this one. It takes at most six arguments in registers.
@@ -82,7 +82,11 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
         after_open(L);
     }
     if F == Function::Read as usize || F == Function::Write as usize || F == Function::BatchGetStatus as usize {
-        statistics(L, false);
+        statistics(L, BETWEEN_NS);
+    }
+    // Many programs end without closing the driver, but release what they registered.
+    if F == Function::HandleDeregister as usize || F == Function::BufDeregister as usize {
+        statistics(L, 0);
     }
     result
 }
@@ -108,7 +112,7 @@ unsafe extern "C" fn seven<const L: usize, const F: usize>(
     };
     // SAFETY: the arguments are those of a call of this function that has returned.
     unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, g], result, &before, system::now_ns()) };
-    statistics(L, false);
+    statistics(L, BETWEEN_NS);
     result
 }
 
@@ -123,7 +127,9 @@ static LEVEL3: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRAR
 static GET_VERSION: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 /// When the statistics were read last; 0 if they are not switched on.
 static READ_AT_NS: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
-/// Least time between two readings, which take about 10 µs each.
+/// The process that switched the statistics on. The child of a fork has its counters, which must not be counted twice.
+static SWITCHED_ON_BY: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// Least time between two readings during transfers, which take about 10 µs each.
 const BETWEEN_NS: u64 = 100_000_000;
 
 /// Notes where the statistics functions of a libcufile are, if they were asked for.
@@ -225,12 +231,15 @@ fn after_open(library: usize) {
         start()
     };
     if answer as u32 == 0 {
+        if let Some(by) = SWITCHED_ON_BY.get(library) {
+            by.store(system::process(), Ordering::Relaxed);
+        }
         read_at.store(system::now_ns(), Ordering::Relaxed);
     }
 }
 
-/// Reads the level-3 statistics and records them, if they are switched on and were not read just now. `now` reads them in any case.
-fn statistics(library: usize, now: bool) {
+/// Reads the level-3 statistics and records them, if they are switched on and were read at least `between_ns` ago.
+fn statistics(library: usize, between_ns: u64) {
     let (Some(read_at), Some(level3)) = (READ_AT_NS.get(library), LEVEL3.get(library)) else { return };
     let last = read_at.load(Ordering::Relaxed);
     let address = level3.load(Ordering::Relaxed);
@@ -238,12 +247,14 @@ fn statistics(library: usize, now: bool) {
         return;
     }
     let time = system::now_ns();
-    let due = now || time.saturating_sub(last) >= BETWEEN_NS;
+    let due = time.saturating_sub(last) >= between_ns;
     // One thread reads; the others do not wait for it.
     if !due || read_at.compare_exchange(last, time, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
     }
-    read_statistics(library, address, time);
+    if SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == system::process()) {
+        read_statistics(library, address, time);
+    }
 }
 
 /// Apart, so that its buffer is not on the stack of every call.

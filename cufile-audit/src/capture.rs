@@ -257,8 +257,8 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
         start_ns: now_ns,
         end_ns: now_ns,
         object: u64::MAX,
-        // Reads and writes that worked, entries of batches, bytes read and written.
-        extra: [words[0], words[2], words[36], words[12], words[13], words[1], words[3]],
+        // Reads and writes that worked, entries of batches (in compat mode, libcufile counts them apart), bytes read and written.
+        extra: [words[0], words[2], words[36].max(words[38]), words[12], words[13], words[1], words[3]],
         ..Record::default()
     });
     for gpu in 0..gpus {

@@ -55,6 +55,8 @@ pub mod ring {
     pub const PID: usize = 1;
     /// The thread that writes.
     pub const TID: usize = 2;
+    /// The inode of the pid namespace in which both numbers are valid; 0 if it is unknown.
+    pub const NAMESPACE: usize = 3;
     /// Records written so far; the writer's.
     pub const WRITTEN: usize = 8;
     /// Calls that were not recorded because the ring was full; the writer's.

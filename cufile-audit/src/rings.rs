@@ -257,6 +257,7 @@ fn claim(file: *mut u64, process: u64) -> Option<usize> {
         let first = bytes / 8;
         word(file, first + ring::PID).store(process, Ordering::Relaxed);
         word(file, first + ring::TID).store(system::thread(), Ordering::Relaxed);
+        word(file, first + ring::NAMESPACE).store(system::pid_namespace(), Ordering::Relaxed);
         mark.store(state::IN_USE, Ordering::Release);
         return Some(first);
     }

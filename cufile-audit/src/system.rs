@@ -161,6 +161,16 @@ pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
     unsafe { link_target(name.as_ptr().cast(), out) }
 }
 
+/// The inode of this process's pid namespace; 0 if it is unknown.
+pub(crate) fn pid_namespace() -> u64 {
+    let mut room = [0; 64];
+    // SAFETY: a C string literal.
+    let length = unsafe { link_target(c"/proc/self/ns/pid".as_ptr(), &mut room) };
+    // The link reads `pid:[4026531836]`.
+    let digits = room.iter().take(length).filter(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number: u64, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+}
+
 /// The flags of an open descriptor, for example O_DIRECT.
 pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
     // SAFETY: F_GETFL takes no third argument.

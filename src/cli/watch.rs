@@ -4,18 +4,25 @@ use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, note};
 use super::race;
 use crate::analysis::is_proven_direct;
-use crate::session::live;
+use crate::session::live::{self, WatchTarget};
 use crate::watch::Launch;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What is watched.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WatchArgs {
     /// The program and its arguments, after '--'
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(required_unless_present = "pid", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// Show a running process instead, as procfs shows it: its libcufile, files and reads. Its calls cannot be seen
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "statistics", "require"], value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// With --pid: stop after this time (default: when the process ends, or at Ctrl-C)
+    #[arg(long, value_name = "SECONDS", requires = "pid", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
     /// Switch libcufile's level-3 statistics on inside the program; they prove the route of its transfers (libcufile 1.15 or later)
     #[arg(long)]
     statistics: bool,
@@ -39,13 +46,16 @@ enum Require {
 }
 
 pub(super) fn run(args: WatchArgs) -> Ran {
-    let launch = Launch {
-        command: args.command,
-        statistics: args.statistics || args.require.is_some(),
-        // The result alone is on standard output.
-        output_to_stderr: args.output.json,
+    let target = match args.pid {
+        Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
+        None => WatchTarget::Launch(Launch {
+            command: args.command,
+            statistics: args.statistics || args.require.is_some(),
+            // The result alone is on standard output.
+            output_to_stderr: args.output.json,
+        }),
     };
-    let feed = match live::watch(&launch, args.record.as_deref()) {
+    let feed = match live::watch(&target, args.record.as_deref()) {
         Ok(feed) => feed,
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };

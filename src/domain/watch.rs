@@ -41,6 +41,40 @@ pub struct WatchReport {
     pub unfinished: u64,
     /// libcufile's level-3 statistics of all processes, if they were switched on and read.
     pub statistics: Option<RouteStatistics>,
+    /// The running process that was attached to. Its calls are not recorded.
+    pub attached: Option<AttachedProcess>,
+}
+
+/// A running process, as procfs shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedProcess {
+    /// Process number.
+    pub pid: u32,
+    /// Whether its mappings and descriptors could be read.
+    pub readable: bool,
+    /// The libcufile that it has mapped.
+    pub libcufile: Option<String>,
+    /// Files that it has open or mapped, without devices and libraries.
+    pub files: Vec<AttachedFile>,
+    /// Bytes that its read calls returned since it was attached to; cuFile's direct routes make none.
+    pub read_call_bytes: Option<u64>,
+    /// Bytes that storage delivered to it through the kernel since then.
+    pub storage_read_bytes: Option<u64>,
+    /// Reads that nvidia-fs counted since then, of all processes.
+    pub nvfs_reads: Option<u64>,
+}
+
+/// A file of a running process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedFile {
+    /// Its path.
+    pub path: String,
+    /// Descriptors.
+    pub descriptors: u64,
+    /// Whether all of them have O_DIRECT.
+    pub o_direct: bool,
+    /// Whether it is mapped.
+    pub mapped: bool,
 }
 
 /// How a program ended.
@@ -51,6 +85,8 @@ pub enum ProgramEnd {
     Status(i32),
     /// By this signal.
     Signal(i32),
+    /// In a manner that is not known: only the parent of a process gets its status.
+    Unknown,
 }
 
 /// A libcufile that was loaded.
@@ -207,6 +243,8 @@ pub struct BufferUse {
 pub struct RouteStatistics {
     /// Processes whose statistics were read.
     pub processes: u64,
+    /// Processes that made transfers and whose statistics were not read.
+    pub missing_processes: u64,
     /// Reads that libcufile counted in these processes, single reads only.
     pub reads: u64,
     /// Writes that libcufile counted.
@@ -222,15 +260,10 @@ pub struct RouteStatistics {
 }
 
 impl WatchReport {
-    /// The calls of a function.
-    #[must_use]
-    pub fn calls_of(&self, function: &str) -> u64 {
-        self.calls.iter().find(|call| call.function == function).map_or(0, |call| call.count)
-    }
-
-    /// Transfers of all files.
+    /// Transfers of all files that did not fail.
     #[must_use]
     pub fn transfers(&self) -> u64 {
-        self.files.iter().map(|file| file.reads.count + file.writes.count).sum()
+        let worked = |t: &Transfers| t.count.saturating_sub(t.errors);
+        self.files.iter().map(|file| worked(&file.reads) + worked(&file.writes)).sum()
     }
 }

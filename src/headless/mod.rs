@@ -215,7 +215,7 @@ pub fn exit_code(state: &State) -> u8 {
         return if results().any(|r| r.error.is_none()) { 0 } else { 3 };
     }
     if let Some(report) = &state.watch {
-        return u8::from(!matches!(report.ended, None | Some(ProgramEnd::Status(0))));
+        return u8::from(!matches!(report.ended, None | Some(ProgramEnd::Status(0) | ProgramEnd::Unknown)));
     }
     let tried = !state.lanes.is_empty() || !state.unavailable.is_empty();
     // Parts are a model only together.

@@ -3,7 +3,7 @@
 use super::view::{Answer, Table, number, text};
 use crate::analysis::{WatchAdvice, is_proven_direct, watch_advice};
 use crate::domain::units::{bytes, count, duration, plural};
-use crate::domain::{ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile};
+use crate::domain::{AttachedProcess, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile};
 
 /// Rows of a table of files or tensors in a terminal.
 const ROWS: usize = 20;
@@ -11,6 +11,9 @@ const ROWS: usize = 20;
 /// The answer: which route the program's transfers take.
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {
+    if let Some(process) = &report.attached {
+        return attached(process);
+    }
     let reads: u64 = report.files.iter().map(|file| file.reads.count).sum();
     let writes: u64 = report.files.iter().map(|file| file.writes.count).sum();
     if report.processes == 0 {
@@ -63,11 +66,25 @@ pub fn answer(report: &WatchReport) -> Answer {
     }
 }
 
+/// What procfs shows of a running process. It proves no route.
+fn attached(process: &AttachedProcess) -> Answer {
+    let start = "Start it with 'gds-top watch -- COMMAND' to see its calls.";
+    match (&process.libcufile, process.readable) {
+        (Some(_), _) => Answer::new(Status::Info, "The process has libcufile loaded; its route is not proven.", start),
+        (None, true) => Answer::new(Status::Info, "The process does not have libcufile loaded.", ""),
+        (None, false) => Answer::new(
+            Status::Warn,
+            "The process could not be examined.",
+            "Its mappings belong to another user. Run gds-top as that user or as root.",
+        ),
+    }
+}
+
 /// How the program ended, if it did not end well.
 #[must_use]
 pub fn end(report: &WatchReport) -> Option<Answer> {
     let headline = match report.ended? {
-        ProgramEnd::Status(0) => return None,
+        ProgramEnd::Status(0) | ProgramEnd::Unknown => return None,
         ProgramEnd::Status(code) => format!("The program failed with exit status {code}."),
         ProgramEnd::Signal(signal) => format!("The program was ended by signal {signal}."),
     };
@@ -78,6 +95,16 @@ pub fn end(report: &WatchReport) -> Option<Answer> {
 #[must_use]
 pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
     let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
+    if let Some(process) = &report.attached {
+        let gap = || super::view::GAP.to_owned();
+        facts.push(("process", process.pid.to_string()));
+        facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
+        facts.push(("read calls", process.read_call_bytes.map_or_else(gap, bytes)));
+        facts.push(("storage", process.storage_read_bytes.map_or_else(gap, bytes)));
+        let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
+        facts.push(("nvidia-fs", counted.unwrap_or_else(gap)));
+        return facts;
+    }
     facts.push(("processes", count(report.processes)));
     facts.push(("threads", format!("{} called cuFile, {} read", count(report.threads), count(report.reading_threads))));
     for library in &report.libraries {
@@ -174,6 +201,7 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
         let note = left_out(report.files.len(), most, "file");
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
     }
+    tables.extend(report.attached.as_ref().and_then(|process| open_files(process, most)));
     tables.extend(sizes(report));
     tables.extend(tensors(report, most));
     tables
@@ -184,6 +212,16 @@ fn left_out(all: usize, most: usize, thing: &str) -> String {
         0 => String::new(),
         more => format!("{} more are in the JSON report.", plural(more as u64, thing)),
     }
+}
+
+fn open_files(process: &AttachedProcess, most: usize) -> Option<Table> {
+    let heads = vec![text("open or mapped file"), number("descriptors"), text("O_DIRECT"), text("mapped")];
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let rows: Vec<_> = (process.files.iter().take(most))
+        .map(|file| vec![file.path.clone(), count(file.descriptors), yes(file.o_direct), yes(file.mapped)])
+        .collect();
+    let note = left_out(process.files.len(), most, "file");
+    (!rows.is_empty()).then(|| Table { title: "Files in use".to_owned(), note, heads, rows })
 }
 
 fn sizes(report: &WatchReport) -> Option<Table> {

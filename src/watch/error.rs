@@ -17,6 +17,9 @@ pub enum WatchError {
     /// The program did not start.
     #[error("cannot start {}: {}", .0.to_string_lossy(), .1)]
     Start(OsString, std::io::Error),
+    /// There is no such process.
+    #[error("cannot attach to process {0}: {1}")]
+    Attach(u32, String),
     /// The program could not be waited for.
     #[error("cannot wait for the program: {0}")]
     Wait(std::io::Error),

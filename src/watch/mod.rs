@@ -2,6 +2,7 @@
 //!
 //! [`WatchReport`]: crate::domain::WatchReport
 
+mod attach;
 mod error;
 mod files;
 mod launch;
@@ -11,5 +12,48 @@ mod routes;
 mod streams;
 mod tally;
 
+pub use attach::{Attached, attach};
 pub use error::WatchError;
 pub use launch::{Launch, Watched, start};
+
+use crate::domain::WatchReport;
+
+/// What a session watches.
+#[derive(Debug)]
+pub enum Source {
+    /// A program that was started for this.
+    Launched(Box<Watched>),
+    /// A process that ran already.
+    Attached(Box<Attached>),
+}
+
+impl Source {
+    /// Takes in what is new, for a moment; whether there is more to see.
+    ///
+    /// # Errors
+    /// If a program that was started cannot be waited for.
+    pub fn step(&mut self) -> Result<bool, WatchError> {
+        match self {
+            Self::Launched(watched) => watched.step(),
+            Self::Attached(attached) => Ok(attached.look_again()),
+        }
+    }
+
+    /// The report of what was seen so far.
+    #[must_use]
+    pub fn report(&self) -> WatchReport {
+        match self {
+            Self::Launched(watched) => watched.report(),
+            Self::Attached(attached) => attached.report(),
+        }
+    }
+
+    /// The process that was started for this.
+    #[must_use]
+    pub fn launched(&self) -> Option<u32> {
+        match self {
+            Self::Launched(watched) => Some(watched.process()),
+            Self::Attached(_) => None,
+        }
+    }
+}

@@ -12,6 +12,8 @@ use std::path::Path;
 pub(super) struct Group {
     pub(super) process: u32,
     pub(super) thread: u32,
+    /// Whether procfs of this process shows the thread under these numbers: it is in the same pid namespace.
+    pub(super) is_visible: bool,
     pub(super) record: Record,
     pub(super) parts: Vec<Record>,
 }
@@ -66,6 +68,8 @@ impl Totals {
 /// The reader of the shared file.
 #[derive(Debug)]
 pub(super) struct Reader {
+    /// The pid namespace of this process.
+    namespace: u64,
     /// Of the threads that ended and whose rings were given to others.
     ended: Totals,
 }
@@ -75,18 +79,25 @@ fn first_word(index: usize) -> usize {
 }
 
 impl Reader {
-    pub(super) const fn new() -> Self {
-        Self { ended: Totals { functions: Vec::new(), threads: 0, lost: 0 } }
+    pub(super) fn new() -> Self {
+        let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+        // No ring has this number, so none is taken for one of this namespace.
+        Self { namespace: digits.parse().unwrap_or(u64::MAX), ended: Totals::default() }
     }
 
     /// Takes all new records out of the rings, in the order of [`Group::order`].
     pub(super) fn drain(&self, words: &SharedWords) -> Vec<Group> {
         let mut groups = Vec::new();
         for index in in_use(words) {
-            drain_ring(words, index, &mut groups);
+            self.drain_ring(words, index, &mut groups);
         }
         groups.sort_by_key(Group::order);
         groups
+    }
+
+    fn drain_ring(&self, words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
+        drain_ring(words, index, self.namespace, groups);
     }
 
     /// Counters of all threads, also of those that ended.
@@ -104,13 +115,17 @@ impl Reader {
         for index in in_use(words) {
             let first = first_word(index);
             let (process, thread) = (words.load(first + ring::PID), words.load(first + ring::TID));
+            // A thread of another namespace has other numbers here; its ring is kept.
+            if words.load(first + ring::NAMESPACE) != self.namespace {
+                continue;
+            }
             if Path::new(&format!("/proc/{process}/task/{thread}")).exists() {
                 continue;
             }
-            drain_ring(words, index, groups);
+            self.drain_ring(words, index, groups);
             let (functions, lost) = counters(words, index);
             self.ended.add(&functions, lost);
-            let zero = [ring::PID, ring::TID, ring::WRITTEN, ring::LOST, ring::READ].into_iter();
+            let zero = [ring::PID, ring::TID, ring::NAMESPACE, ring::WRITTEN, ring::LOST, ring::READ].into_iter();
             for word in zero.chain(ring::TOTALS..ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL) {
                 words.store(first + word, 0);
             }
@@ -131,7 +146,7 @@ fn counters(words: &SharedWords, index: usize) -> (Vec<Total>, u64) {
     ((0..FUNCTION_COUNT).map(total).collect(), words.load(first + ring::LOST))
 }
 
-fn drain_ring(words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
+fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Vec<Group>) {
     let first = first_word(index);
     let written = words.load(first + ring::WRITTEN);
     let mut read = words.load(first + ring::READ);
@@ -140,6 +155,7 @@ fn drain_ring(words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
         read = written.wrapping_sub(RECORDS as u64);
     }
     let (process, thread) = (words.load(first + ring::PID) as u32, words.load(first + ring::TID) as u32);
+    let is_visible = words.load(first + ring::NAMESPACE) == namespace;
     let record_at = |read: u64| {
         let slot = (read as usize) & (RECORDS - 1);
         let at = first + RING_HEADER_BYTES / 8 + slot * RECORD_WORDS;
@@ -151,7 +167,7 @@ fn drain_ring(words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
         let following = u64::from(record.following()).min(written.wrapping_sub(read) - 1);
         let parts = (1..=following).map(|part| record_at(read.wrapping_add(part))).collect();
         read = read.wrapping_add(1 + following);
-        groups.push(Group { process, thread, record, parts });
+        groups.push(Group { process, thread, is_visible, record, parts });
     }
     words.store(first + ring::READ, read);
 }
@@ -217,6 +233,10 @@ mod tests {
         put(&words, 0, &[at(1, 1, 0)]);
         let mut reader = Reader::new();
         let mut groups = Vec::new();
+        // In another namespace, the number says nothing.
+        reader.free_ended(&words, &mut groups);
+        assert_eq!(words.load(header::STATES), state::IN_USE);
+        words.store(first_word(0) + ring::NAMESPACE, reader.namespace);
         reader.free_ended(&words, &mut groups);
         assert_eq!((groups.len(), words.load(header::STATES)), (1, state::FREE));
         let totals = reader.totals(&words);

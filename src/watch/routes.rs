@@ -79,7 +79,9 @@ fn route_of(
         let mut taken = routes.into_iter().filter(|(_, count)| *count > 0);
         match (taken.next(), taken.next()) {
             // libcufile divides a transfer, so it may count more than the program made; fewer means that some are not in the statistics.
-            (Some((route, counted)), None) if counted >= transfers => return (route, RouteProof::Statistics),
+            (Some((route, counted)), None) if counted >= transfers && seen.missing_processes == 0 => {
+                return (route, RouteProof::Statistics);
+            }
             (Some(_), Some(_)) => return (Route::None, RouteProof::MixedStatistics),
             _ => {}
         }
@@ -114,6 +116,12 @@ mod tests {
             (Some(RouteStatistics { p2pdma: 4, ..seen }), unknown, Route::P2pdma, RouteProof::Statistics),
             (Some(RouteStatistics { posix: 5, ..seen }), nvfs, Route::Compat, RouteProof::Statistics),
             (Some(RouteStatistics { nvfs: 3, ..seen }), unknown, Route::None, RouteProof::Nothing),
+            (
+                Some(RouteStatistics { nvfs: 9, missing_processes: 1, ..seen }),
+                unknown,
+                Route::None,
+                RouteProof::Nothing,
+            ),
             (Some(RouteStatistics { nvfs: 3, posix: 1, ..seen }), bare, Route::None, RouteProof::MixedStatistics),
             (Some(seen), bare, Route::Compat, RouteProof::NoDirectRoute),
             (None, nvfs, Route::Nvfs, RouteProof::NvidiaFsCounter),

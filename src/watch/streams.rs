@@ -12,8 +12,10 @@ pub(super) struct Pending {
     pub(super) transfer: Transfer,
     /// Where the program gets the result.
     pub(super) result_at: u64,
-    /// What was there before the call.
+    /// Number that was there before the call.
     pub(super) before: i64,
+    /// Whether the memory of the process can be found by its number.
+    pub(super) is_visible: bool,
 }
 
 /// The unfinished stream transfers of all processes.
@@ -59,6 +61,9 @@ impl Streams {
             // Fails for a process that has ended; its transfers stay unfinished.
             let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { continue };
             pending.retain(|transfer| {
+                if !transfer.is_visible {
+                    return true;
+                }
                 let mut word = [0; 8];
                 let found = memory.read_exact_at(&mut word, transfer.result_at).map(|()| i64::from_ne_bytes(word));
                 match found {
@@ -87,7 +92,7 @@ mod tests {
 
     fn pending(result_at: u64, before: i64) -> Pending {
         let transfer = Transfer { write: false, how: How::Stream, offset: 0, size: 4096, address: 0, registered: true };
-        Pending { file: 0, transfer, result_at, before }
+        Pending { file: 0, transfer, result_at, before, is_visible: true }
     }
 
     #[test]

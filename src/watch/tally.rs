@@ -53,6 +53,8 @@ pub(super) struct Tally {
     buffers: BufferUse,
     pub(super) streams: Streams,
     statistics: HashMap<Counted, RouteStatistics>,
+    /// Processes that made transfers, by the copy of libcufile.
+    transferring: HashSet<Counted>,
 }
 
 /// Which function a record is of.
@@ -192,6 +194,7 @@ impl Tally {
 
     /// A transfer with the address of its memory and whether that is registered.
     fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
+        self.transferring.insert((process, record.library()));
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
         let registered = self.of(process).buffers.range(..=address).next_back();
@@ -232,7 +235,8 @@ impl Tally {
             return file;
         }
         let [result_at, before, after, ..] = record.extra;
-        let pending = Pending { file, transfer, result_at, before: before.cast_signed() };
+        let is_visible = group.is_visible;
+        let pending = Pending { file, transfer, result_at, before: before.cast_signed(), is_visible };
         let ended = self.streams.submit(group.process, pending, after.cast_signed());
         self.end_streams(&ended);
         file
@@ -338,15 +342,18 @@ impl Tally {
     }
 
     fn all_statistics(&self) -> Option<RouteStatistics> {
-        self.statistics.values().copied().reduce(|a, b| RouteStatistics {
+        let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
+        let all = self.statistics.values().copied().reduce(|a, b| RouteStatistics {
             processes: a.processes + b.processes,
+            missing_processes: 0,
             reads: a.reads + b.reads,
             writes: a.writes + b.writes,
             batch_entries: a.batch_entries + b.batch_entries,
             p2pdma: a.p2pdma + b.p2pdma,
             nvfs: a.nvfs + b.nvfs,
             posix: a.posix + b.posix,
-        })
+        });
+        all.map(|all| RouteStatistics { missing_processes: missing, ..all })
     }
 }
 

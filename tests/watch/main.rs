@@ -7,6 +7,7 @@ mod program;
 #[path = "../standins/mod.rs"]
 mod standins;
 
+mod attach;
 mod ends;
 mod harness;
 mod programs;

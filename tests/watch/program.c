@@ -195,7 +195,12 @@ int main(int count, char **words)
             abort();
         else if (!strcmp(words[i], "die"))
             kill(getpid(), SIGKILL);
-        else if (!strcmp(words[i], "leave"))
+        else if (!strcmp(words[i], "wait")) {
+            open(path, O_RDONLY | O_DIRECT);
+            puts("waiting");
+            fflush(stdout);
+            pause();
+        } else if (!strcmp(words[i], "leave"))
             _exit((int)number);
         else if (!strcmp(words[i], "time")) {
             struct timespec from, to;

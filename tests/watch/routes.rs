@@ -43,3 +43,11 @@ fn mixed_routes_are_not_attributed_to_a_file() {
     let statistics = &seen.report["program"]["statistics"];
     assert_eq!((&statistics["nvfs"], &statistics["posix"]), (&3.into(), &3.into()));
 }
+
+#[test]
+fn a_failed_transfer_takes_no_route_and_a_program_that_does_not_close_the_driver_is_proven_too() {
+    let Some(place) = Place::new() else { return };
+    let seen = with_route(&place, "nvfs", &["--statistics"], &["bad", "read", "5", "leave", "0"]);
+    let file = seen.file(&place.data());
+    assert_eq!((&file["route"], &file["proven"]), (&"nvfs".into(), &true.into()), "{}", seen.report["program"]);
+}

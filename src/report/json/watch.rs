@@ -43,5 +43,6 @@ pub(super) fn program(report: &WatchReport) -> Value {
         "buffers": report.buffers,
         "unfinished": report.unfinished,
         "statistics": report.statistics,
+        "attached": report.attached,
     })
 }

@@ -29,4 +29,4 @@ pub use plan::{GpuChoice, GridRequest, SessionConfig, WorkloadPlan};
 pub use prove::prove;
 pub use race::goes_first;
 pub use run::{SessionError, start};
-pub use watch::{WatchSessionError, watch};
+pub use watch::{WatchSessionError, WatchTarget, watch};

@@ -4,7 +4,7 @@ use super::bus::Bus;
 use super::run::SessionError;
 use crate::domain::{EventBody, LogLevel, WatchReport};
 use crate::session::{Command, Feed};
-use crate::watch::{self, Launch, WatchError, Watched};
+use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
@@ -26,18 +26,30 @@ pub enum WatchSessionError {
     Watch(#[from] WatchError),
 }
 
-/// Starts the program and a session that follows it.
+/// What is watched.
+#[derive(Clone, Debug)]
+pub enum WatchTarget {
+    /// A program to start.
+    Launch(Launch),
+    /// A running process, for a time or until it ends.
+    Process(u32, Option<Duration>),
+}
+
+/// Starts the program, or attaches to the process, and starts a session that follows it.
 ///
 /// # Errors
 /// If the recording cannot be made, or the program cannot be started.
-pub fn watch(launch: &Launch, record: Option<&Path>) -> Result<Feed, WatchSessionError> {
+pub fn watch(target: &WatchTarget, record: Option<&Path>) -> Result<Feed, WatchSessionError> {
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
     let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
     bus.emit(EventBody::SessionStarted { tool, unix_ms });
-    let watched = watch::start(launch)?;
+    let watched = match target {
+        WatchTarget::Launch(launch) => Source::Launched(Box::new(watch::start(launch)?)),
+        WatchTarget::Process(pid, time) => Source::Attached(Box::new(watch::attach(*pid, *time)?)),
+    };
     std::thread::Builder::new()
         .name("watch".to_owned())
         .spawn(move || follow(watched, &bus, &command_receiver))
@@ -45,7 +57,7 @@ pub fn watch(launch: &Launch, record: Option<&Path>) -> Result<Feed, WatchSessio
     Ok(Feed { events, commands, replay: false })
 }
 
-fn follow(mut watched: Watched, bus: &Bus, commands: &Receiver<Command>) {
+fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
     let started = Instant::now();
     let mut next = REPORT_EVERY;
     let mut quit_at: Option<Instant> = None;
@@ -63,9 +75,14 @@ fn follow(mut watched: Watched, bus: &Bus, commands: &Receiver<Command>) {
             Ok(Command::Quit) | Err(TryRecvError::Disconnected) if quit_at.is_none() => quit_at = Some(Instant::now()),
             _ => {}
         }
+        // A process that ran before this session is left alone.
+        if quit_at.is_some() && watched.launched().is_none() {
+            break;
+        }
         if !asked && quit_at.is_some_and(|at| at.elapsed() > PATIENCE) {
             asked = true;
-            if let Some(pid) = i32::try_from(watched.process()).ok().and_then(Pid::from_raw) {
+            let pid = watched.launched().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+            if let Some(pid) = pid {
                 // It may have ended just now.
                 let _ = kill_process(pid, Signal::TERM);
             }
@@ -77,8 +94,10 @@ fn follow(mut watched: Watched, bus: &Bus, commands: &Receiver<Command>) {
         }
     }
     seen(bus, watched.report());
+    // Ctrl-C is the normal end of watching a process that runs on.
+    let interrupted = quit_at.is_some() && watched.launched().is_some();
     drop(watched);
-    bus.emit(EventBody::SessionEnded { interrupted: quit_at.is_some() });
+    bus.emit(EventBody::SessionEnded { interrupted });
     bus.finish();
 }
 

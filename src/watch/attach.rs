@@ -1,0 +1,172 @@
+//! A running process as procfs shows it: which libcufile it has mapped, which files it uses, how much it reads. Its calls cannot be seen this way.
+
+use super::error::WatchError;
+use super::routes;
+use crate::domain::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport};
+use procfs::process::{FDTarget, MMapPath, Process};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How often the process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// O_DIRECT in the flags of a descriptor.
+const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+
+/// A running process that is watched.
+#[derive(Debug)]
+pub struct Attached {
+    process: Process,
+    started: u64,
+    attached_at: Instant,
+    until: Option<Instant>,
+    read_before: Option<(u64, u64)>,
+    nvfs_before: Option<u64>,
+    report: WatchReport,
+}
+
+/// Attaches to a process, for a time or until it ends.
+///
+/// # Errors
+/// If there is no such process.
+pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
+    let number = i32::try_from(pid).unwrap_or(i32::MAX);
+    let process = Process::new(number).map_err(|error| WatchError::Attach(pid, error.to_string()))?;
+    let started = process.stat().map_err(|error| WatchError::Attach(pid, error.to_string()))?.starttime;
+    let attached_at = Instant::now();
+    let mut attached = Attached {
+        started,
+        attached_at,
+        until: time.map(|time| attached_at + time),
+        read_before: reads(&process),
+        nvfs_before: routes::nvfs_reads(),
+        report: WatchReport {
+            command: process.cmdline().unwrap_or_default(),
+            attached: Some(AttachedProcess { pid, ..AttachedProcess::default() }),
+            ..WatchReport::default()
+        },
+        process,
+    };
+    attached.look();
+    Ok(attached)
+}
+
+/// Bytes of read calls and from storage.
+fn reads(process: &Process) -> Option<(u64, u64)> {
+    process.io().ok().map(|io| (io.rchar, io.read_bytes))
+}
+
+impl Attached {
+    /// Looks at the process once; whether there is more to see.
+    pub(super) fn look_again(&mut self) -> bool {
+        std::thread::sleep(LOOK_EVERY);
+        // The number may belong to another process by now.
+        let runs = self.process.stat().is_ok_and(|stat| stat.starttime == self.started && stat.state != 'Z');
+        if !runs {
+            // Its exit status is only known to its parent.
+            self.report.ended = Some(ProgramEnd::Unknown);
+            return false;
+        }
+        self.look();
+        self.until.is_none_or(|until| Instant::now() < until)
+    }
+
+    fn look(&mut self) {
+        let Some(seen) = self.report.attached.as_mut() else { return };
+        let mut files: BTreeMap<String, AttachedFile> = BTreeMap::new();
+        let maps = self.process.maps();
+        let descriptors = self.process.fd();
+        seen.readable = maps.is_ok() && descriptors.is_ok();
+        for map in maps.into_iter().flatten() {
+            let MMapPath::Path(path) = map.pathname else { continue };
+            if is_libcufile(&path) {
+                seen.libcufile = Some(path.to_string_lossy().into_owned());
+            }
+            if is_data(&path) && !map.perms.contains(procfs::process::MMPermissions::EXECUTE) && !is_library(&path) {
+                entry(&mut files, &path).mapped = true;
+            }
+        }
+        for descriptor in descriptors.into_iter().flatten().flatten() {
+            let FDTarget::Path(path) = descriptor.target else { continue };
+            if !is_data(&path) {
+                continue;
+            }
+            let direct = flags(seen.pid, descriptor.fd).is_some_and(|flags| flags & O_DIRECT != 0);
+            let file = entry(&mut files, &path);
+            file.o_direct = direct && (file.o_direct || file.descriptors == 0);
+            file.descriptors += 1;
+        }
+        // A file that was seen once is shown, also if it was closed since.
+        for file in std::mem::take(&mut seen.files) {
+            files.entry(file.path.clone()).or_insert(file);
+        }
+        seen.files = files.into_values().collect();
+        let since = reads(&self.process).zip(self.read_before);
+        if let Some((now, before)) = since {
+            seen.read_call_bytes = Some(now.0.saturating_sub(before.0));
+            seen.storage_read_bytes = Some(now.1.saturating_sub(before.1));
+        }
+        seen.nvfs_reads = routes::nvfs_reads().zip(self.nvfs_before).map(|(now, then)| now.saturating_sub(then));
+    }
+
+    /// The report of what was seen so far.
+    pub(super) fn report(&self) -> WatchReport {
+        WatchReport {
+            wall_ns: u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            ..self.report.clone()
+        }
+    }
+}
+
+fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a mut AttachedFile {
+    let path = path.to_string_lossy().into_owned();
+    files.entry(path.clone()).or_insert_with(|| AttachedFile { path, ..AttachedFile::default() })
+}
+
+/// The flags of an open descriptor.
+fn flags(pid: u32, fd: i32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
+}
+
+fn is_libcufile(path: &Path) -> bool {
+    name(path).strip_prefix("libcufile").is_some_and(|rest| rest.starts_with(['.', '-']) && rest.contains(".so"))
+}
+
+fn is_library(path: &Path) -> bool {
+    name(path).ends_with(".so") || name(path).contains(".so.")
+}
+
+/// Regular files outside /dev, /proc and /sys.
+fn is_data(path: &Path) -> bool {
+    path.is_absolute() && !["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder)) && path.is_file()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_and_mapped_files_of_a_process_are_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weights");
+        std::fs::write(&path, "x").unwrap();
+        let open = std::fs::File::open(&path).unwrap();
+        let attached = attach(std::process::id(), Some(Duration::ZERO)).unwrap();
+        let report = attached.report();
+        let seen = report.attached.unwrap();
+        let wanted = path.canonicalize().unwrap().to_string_lossy().into_owned();
+        let file = seen.files.iter().find(|file| file.path == wanted).unwrap();
+        assert!(seen.readable && file.descriptors == 1 && !file.o_direct && !file.mapped, "{file:?}");
+        assert!(!seen.files.iter().any(|file| file.path.contains("libc.so")));
+        assert_eq!(seen.libcufile, None);
+        drop(open);
+        assert!(attach(u32::MAX, None).is_err());
+    }
+}
