@@ -178,12 +178,8 @@ fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
 #[test]
 fn a_dry_run_is_shown_until_the_fix_is_applied() {
     let dry = |state: &mut State| {
-        let progress = FixProgress {
-            id: FixId::UdevRecord,
-            stage: FixStage::Previewed,
-            text: "+ a line".into(),
-            finding: None,
-        };
+        let progress =
+            FixProgress { id: FixId::UdevRecord, stage: FixStage::Previewed, text: "+ a line".into(), finding: None };
         state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixProgress { progress } });
     };
     let shows_it = |state: &State| {

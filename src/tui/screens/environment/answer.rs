@@ -67,8 +67,9 @@ pub(super) fn draw(
         put("why", None, &first.summary, &more, if w >= 100 { 1 } else { 2 });
     }
     if let Some(plan) = first_plan(state, verdict) {
-        let mended = fix_of_selection(state, ui).is_some_and(|own| own.id == plan.id);
-        let action = if mended { Action::Fix } else { Action::Guide };
+        // An open sheet leaves the key as it was: there it leads to the fix after this one.
+        let is_next = ui.screen.fix.is_some() || fix_of_selection(state, ui).is_some_and(|own| own.id == plan.id);
+        let action = if is_next { Action::Fix } else { Action::Guide };
         let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
         let key = (ui.ctx.keys.key_of(action), action);
