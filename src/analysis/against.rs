@@ -135,15 +135,15 @@ impl Against {
 }
 
 /// Medians of the same runs differ by this from session to session even where repeats agree.
-const LEAST_NOISE: f64 = 0.05;
+pub const LEAST_NOISE: f64 = 0.05;
 /// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_NOISE: f64 = 0.15;
 
-/// Compares engine by engine (same model, bytes, target and cache state). The time differs beyond the noise where the medians differ by more than 5 % plus
+/// Compares engine by engine (same model, bytes, target and cache state). The time differs beyond the noise where the medians differ by more than `threshold` plus
 /// half the range of the repeats of either side (15 % for a side of one run); a loss is reckoned on the baseline's time, a gain on the new one, so that
 /// the rule is the same both ways. Engines that are on one side only are left out, and so are those that had no good run in the baseline.
 #[must_use]
-pub fn against(baseline: &[Measured], now: &[Measured]) -> Vec<Against> {
+pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<Against> {
     let mut told: Vec<Against> = Vec::new();
     for run in now {
         let Some(model) = &run.model else { continue };
@@ -159,7 +159,7 @@ pub fn against(baseline: &[Measured], now: &[Measured]) -> Vec<Against> {
         let Some(before) = Side::of(&like(baseline)) else { continue };
         let side = Side::of(&like(now));
         let wrong = now.iter().any(|r| r.is_like(run) && r.verified == Some(false));
-        let allowed = LEAST_NOISE + before.noise() + side.map_or(0.0, |side| side.noise());
+        let allowed = threshold + before.noise() + side.map_or(0.0, |side| side.noise());
         let change = match side {
             None => Change::Broken,
             Some(_) if wrong => Change::Broken,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn change(before: &[u64], now: &[u64]) -> Change {
-        against(&runs(&Engine::Pread, before), &runs(&Engine::Pread, now))[0].change
+        against(&runs(&Engine::Pread, before), &runs(&Engine::Pread, now), LEAST_NOISE)[0].change
     }
 
     #[test]
@@ -212,6 +212,13 @@ mod tests {
     }
 
     #[test]
+    fn a_threshold_allows_a_slower_run() {
+        let sides = (runs(&Engine::Pread, &[100, 100, 100]), runs(&Engine::Pread, &[115, 115, 115]));
+        assert_eq!(against(&sides.0, &sides.1, 0.1)[0].change, Change::Slower);
+        assert_eq!(against(&sides.0, &sides.1, 0.2)[0].change, Change::Same);
+    }
+
+    #[test]
     fn an_engine_that_fails_now_or_lands_wrong_bytes_is_a_regression() {
         let before = runs(&Engine::Pread, &[100, 101]);
         let mut wrong = runs(&Engine::Pread, &[50, 50]);
@@ -219,7 +226,7 @@ mod tests {
         let mut failed = runs(&Engine::Pread, &[50]);
         failed[0].error = Some("disk gone".into());
         for now in [wrong, failed] {
-            let told = against(&before, &now);
+            let told = against(&before, &now, LEAST_NOISE);
             assert!(told[0].change == Change::Broken && told[0].change.is_regression(), "{told:?}");
         }
     }
@@ -229,10 +236,10 @@ mod tests {
         let before = runs(&Engine::Pread, &[100]);
         let mut other = runs(&Engine::Pread, &[900]);
         other[0].bytes = Some(5);
-        assert!(against(&before, &other).is_empty(), "another model under the same name");
-        assert!(against(&before, &runs(&Engine::Mmap, &[900])).is_empty());
+        assert!(against(&before, &other, LEAST_NOISE).is_empty(), "another model under the same name");
+        assert!(against(&before, &runs(&Engine::Mmap, &[900]), LEAST_NOISE).is_empty());
         let mut broken_before = runs(&Engine::Pread, &[100]);
         broken_before[0].error = Some("no".into());
-        assert!(against(&broken_before, &runs(&Engine::Pread, &[100])).is_empty());
+        assert!(against(&broken_before, &runs(&Engine::Pread, &[100]), LEAST_NOISE).is_empty());
     }
 }

@@ -15,7 +15,7 @@ mod watch;
 mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
-pub use against::{Against, Change, Measured, Side, against};
+pub use against::{Against, Change, LEAST_NOISE, Measured, Side, against};
 pub use classes::{SizeClass, size_classes};
 pub use compare::{ComparisonGroup, RankedEngine, compare, rank_engines};
 pub use cost::{CostModel, Crossover, cost_model, crossover};
@@ -26,7 +26,7 @@ pub use predict::{Prediction, Shape, Threads, predict};
 pub use rows::{TensorRow, tensor_rows};
 pub use timing::{Timing, Timings, timing};
 pub use watch::{WatchAdvice, is_proven_direct, watch_advice};
-pub use winner::Outcome;
+pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::domain::median::{median, median_u64};
 

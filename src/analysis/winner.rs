@@ -7,6 +7,9 @@ const TWINS_DIFFER: f64 = 1.05;
 /// With one run of each engine, times closer than this are called a tie.
 const SINGLE_RUNS_DIFFER: f64 = 1.03;
 
+/// Runs of each engine before a winner is named.
+pub const LEAST_RUNS: u32 = 3;
+
 /// The result of a group's ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<'g> {
@@ -17,8 +20,8 @@ pub enum Outcome<'g> {
         /// The engine.
         first: &'g RankedEngine,
     },
-    /// One of the two fastest engines ran only once, so that the noise is not known.
-    SingleRun {
+    /// One of the two fastest engines ran fewer than [`LEAST_RUNS`] times, so that the noise is not known.
+    TooFewRuns {
         /// The fastest.
         first: &'g RankedEngine,
         /// The next.
@@ -81,7 +84,7 @@ impl ComparisonGroup {
         let Some(next) = contenders.get(1).copied() else { return Some(Outcome::Alone { first }) };
         Some(match (first.runs.min(next.runs), first.clearly_ahead_of(next)) {
             (_, false) => Outcome::Tie { first, next },
-            (0 | 1, true) => Outcome::SingleRun { first, next },
+            (few, true) if few < LEAST_RUNS as usize => Outcome::TooFewRuns { first, next },
             (_, true) => Outcome::Winner { first, next },
         })
     }
@@ -123,7 +126,7 @@ mod tests {
         match group.outcome().expect("engines") {
             Outcome::NothingMoved => ("nothing moved", vec![]),
             Outcome::Alone { first } => ("alone", vec![first.engine.clone()]),
-            Outcome::SingleRun { first, next } => ("single run", vec![first.engine.clone(), next.engine.clone()]),
+            Outcome::TooFewRuns { first, next } => ("too few runs", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Tie { first, next } => ("tie", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Winner { first, next } => ("winner", vec![first.engine.clone(), next.engine.clone()]),
         }
@@ -136,9 +139,11 @@ mod tests {
         assert_eq!(told(vec![engine(Pread, 100, 299), engine(Mmap, 300, 310)]), ("tie", vec![Pread, Mmap]));
         let once = |median| RankedEngine { runs: 1, wall_range_ns: (median, median), ..engine(Pread, median, median) };
         let other = |median| RankedEngine { engine: Mmap, ..once(median) };
-        assert_eq!(told(vec![once(100), other(300)]), ("single run", vec![Pread, Mmap]));
+        assert_eq!(told(vec![once(100), other(300)]), ("too few runs", vec![Pread, Mmap]));
         assert_eq!(told(vec![once(100), other(102)]).0, "tie");
-        assert_eq!(told(vec![once(100), engine(Mmap, 300, 310)]).0, "single run");
+        let twice = RankedEngine { runs: 2, ..engine(Pread, 100, 105) };
+        assert_eq!(told(vec![twice, engine(Mmap, 300, 310)]).0, "too few runs");
+        assert_eq!(told(vec![once(100), engine(Mmap, 300, 310)]).0, "too few runs");
         assert_eq!(told(vec![engine(Mmap, 300, 310)]), ("alone", vec![Mmap]));
         assert_eq!(group(vec![]).outcome(), None);
     }
@@ -163,7 +168,7 @@ mod tests {
         assert_eq!(told(vec![auto(118, 118, Odirect), engine(Odirect, 122, 123), mmap()]).1, [Auto, Mmap]);
         let mut once = vec![auto(100, 100, Odirect), engine(Odirect, 120, 120), mmap()];
         once[..2].iter_mut().for_each(|e| e.runs = 1);
-        assert_eq!(told(once), ("single run", vec![Auto, Mmap]));
+        assert_eq!(told(once), ("too few runs", vec![Auto, Mmap]));
         assert_eq!(told(vec![auto(100, 125, Odirect), engine(Odirect, 120, 130)]), ("alone", vec![Auto]));
         assert_eq!(told(vec![auto(100, 125, Pread), engine(Odirect, 120, 130)]), ("tie", vec![Auto, Odirect]));
     }

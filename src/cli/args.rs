@@ -17,7 +17,7 @@ pub(super) struct LoadArgs {
     /// Page cache before each run: cold, hot, as-is; several are measured one after another (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     pub(super) cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state
+    /// Runs of each engine in each cache state; a winner needs 3 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
     /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model
@@ -62,6 +62,15 @@ pub(super) struct RaceArgs {
     /// the noise
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
+    /// Percent by which an engine may be slower than in the baseline, in addition to the spread of the repeats (default: 5)
+    #[arg(long, value_name = "PERCENT", requires = "baseline", value_parser = threshold)]
+    pub(super) threshold: Option<f64>,
+}
+
+/// Reads a share in percent.
+pub(super) fn threshold(text: &str) -> Result<f64, String> {
+    let percent = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    percent.filter(|percent| (0.0..=1000.0).contains(percent)).ok_or_else(|| format!("'{text}' is not from 0 to 1000"))
 }
 
 impl std::ops::Deref for RaceArgs {
@@ -155,6 +164,8 @@ pub(super) enum FormatArg {
     Trace,
     /// Prometheus text
     Prom,
+    /// JUnit XML
+    Junit,
 }
 
 /// A folder for the report, and its formats.
@@ -180,6 +191,7 @@ impl FormatArg {
             Self::Csv => Format::Csv,
             Self::Trace => Format::Trace,
             Self::Prom => Format::Prom,
+            Self::Junit => Format::Junit,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
-use crate::analysis::{Against, Change, Measured, against};
-use crate::domain::units;
+use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
+use crate::domain::{CacheState, Engine, units};
 use crate::session::{LaneStatus, State, recording};
 use crate::text::sanitise_line;
 use serde::Deserialize;
@@ -15,6 +15,16 @@ use std::path::Path;
 pub(super) struct Baseline {
     pub(super) name: String,
     pub(super) runs: Vec<Measured>,
+    /// By what share an engine may be slower, in addition to the spread of the repeats.
+    pub(super) threshold: f64,
+}
+
+impl Baseline {
+    /// Engines of `now` that are slower than here.
+    pub(super) fn slower(&self, now: &[Measured]) -> Vec<(Engine, CacheState)> {
+        let told = against(&self.runs, now, self.threshold);
+        told.into_iter().filter(|one| one.change == Change::Slower).map(|one| (one.engine, one.cache)).collect()
+    }
 }
 
 /// The runs of a report: each lane, and the common result of lanes that ran together.
@@ -57,7 +67,7 @@ impl Report {
 ///
 /// # Errors
 /// A sentence where the file cannot be read, is neither, or holds no run that ended well.
-pub(super) fn read(path: &Path) -> Result<Baseline, String> {
+pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, String> {
     const MOST_BYTES: u64 = 1 << 30;
     let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
     let runs = if name.ends_with(".json") {
@@ -83,7 +93,7 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
     if !runs.iter().any(|run| run.error.is_none() && run.verified != Some(false)) {
         return Err(format!("{} holds no run that ended well: there is nothing to compare with", path.display()));
     }
-    Ok(Baseline { name, runs })
+    Ok(Baseline { name, runs, threshold: threshold.map_or(LEAST_NOISE, |percent| percent / 100.0) })
 }
 
 /// The runs of a session that may be compared; a lane that ended early counts as failed. Of lanes that ran together
@@ -107,11 +117,11 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
     alone.chain(state.groups().iter().filter_map(|group| group.whole.as_ref().map(Measured::from))).collect()
 }
 
-/// Compares a session with its baseline, prints the result (on standard error if standard output has JSON), and
+/// Compares runs with their baseline, prints the result (on standard error if standard output has JSON), and
 /// returns the exit status: 1 if an engine is slower beyond the noise, fails, or loads wrong bytes, or if nothing can
 /// be compared.
-pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> u8 {
-    let told = against(&baseline.runs, &measured(state));
+pub(super) fn judge(baseline: &Baseline, now: &[Measured], output: &OutputArgs) -> u8 {
+    let told = against(&baseline.runs, now, baseline.threshold);
     if told.is_empty() {
         note(&format!(
             "nothing here can be compared with {}: it holds no good run of the same engine, model, target and cache state",
@@ -119,7 +129,7 @@ pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> 
         ));
         return BAD_ANSWER;
     }
-    let text = table(&baseline.name, "now", &told);
+    let text = table(&baseline.name, "now", baseline.threshold, &told);
     let said = if output.json {
         text.lines().for_each(say_on_stderr);
         FINE
@@ -136,12 +146,13 @@ fn say_on_stderr(line: &str) {
 }
 
 /// The comparison as a table, with a sentence for each regression.
-pub(super) fn table(before: &str, now: &str, told: &[Against]) -> String {
+pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -> String {
     let mut out = format!(
-        "Against {} (differs where the medians do by more than 5 % and half the ranges of the repeats; a side of one run counts 15 %)\n",
-        sanitise_line(before)
+        "Against {} (an engine differs if its median does by more than {threshold:.0} % and half the range of the repeats; a side of one run counts 15 %)\n",
+        sanitise_line(before),
+        threshold = threshold * 100.0
     );
-    let mut of: Option<(&str, &str, crate::domain::CacheState)> = None;
+    let mut of: Option<(&str, &str, CacheState)> = None;
     for t in told {
         let this = (t.model.as_str(), t.target.as_str(), t.cache);
         if of != Some(this) {
@@ -212,7 +223,7 @@ pub(super) fn to_json(before: &str, now: &str, told: &[Against]) -> serde_json::
 
 /// Every engine's median in each of several recordings, side by side: they need not speak of the same model.
 pub(super) fn side_by_side(all: &[Baseline]) -> String {
-    let mut rows: Vec<(String, String, crate::domain::CacheState, String)> = Vec::new();
+    let mut rows: Vec<(String, String, CacheState, String)> = Vec::new();
     for run in all.iter().flat_map(|b| &b.runs) {
         let Some(model) = &run.model else { continue };
         let row = (model.clone(), run.target.clone(), run.cache, run.engine.to_string());

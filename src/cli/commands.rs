@@ -238,6 +238,9 @@ pub(super) enum Sub {
         /// Compare each with this recording or report.json; exit status 1 on a regression
         #[arg(long, value_name = "FILE")]
         baseline: Option<PathBuf>,
+        /// Percent by which an engine may be slower than in the baseline, in addition to the spread of the repeats (default: 5)
+        #[arg(long, value_name = "PERCENT", requires = "baseline", value_parser = super::args::threshold)]
+        threshold: Option<f64>,
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]

@@ -119,8 +119,8 @@ fn run(cli: Cli) -> Ran {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
             learn::run(model, export.as_deref(), headless, &args::RaceArgs { no_verify, ..load.into() }, &output)
         }
-        Some(Sub::Report { recordings, baseline, export, output }) => {
-            recordings::report(&recordings, baseline.as_deref(), &export, &output)
+        Some(Sub::Report { recordings, baseline, threshold, export, output }) => {
+            recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output)
         }
         Some(Sub::Selftest { load, record, output }) => {
             selftest::run(&args::RaceArgs { record, ..load.into() }, &output)

@@ -5,7 +5,7 @@ use super::baseline::{self, Baseline};
 use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, headless_options, screens};
 use super::settings;
-use crate::analysis::against;
+use crate::analysis::{LEAST_NOISE, against};
 use crate::headless;
 use crate::session::{REAL_TIME, replay};
 use crate::tui::ScreenId;
@@ -47,10 +47,15 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
 }
 
 /// Renders the reports of recordings again; several are compared, and each with a baseline if one is named.
-pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &ExportArgs, output: &OutputArgs) -> Ran {
+pub(super) fn report(
+    recordings: &[PathBuf],
+    baseline: Option<(&Path, Option<f64>)>,
+    export: &ExportArgs,
+    output: &OutputArgs,
+) -> Ran {
     let several = recordings.len() > 1;
     // All are read before anything is printed.
-    let earlier = baseline.map(baseline::read).transpose()?;
+    let earlier = baseline.map(|(path, threshold)| baseline::read(path, threshold)).transpose()?;
     let mut worst = FINE;
     let mut all: Vec<Baseline> = Vec::new();
     for (number, recording) in recordings.iter().enumerate() {
@@ -76,9 +81,9 @@ pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &E
             outcome.state
         };
         if let Some(earlier) = &earlier {
-            worst = worst.max(baseline::judge(earlier, &state, output));
+            worst = worst.max(baseline::judge(earlier, &baseline::measured(&state), output));
         }
-        all.push(Baseline { name: label, runs: baseline::measured(&state) });
+        all.push(Baseline { name: label, runs: baseline::measured(&state), threshold: LEAST_NOISE });
     }
     if several {
         worst = worst.max(together(&all, output));
@@ -89,14 +94,14 @@ pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &E
 /// Several recordings: side by side, and each against the first where it holds the same loads.
 fn together(all: &[Baseline], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
-    let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs))).collect();
+    let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs, LEAST_NOISE))).collect();
     if output.json {
         let list: Vec<_> = compared.iter().map(|(o, told)| baseline::to_json(&first.name, &o.name, told)).collect();
         return print_json(&serde_json::json!({ "comparisons": list }));
     }
     let mut text = format!("\n{}", baseline::side_by_side(all));
     for (other, told) in compared.iter().filter(|(_, told)| !told.is_empty()) {
-        text.push_str(&format!("\n{}: {}", other.name, baseline::table(&first.name, "there", told)));
+        text.push_str(&format!("\n{}: {}", other.name, baseline::table(&first.name, "there", LEAST_NOISE, told)));
     }
     print(text.as_bytes())
 }

@@ -40,6 +40,12 @@ pub enum Metric {
     PageCacheBytes,
     /// Bytes read from the storage device of the model so far (`/proc/diskstats`).
     DeviceReadBytes,
+    /// Share of the last ten seconds in which some task of the machine waited for a CPU, 0 to 100 (`/proc/pressure/cpu`).
+    CpuPressurePercent,
+    /// The same for storage (`/proc/pressure/io`).
+    IoPressurePercent,
+    /// The same for memory (`/proc/pressure/memory`).
+    MemoryPressurePercent,
     /// Bytes of the model that have arrived on the target, as the lane counts them.
     LandedBytes,
     /// CPU of gds-top's own screen process, percent of one core.

@@ -2,7 +2,7 @@
 
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
-use crate::analysis::{ComparisonGroup, Outcome, RankedEngine};
+use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine};
 use crate::domain::{Access, Engine, Status, Target, units};
 
 /// The parts of a group's name that differ between the groups of a session.
@@ -50,15 +50,17 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             format!("{opening}: {} and {} tie, {} and {}.", ranked(first), ranked(next), time(first), time(next)),
             Some("Their runs overlap.".to_owned()),
         ),
-        Outcome::SingleRun { first, next } => {
-            let once = match group.engines.iter().all(|engine| engine.runs == 1) {
-                true => format!("One run each{}", into_host(group)),
-                false if first.runs == 1 => format!("{} ran once", ranked(first)),
-                false => format!("{} ran once", ranked(next)),
+        Outcome::TooFewRuns { first, next } => {
+            let fewest = if first.runs <= next.runs { first } else { next };
+            let few = match (group.engines.iter().all(|engine| engine.runs == fewest.runs), fewest.runs) {
+                (true, 1) => format!("One run each{}", into_host(group)),
+                (true, runs) => format!("{runs} runs each{}", into_host(group)),
+                (false, 1) => format!("{} ran once", ranked(fewest)),
+                (false, runs) => format!("{} ran {runs} times", ranked(fewest)),
             };
             (
                 format!("{opening}: {} leads, {}{}.", ranked(first), time(first), ahead(group, first, next)),
-                Some(format!("{once}; run 3 for a winner.")),
+                Some(format!("{few}; run {LEAST_RUNS} for a winner.")),
             )
         }
         Outcome::Winner { first, next } => {

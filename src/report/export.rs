@@ -2,7 +2,7 @@
 
 use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
 use super::sections::folder_name;
-use super::{csv, html, json, markdown, prom, trace};
+use super::{csv, html, json, junit, markdown, prom, trace};
 use crate::session::State;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -24,11 +24,14 @@ pub enum Format {
     Trace,
     /// `gds-top.prom`.
     Prom,
+    /// `junit.xml`.
+    Junit,
 }
 
 impl Format {
     /// All forms.
-    pub const ALL: [Self; 6] = [Self::Json, Self::Markdown, Self::Html, Self::Csv, Self::Trace, Self::Prom];
+    pub const ALL: [Self; 7] =
+        [Self::Json, Self::Markdown, Self::Html, Self::Csv, Self::Trace, Self::Prom, Self::Junit];
 
     /// The name as typed.
     #[must_use]
@@ -40,6 +43,7 @@ impl Format {
             Self::Csv => "csv",
             Self::Trace => "trace",
             Self::Prom => "prom",
+            Self::Junit => "junit",
         }
     }
 
@@ -54,6 +58,7 @@ impl Format {
             }
             Self::Trace => &["trace.json"],
             Self::Prom => &["gds-top.prom"],
+            Self::Junit => &["junit.xml"],
         }
     }
 }
@@ -148,6 +153,7 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
             }
             Format::Trace => put("trace.json", &|out| trace::write(state, out))?,
             Format::Prom => put("gds-top.prom", &|out| prom::write(state, out))?,
+            Format::Junit => put("junit.xml", &|out| junit::write(state, out))?,
         }
     }
     Ok(written)

@@ -5,6 +5,7 @@ mod csv;
 mod export;
 mod html;
 mod json;
+mod junit;
 mod markdown;
 mod prom;
 mod replace;

@@ -12,7 +12,7 @@ pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
 const HEAD_BYTES: u64 = 4 << 10;
 
 /// The text that the file of each name has near its beginning.
-const MARKS: [(&str, &str); 14] = [
+const MARKS: [(&str, &str); 15] = [
     ("report.json", "{\"schema_version\":2,\"tool\":\""),
     ("report.json", "{\"schema_version\":1,\"tool\":\""),
     ("report.schema.json", "\"urn:gds-top:report"),
@@ -27,6 +27,7 @@ const MARKS: [(&str, &str); 14] = [
     ("grid.csv", "transfer,access,pattern,block_bytes,"),
     ("trace.json", "\"tool\":\"gds-top"),
     ("gds-top.prom", "gds_top_"),
+    ("junit.xml", "<testsuites name=\"gds-top\">"),
 ];
 
 /// Refuses to replace what is at `path` unless an export wrote it.

@@ -112,11 +112,25 @@ impl MachineMeters {
     pub(super) fn read(&self, into: &mut Values) {
         let memory = text(rustix::fs::CWD, "/proc/meminfo");
         put(into, Metric::PageCacheBytes, memory.and_then(|text| field(&text, "Cached")), 1024.0);
+        for (metric, path) in [
+            (Metric::CpuPressurePercent, "/proc/pressure/cpu"),
+            (Metric::IoPressurePercent, "/proc/pressure/io"),
+            (Metric::MemoryPressurePercent, "/proc/pressure/memory"),
+        ] {
+            // Kernels without pressure stall information have no such files.
+            into.extend(text(rustix::fs::CWD, path).and_then(|text| pressure(&text)).map(|share| (metric, share)));
+        }
         let Some(device) = self.device else { return };
         let disks = text(rustix::fs::CWD, "/proc/diskstats").unwrap_or_default();
         // Sectors of 512 bytes whatever the device's block size (Documentation/admin-guide/iostats.rst).
         put(into, Metric::DeviceReadBytes, sectors_read(&disks, device), 512.0);
     }
+}
+
+/// Of a line `some avg10=1.23 avg60=...` the first number.
+fn pressure(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    line.split_ascii_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
 }
 
 /// Of a line `MAJOR MINOR NAME READS MERGED SECTORS ...` the sectors.
@@ -163,6 +177,14 @@ pub(super) fn cpu_ns(clock: rustix::time::ClockId) -> u64 {
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
+
+    #[test]
+    fn pressure_is_the_share_of_the_last_ten_seconds() {
+        let text = "some avg10=1.50 avg60=0.20 avg300=0.05 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(pressure(text), Some(1.5));
+        assert_eq!(pressure("full avg10=3.00"), None);
+        assert_eq!(pressure(""), None);
+    }
 
     #[test]
     fn the_meters_of_a_process_are_those_of_proc() {

@@ -174,7 +174,7 @@ fn formats_parse_by_their_names() {
     for format in Format::ALL {
         assert_eq!(format.name().parse::<Format>(), Ok(format));
     }
-    assert!("pdf".parse::<Format>().unwrap_err().contains("json, md, html, csv, trace, prom"));
+    assert!("pdf".parse::<Format>().unwrap_err().contains("json, md, html, csv, trace, prom, junit"));
 }
 
 proptest! {

@@ -292,7 +292,7 @@ fn outcome(group: &ComparisonGroup) -> &'static str {
     match group.outcome() {
         None | Some(Outcome::NothingMoved) => "nothing_moved",
         Some(Outcome::Alone { .. }) => "alone",
-        Some(Outcome::SingleRun { .. }) => "single_run",
+        Some(Outcome::TooFewRuns { .. }) => "too_few_runs",
         Some(Outcome::Tie { .. }) => "tie",
         Some(Outcome::Winner { .. }) => "winner",
     }

@@ -1,0 +1,156 @@
+//! Checks and runs as JUnit XML, which CI systems show: a failing check and a failed run are failures.
+
+use crate::domain::Status;
+use crate::present::labels;
+use crate::session::{LaneStatus, State};
+use crate::text::sanitise_line;
+use std::io::{self, Write};
+
+/// One test case.
+struct Case {
+    name: String,
+    seconds: f64,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Passed,
+    Skipped(String),
+    Failed { message: String, details: String },
+}
+
+/// Text as an attribute or as content.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in sanitise_line(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // XML has no such characters.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Writes one suite for the checks and one for the runs.
+pub(super) fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(out, "<testsuites name=\"gds-top\">")?;
+    suite(out, "checks", &checks(state))?;
+    suite(out, "runs", &runs(state))?;
+    writeln!(out, "</testsuites>")
+}
+
+fn checks(state: &State) -> Vec<Case> {
+    let one = |finding: &crate::domain::Finding| {
+        let outcome = match finding.status {
+            Status::Fail => Outcome::Failed {
+                message: finding.summary.clone(),
+                details: [Some(finding.why.as_str()), finding.advice.as_deref()]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            },
+            Status::Na => Outcome::Skipped(finding.summary.clone()),
+            Status::Pass | Status::Info | Status::Warn => Outcome::Passed,
+        };
+        Case { name: finding.id.clone(), seconds: 0.0, outcome }
+    };
+    state.checks.iter().map(one).collect()
+}
+
+fn runs(state: &State) -> Vec<Case> {
+    let lanes = state.lanes.iter().map(|lane| {
+        let result = lane.result.as_deref();
+        let outcome = match (&lane.status, result) {
+            (LaneStatus::Done, Some(run)) if run.verified == Some(false) => {
+                Outcome::Failed { message: "bytes differ from the file".to_owned(), details: String::new() }
+            }
+            (LaneStatus::Done, _) => Outcome::Passed,
+            (LaneStatus::Failed(why), _) => {
+                Outcome::Failed { message: why.to_string(), details: lane.stderr_tail.clone().unwrap_or_default() }
+            }
+            (LaneStatus::Cancelled | LaneStatus::Waiting | LaneStatus::Running(_), _) => {
+                Outcome::Skipped("did not run to its end".to_owned())
+            }
+        };
+        let name = format!("{} {} #{} {}", labels::engine(&lane.engine), lane.cache, lane.repeat + 1, lane.target);
+        Case { name, seconds: result.map_or(0.0, |run| run.wall_ns as f64 / 1e9), outcome }
+    });
+    let unavailable = state.unavailable.iter().map(|(engine, why)| Case {
+        name: labels::engine(engine),
+        seconds: 0.0,
+        outcome: Outcome::Skipped(why.clone()),
+    });
+    lanes.chain(unavailable).collect()
+}
+
+fn suite(out: &mut dyn Write, name: &str, cases: &[Case]) -> io::Result<()> {
+    let failures = cases.iter().filter(|case| matches!(case.outcome, Outcome::Failed { .. })).count();
+    let skipped = cases.iter().filter(|case| matches!(case.outcome, Outcome::Skipped(_))).count();
+    writeln!(
+        out,
+        "  <testsuite name=\"gds-top {name}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">",
+        cases.len()
+    )?;
+    for case in cases {
+        let head = format!(
+            "    <testcase classname=\"gds-top.{name}\" name=\"{}\" time=\"{:.6}\"",
+            escaped(&case.name),
+            case.seconds
+        );
+        match &case.outcome {
+            Outcome::Passed => writeln!(out, "{head}/>")?,
+            Outcome::Skipped(why) => writeln!(out, "{head}><skipped message=\"{}\"/></testcase>", escaped(why))?,
+            Outcome::Failed { message, details } => writeln!(
+                out,
+                "{head}><failure message=\"{}\">{}</failure></testcase>",
+                escaped(message),
+                escaped(details)
+            )?,
+        }
+    }
+    writeln!(out, "  </testsuite>")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, EventBody, Finding, Group};
+
+    fn finding(id: &str, status: Status) -> Finding {
+        Finding {
+            id: id.to_owned(),
+            group: Group::Gpu,
+            status,
+            summary: "a <b> & \"c\" \u{1b}[2J".to_owned(),
+            evidence: Vec::new(),
+            why: String::new(),
+            blocks: Vec::new(),
+            fix: None,
+            advice: None,
+            cause: None,
+            permanent: false,
+        }
+    }
+
+    #[test]
+    fn a_failing_check_is_a_failure_and_text_is_escaped() {
+        let mut state = State::default();
+        for (id, status) in [("one", Status::Fail), ("two", Status::Na), ("three", Status::Warn)] {
+            state.reduce(&Event { at_ns: 0, body: EventBody::CheckDone { finding: finding(id, status) } });
+        }
+        let mut out = Vec::new();
+        write(&state, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{text}");
+        assert!(text.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !text.contains('\u{1b}'), "{text}");
+        assert_eq!(text.matches("<testcase ").count(), 3);
+    }
+}
