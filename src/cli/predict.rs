@@ -425,7 +425,7 @@ mod tests {
     fn more_threads_whose_pace_nothing_bounds_are_said() {
         let told = |recording: &str, model: &str| {
             let (all, model) = (of(&state(recording)), named(model).unwrap());
-            to_text(&model, &predictions(&model, &all), false).contains("would take more threads")
+            to_text(&model, &predictions(&model, &all), false).contains("would use more threads")
         };
         assert!(told("h200-qwen3-0.6b", "qwen2.5-7b"));
         assert!(!told("h200-full-qwen3-0.6b", "qwen2.5-7b"), "ceilings were measured in that session");
@@ -438,6 +438,6 @@ mod tests {
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         std::fs::write(file.path(), "{}").unwrap();
         let said = sources(&[file.path().to_owned()]).err().unwrap();
-        assert!(said.contains("no report of gds-top"), "{said}");
+        assert!(said.contains("not a report of gds-top"), "{said}");
     }
 }

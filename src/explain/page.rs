@@ -169,7 +169,7 @@ pub(super) fn known_line(explained: &Explained) -> Answer {
     let page = explained.check.and_then(|check| checks::of(check.as_str()));
     let mut answer = Answer::new(Kind::Line, &explained.line, &explained.meaning);
     if let Some(page) = page {
-        answer.fact("Check", page.id);
+        answer.fact("Check id", page.id);
         answer.fact("Why", page.why);
     }
     answer.how_to_check = page.and_then(|page| some(page.look));

@@ -139,13 +139,16 @@ const CODE_WORDS: &[&str] =
 fn codes_in(text: &str) -> Vec<Answer> {
     let lower = text.to_lowercase();
     let about_errors = ["err", "fail", "code", "status", "cufile"].iter().any(|word| lower.contains(word));
-    let words: Vec<&str> =
-        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)))
+        .filter(|word| !word.is_empty())
+        .collect();
     let mut out: Vec<Answer> = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let before = at.checked_sub(1).map_or_else(String::new, |at| words[at].to_lowercase().replace('_', ""));
         let found = match word.parse::<i32>() {
-            Ok(code) if (5001..=5050).contains(&code) || (6001..=6002).contains(&code) => {
+            // Transfers return negative codes of cuFile; other negative numbers are errors of the system.
+            Ok(code) if (5001..=5050).contains(&code.saturating_abs()) || (6001..=6002).contains(&code) => {
                 page::cufile_code(code).filter(|_| about_errors && !NOT_CODES.contains(&before.as_str()))
             }
             Ok(code) if code > 0 && (CODE_WORDS.contains(&before.as_str()) || before == "5011") => {
