@@ -145,6 +145,7 @@ fn an_export_writes_every_form_and_replaces_an_earlier_one() {
         "results.csv",
         "trace.json",
         "gds-top.prom",
+        "junit.xml",
     ];
     assert_eq!(names, all);
     let report: serde_json::Value = serde_json::from_slice(&fs::read(&files[0]).unwrap()).unwrap();

@@ -141,7 +141,7 @@ fn an_export_is_named_file_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { export: Some((folder.path().to_owned(), Format::ALL.to_vec())), ..Options::default() };
     let (outcome, _, err) = told(&race_events(&usual_paces()), &options);
-    assert_eq!(outcome.exported.len(), 10);
+    assert_eq!(outcome.exported.len(), 11);
     assert!(outcome.exported.iter().all(|f| f.exists() && err.contains(f.to_str().unwrap())));
 }
 

@@ -83,7 +83,8 @@ fn no_field_of_a_recording_commands_a_terminal_or_is_a_formula() {
             saw("text", plain(&what, &report::text(&state, 100, false)));
             saw("coloured", coloured(&what, &report::text(&state, 100, true)));
             let folder = tempfile::tempdir().unwrap();
-            let all = [Format::Json, Format::Markdown, Format::Html, Format::Csv, Format::Trace, Format::Prom];
+            let all =
+                [Format::Json, Format::Markdown, Format::Html, Format::Csv, Format::Trace, Format::Prom, Format::Junit];
             report::export(&state, folder.path(), &all).unwrap();
             for file in exported(&what, folder.path()) {
                 saw(&file, true);
@@ -91,9 +92,17 @@ fn no_field_of_a_recording_commands_a_terminal_or_is_a_formula() {
         }
     }
     assert!(places > 100, "only {places} places took the string");
-    for form in
-        ["text", "coloured", "report.json", "report.md", "report.html", "runs.csv", "gds-top.prom", "trace.json"]
-    {
+    for form in [
+        "text",
+        "coloured",
+        "report.json",
+        "report.md",
+        "report.html",
+        "runs.csv",
+        "gds-top.prom",
+        "trace.json",
+        "junit.xml",
+    ] {
         assert!(arrived.get(form).is_some_and(|count| *count > 0), "the string did not arrive in {form}: {arrived:?}");
     }
 }
