@@ -22,6 +22,7 @@ mod gds_slab;
 mod gds_stream;
 mod host;
 mod lane;
+mod life_cycle;
 mod mmap;
 mod nixl;
 mod nixl_library;
@@ -57,8 +58,10 @@ pub(crate) use direct_io::open_cufile;
 pub(crate) use error::explain;
 pub(crate) use files::raise_open_files;
 pub(crate) use gds_stream::{STREAM_UNREGISTERED, stream_for};
-pub(crate) use lane::{Sender, blank, claim_stdout, cpu_ns, lane_process, own_peak_bytes, publish, send_spans};
-pub(crate) use room::free_gpu_bytes;
+pub(crate) use life_cycle::{
+    Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, process, send_spans, verify as verify_run,
+    with_progress,
+};
 
 /// Runs the engine of the context's order.
 fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {

@@ -29,7 +29,7 @@ pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
 }
 
 /// Free memory of the GPU; `None` for host memory.
-pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {
+pub(super) fn free_gpu_bytes(device: &Device) -> Option<u64> {
     match device {
         Device::Cuda(cuda) => cuda.memory().ok().map(|(free, _)| free),
         Device::Host => None,

@@ -8,7 +8,6 @@ use super::store;
 use crate::device::{Device, DeviceMemory, Slot, Staging};
 use crate::domain::{FallbackReason, KvSystem, LaneOrder, units};
 use crate::engines::cufile::CuFile;
-use crate::engines::protocol::monotonic_ns;
 use crate::engines::{Counters, EngineContext, LoadError, run_workers};
 use crate::engines::{explain, open_cufile as open_driver};
 use cufile_ffi::BufferRegistration;
@@ -27,34 +26,6 @@ pub(super) type Registered = Vec<(u64, Arc<BufferRegistration<DeviceMemory>>)>;
 /// A wrong order, or another thing that only a mistake of ours brings about.
 pub(super) fn wrong(text: String) -> LoadError {
     LoadError::CuFile(text)
-}
-
-/// Set-up by part, on the clock that parent and child share.
-pub(super) struct Parts {
-    pub(super) told: std::collections::BTreeMap<String, u64>,
-    at: u64,
-}
-
-impl Parts {
-    pub(super) fn new(spawned_ns: u64) -> Self {
-        Self { told: std::collections::BTreeMap::new(), at: spawned_ns }
-    }
-
-    pub(super) fn end(&mut self, name: &str) {
-        let now = monotonic_ns();
-        self.told.insert(name.to_owned(), now.saturating_sub(self.at));
-        self.at = now;
-    }
-
-    /// Notes a part whose length is known, and goes on behind it.
-    pub(super) fn split(&mut self, name: &str, ns: u64) {
-        self.told.insert(name.to_owned(), ns);
-        self.at = monotonic_ns();
-    }
-
-    pub(super) fn sum_ns(&self) -> u64 {
-        self.told.values().sum()
-    }
 }
 
 /// Why cuFile is not used: reason and sentence.
