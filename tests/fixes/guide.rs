@@ -56,7 +56,7 @@ fn what_belongs_to_the_host_is_not_done_in_a_container_or_under_wsl() {
 #[test]
 fn images_and_foreign_distributions_are_told_that_the_commands_are_not_theirs() {
     for (release, words) in [
-        ("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "Arch Linux is neither"),
+        ("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "Arch Linux is of another"),
         ("ID=alpine\n", "alpine is of another"),
         ("ID=nixos\n", "configuration.nix"),
         ("ID=flatcar\nID_LIKE=coreos\n", "GPU Operator"),
