@@ -49,6 +49,8 @@ const QUOTED: &[&str] = &[];
 const REWRITTEN: &[&str] = &[
     "src/present",
     "src/fixes",
+    "src/checks",
+    "src/host",
     "cufile-ffi",
     "nixl-ffi",
     "src/config",

@@ -177,8 +177,13 @@ pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Ve
     folders
 }
 
-/// What `ldconfig -p` knows under libcufile's names; also older copies that the soname does not lead to.
+/// The loader's cache under libcufile's names; also older copies that the soname does not lead to. The cache file is read directly, because
+/// `ldconfig -p` takes several milliseconds.
 fn ldconfig() -> Vec<PathBuf> {
+    if let Some(entries) = std::fs::read("/etc/ld.so.cache").ok().and_then(|bytes| parse_cache(&bytes)) {
+        let named = entries.into_iter().filter(|(name, _)| name.starts_with("libcufile.so"));
+        return named.map(|(_, path)| PathBuf::from(path)).filter(|path| path.is_file()).collect();
+    }
     for program in ["/sbin/ldconfig", "/usr/sbin/ldconfig"] {
         let Ok(out) = Command::new(program).arg("-p").stdin(std::process::Stdio::null()).output() else {
             continue;
@@ -186,6 +191,28 @@ fn ldconfig() -> Vec<PathBuf> {
         return parse_ldconfig(&String::from_utf8_lossy(&out.stdout));
     }
     Vec::new()
+}
+
+/// Names and paths in a cache of glibc (`dl-cache.h`): after the magic text the number of entries, then entries of 24 bytes with the offsets of name
+/// and path. An older table may come first. `None` for another format.
+fn parse_cache(bytes: &[u8]) -> Option<Vec<(String, String)>> {
+    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+    const HEADER: usize = 48;
+    const ENTRY: usize = 24;
+    let start = bytes.windows(MAGIC.len()).position(|window| window == MAGIC)?;
+    let cache = bytes.get(start..)?;
+    let number = |at: usize| -> Option<usize> {
+        let bytes: [u8; 4] = cache.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        usize::try_from(u32::from_ne_bytes(bytes)).ok()
+    };
+    let text = |at: usize| -> Option<String> {
+        let rest = cache.get(at..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        String::from_utf8(rest[..end].to_vec()).ok()
+    };
+    let count = number(MAGIC.len())?.min(cache.len() / ENTRY);
+    let entry = |at: usize| Some((text(number(at + 4)?)?, text(number(at + 8)?)?));
+    (0..count).map(|index| entry(HEADER + index * ENTRY)).collect()
 }
 
 /// Paths of libcufile in the output of `ldconfig -p`. Its lines have the form `name (libc6,x86-64) => /path`.
@@ -209,6 +236,26 @@ mod tests {
         let file = folder.join(SONAME);
         std::fs::write(&file, b"").unwrap();
         file
+    }
+
+    #[test]
+    fn entries_of_the_loaders_cache_are_read_and_damage_is_no_crash() {
+        let strings = b"libcufile.so.0\0/usr/lib/libcufile.so.0\0";
+        let offset = 48 + 24;
+        let mut cache = b"ld.so-1.7.0\0\0\0\0\0glibc-ld.so.cache1.1".to_vec();
+        cache.extend(1_u32.to_ne_bytes());
+        cache.extend(vec![0; 48 - 24]);
+        cache.extend(3_u32.to_ne_bytes());
+        cache.extend(u32::try_from(offset).unwrap().to_ne_bytes());
+        cache.extend(u32::try_from(offset + 15).unwrap().to_ne_bytes());
+        cache.extend(vec![0; 12]);
+        cache.extend(strings);
+        let found = parse_cache(&cache).unwrap();
+        assert_eq!(found, [("libcufile.so.0".to_owned(), "/usr/lib/libcufile.so.0".to_owned())]);
+        for length in 0..cache.len() {
+            let _ = parse_cache(&cache[..length]);
+        }
+        assert_eq!(parse_cache(b"something else"), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What every group of checks looks at: the view, the paths with their facts, the GPUs, the configuration.
+//! The input of all checks of a round: the view of the machine, the paths with their facts, the GPUs, the
+//! configuration.
 
 use crate::checks::cufile::config_file::Config;
 use crate::domain::FixId;
@@ -16,10 +17,10 @@ pub(crate) struct Subject {
     pub(crate) facts: Option<PathFacts>,
 }
 
-/// A GPU under examination: what NVML says where it speaks, and what the bus says.
+/// A GPU under examination: its facts from NVML, if it answers, and from the bus.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GpuSeen {
-    /// UUID, or the PCI address where there is no driver to ask.
+    /// UUID, or the PCI address if the driver does not answer.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) address: String,

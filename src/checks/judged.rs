@@ -1,10 +1,10 @@
-//! What one check concluded, and what that means for each route, before it is known which routes matter.
+//! The conclusion of a check and its meaning for each route, before it is known which routes matter.
 
 use crate::checks::spec::CheckId;
 use crate::domain::{Evidence, Finding, FixId, Route, Status};
 use crate::host::Unread;
 
-/// What it would take to mend something, as a rough price; the cheapest sum decides which route is the goal.
+/// The effort of a fix. The route with the smallest sum is the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cost {
     /// A file or a setting, at once.
@@ -20,7 +20,7 @@ pub(crate) enum Cost {
 }
 
 impl Cost {
-    /// What it takes, in words.
+    /// The effort, in words.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Setting => "no root needed",
@@ -32,18 +32,18 @@ impl Cost {
     }
 }
 
-/// What a check means for a route.
+/// The meaning of a check for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// It is in the way and can be mended at this cost.
+    /// It blocks the route, and a fix takes this effort.
     Missing(Cost),
-    /// It is in the way for good: hardware, or the kind of file system.
+    /// It blocks the route, and no fix can change that: hardware, or the kind of file system.
     Never,
     /// Whether it is in the way could not be learned.
     Unknown,
 }
 
-/// What a check is about.
+/// The subject of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The machine.
@@ -65,7 +65,8 @@ pub(crate) struct Judged {
     pub(crate) scope: Scope,
     /// Status to show when something is in the way of a route that matters; fail unless the check is not that sure.
     pub(crate) severity: Status,
-    /// Whether it tells why a route that somebody set up is not taken: worth a warning even where another route is nearer.
+    /// Whether it explains why a route that was set up is not taken. That is a warning even if another route is
+    /// nearer.
     pub(crate) explains: bool,
 }
 
@@ -138,7 +139,7 @@ impl Judged {
         self
     }
 
-    /// [`Self::fix`], where there is one.
+    /// [`Self::fix`], if there is one.
     pub(crate) fn fixes(mut self, id: Option<FixId>) -> Self {
         self.finding.fix = id;
         self
@@ -173,9 +174,19 @@ impl Judged {
         self
     }
 
-    /// Warns wherever no direct route is taken: it tells why the one that was set up is not.
+    /// Warns if no direct route is taken: it explains why the one that was set up is not.
     pub(crate) fn explaining(mut self) -> Self {
         self.explains = true;
+        self
+    }
+
+    /// Information only: it blocks nothing.
+    pub(crate) fn aside(mut self) -> Self {
+        self.bears.clear();
+        self.finding.permanent = false;
+        if matches!(self.finding.status, Status::Warn | Status::Fail) {
+            self.finding.status = Status::Info;
+        }
         self
     }
 
@@ -189,7 +200,7 @@ impl Judged {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
     }
 
-    /// The highest price among the routes that it is in the way of and that can be mended.
+    /// The largest effort among the routes that it blocks and that can be fixed.
     pub(crate) fn price(&self) -> Option<Cost> {
         let prices = self.bears.iter().filter_map(|(_, weight)| match weight {
             Weight::Missing(cost) => Some(*cost),

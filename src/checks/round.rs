@@ -1,6 +1,6 @@
 //! A round of checks: the order of the checks, and the findings as they come.
 
-use super::container::{limits, surroundings};
+use super::container::{dynamic_routing, limits, surroundings};
 use super::context::{Context, Subject};
 use super::cufile::{config, details, library};
 use super::filesystem::{file, kind, mount};
@@ -11,10 +11,10 @@ use super::logs::scan;
 use super::nvidia_fs::run as nvidia_fs;
 use super::pcie::topology;
 use super::report::Report;
-use super::storage::nvme;
+use super::storage::{health, nvme};
 use super::verdict::{merge::merge, settle::settle};
 use crate::domain::Finding;
-use crate::host::Root;
+use crate::host::{self, Root};
 use std::path::PathBuf;
 use std::thread::Scope;
 use std::time::Instant;
@@ -23,8 +23,9 @@ use std::time::Instant;
 /// at once; a finding that the rest of the round changes is emitted again, and the later one counts.
 pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding)) -> Report {
     let began = Instant::now();
+    let _kept = root.keep_reads();
     std::thread::scope(|scope| {
-        // The slow ones begin first; the view keeps their answers, and who needs one waits for it there.
+        // The slow sources are asked first. The view keeps their answers, and a check that needs one waits there.
         early(scope, || {
             let _ = root.nvml();
         });
@@ -39,21 +40,16 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
         early(scope, || {
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
-                let installed =
-                    root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
-                // DKMS knows of it where it is built for another kernel only.
-                let known = root.exists("/var/lib/dkms")
-                    && root.command(&["dkms", "status"]).is_some_and(|o| o.stdout.contains("nvidia-fs"));
-                if installed || known || root.exists("/sys/module/nvidia_fs") {
-                    let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
-                }
+                // The kernel log names the reason if a driver or a disk was refused.
+                let _ = host::kernel_log(root);
+                let _ = host::nvidia_fs_known(root);
             }
         });
         round(root, paths, gpu, emit, began)
     })
 }
 
-/// Asks on a thread of its own; where the system gives none, whoever needs the answer asks.
+/// Asks on a separate thread. If there is no thread, the first check that needs the answer asks.
 fn early<'scope>(scope: &'scope Scope<'scope, '_>, ask: impl FnOnce() + Send + 'scope) {
     let _ = std::thread::Builder::new().spawn_scoped(scope, ask);
 }
@@ -62,11 +58,12 @@ fn host_has_gpu(root: &Root) -> bool {
     crate::host::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
 }
 
-/// The groups of checks in the order in which they run: what needs no slow answer first.
-const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 22] = [
+/// The groups of checks in the order in which they run. Those that need no slow answer come first.
+const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 24] = [
     mount::run,
     file::run,
     nvme::run,
+    health::run,
     topology::run,
     limits::run,
     platform::run,
@@ -85,6 +82,7 @@ const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 22] = [
     state::late,
     surroundings::run,
     surroundings::slow,
+    dynamic_routing::run,
     limits::slow,
 ];
 
@@ -94,7 +92,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let mut sent: Vec<Finding> = Vec::new();
     let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
         if early {
-            // What is in some route's way has its status only when all is known; the rest can be shown at once.
+            // A finding that blocks a route gets its status at the end. The others can be shown immediately.
             let known: Vec<Judged> = judged.iter().filter(|j| j.in_the_way().next().is_none()).cloned().collect();
             let whole = |f: &Finding| !judged.iter().any(|j| j.finding.id == f.id && j.in_the_way().next().is_some());
             for finding in merge(&ctx, &known).into_iter().filter(whole) {

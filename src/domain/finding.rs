@@ -161,7 +161,7 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Why it matters, a sentence or two.
     pub why: String,
-    /// The routes that this finding blocks (only when it fails).
+    /// The routes that this finding blocks: if it fails, or if it warns about something that no fix can change.
     pub blocks: Vec<Route>,
     /// The fix for it.
     #[serde(default, deserialize_with = "fix_id::known")]

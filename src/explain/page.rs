@@ -2,8 +2,8 @@
 
 use super::causes::Cause as Row;
 use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, keys, lines};
-use crate::checks::cufile_json;
 use crate::checks::log_signatures::Explained;
+use crate::checks::{CheckId, cufile_json};
 use crate::domain::FixId;
 use crate::fixes::spec;
 
@@ -189,7 +189,7 @@ pub(super) fn other_line(line: &str, (_, meaning, causes): &lines::Row) -> Answe
 pub(super) fn xid(line: &str, number: u32) -> Answer {
     let meaning = lines::XIDS.iter().find(|row| row.0 == number).map_or("the GPU reported an error", |row| row.1);
     let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));
-    let page = checks::of("gpu-ecc");
+    let page = checks::of(CheckId::GpuEcc.as_str());
     answer.how_to_check = page.and_then(|page| some(page.look));
     answer.advice = Some(
         "Look at the GPU before anything else; NVIDIA's page of Xid errors has the steps for each number.".to_owned(),

@@ -177,7 +177,7 @@ fn nearest(query: &str) -> Vec<String> {
     let cuda = cuda_codes::CODES.iter().flat_map(|row| [row.1, row.2]);
     let names = cufile
         .chain(cuda)
-        .chain(checks::PAGES.iter().map(|page| page.id))
+        .chain(checks::pages().map(|page| page.id))
         .chain(FixId::ALL.iter().map(|id| id.as_str()))
         .chain(keys::KEYS.iter().chain(keys::VARIABLES).map(|row| row.0));
     let mut near: Vec<(f64, &str)> = names

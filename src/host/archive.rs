@@ -1,4 +1,4 @@
-//! Captured machines as .tar.zst: written whole or not at all, and read from strangers without trust.
+//! Captured machines as .tar.zst: written completely or not at all, and read from strangers without trust.
 
 use crate::trust::Scratch;
 use std::fs;
@@ -11,7 +11,7 @@ const MAX_ENTRIES: usize = 50_000;
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Most bytes of all of it, unpacked; a capture has a few million.
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
-/// What the reader says when the bound is reached; recognised again on the way up.
+/// The reader's error if the bound is reached; callers recognise it.
 const TOO_LARGE: &str = "it grows beyond the bound";
 
 /// Packs a folder.
@@ -27,11 +27,11 @@ pub(super) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
     encoder.finish()?.flush()
 }
 
-/// Unpacks an archive into a temporary folder, and says where in it the machine lies.
+/// Unpacks an archive into a temporary folder, and returns the folder of the machine in it.
 pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let name = path.display();
     let bad = |what: String| {
-        format!("{name} is no captured machine that can be examined: {what}; take it again with 'gds-top capture'")
+        format!("{name} is not a captured machine that can be examined: {what}; take it again with 'gds-top capture'")
     };
     let file = fs::File::open(path).map_err(|e| {
         format!("{name} cannot be read: {e}; --root wants a folder or archive that 'gds-top capture' wrote")
@@ -67,7 +67,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
         match entry.header().entry_type() {
             tar::EntryType::Directory => {
                 if there.as_ref().is_some_and(|meta| !meta.is_dir()) {
-                    return Err(bad(format!("{asked:?} stands in it twice")));
+                    return Err(bad(format!("{asked:?} is in it twice")));
                 }
                 if there.is_none() {
                     fs::create_dir(&at).map_err(broken)?;
@@ -75,7 +75,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
             }
             tar::EntryType::Regular | tar::EntryType::Continuous => {
                 if there.is_some() {
-                    return Err(bad(format!("{asked:?} stands in it twice")));
+                    return Err(bad(format!("{asked:?} is in it twice")));
                 }
                 let mut out = fs::File::create_new(&at).map_err(broken)?;
                 let copied = io::copy(&mut entry.by_ref().take(MAX_FILE_BYTES + 1), &mut out).map_err(broken)?;
@@ -111,7 +111,7 @@ fn kind(other: tar::EntryType) -> &'static str {
     }
 }
 
-/// The path without `.`; `None` where it is absolute or has `..`.
+/// The path without `.`; `None` if it is absolute or has `..`.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -131,8 +131,8 @@ fn parents(top: &Path, inside: &Path) -> Result<(), String> {
         at.push(name);
         match fs::symlink_metadata(&at) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(meta) if meta.is_symlink() => return Err("lies behind a link".to_owned()),
-            Ok(_) => return Err("lies below a file".to_owned()),
+            Ok(meta) if meta.is_symlink() => return Err("is behind a link".to_owned()),
+            Ok(_) => return Err("is below a file".to_owned()),
             Err(_) => fs::create_dir(&at).map_err(|e| format!("cannot be unpacked: {e}"))?,
         }
     }
@@ -283,7 +283,7 @@ mod tests {
     fn what_is_no_archive_is_said_to_be_none() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), b"{\"not\": \"an archive\"}").unwrap();
-        assert!(unpack(file.path()).err().unwrap().contains("is no captured machine"));
+        assert!(unpack(file.path()).err().unwrap().contains("is not a captured machine"));
         fs::write(file.path(), b"").unwrap();
         assert!(unpack(file.path()).is_err() || !unpack(file.path()).unwrap().1.join("files").exists());
     }

@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Most links followed for one path, as in the kernel.
 const MAX_LINKS: u32 = 40;
-/// Most bytes of one of the JSON files beside `files/`.
+/// Most bytes of one of the JSON files next to `files/`.
 const MAX_JSON_BYTES: u64 = 64 << 20;
 
 /// A captured machine.
@@ -39,7 +39,7 @@ pub(super) struct Folder {
     unpacked: Option<Scratch>,
 }
 
-/// Where a captured path leads.
+/// The target of a captured path.
 enum Found {
     /// Here: its open folder, its name in it, and its path on the captured machine.
     Here {
@@ -112,7 +112,7 @@ impl Folder {
         })
     }
 
-    /// A plain tree of files that stands for a machine's root: nothing is known of it but its files.
+    /// A plain tree of files that represents a machine's root: only its files are known.
     pub(super) fn tree(top: &Path) -> Result<Self, String> {
         let held = open_top(top).map_err(|why| {
             format!(
@@ -170,7 +170,7 @@ impl Folder {
         self.libcufile.clone()
     }
 
-    /// As the capture says it: the times of its own files are those of its unpacking.
+    /// By the capture's list: its files have the times of their unpacking.
     pub(super) fn modified_unix_s(&self, path: &Path) -> Option<u64> {
         self.times.get(path).copied()
     }
@@ -305,7 +305,7 @@ fn environment(value: Option<Value>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The times of a list of {path, modified_unix_s}; what is no such entry says nothing.
+/// The times of a list of {path, modified_unix_s}; other entries are ignored.
 fn times(value: Option<Value>) -> BTreeMap<PathBuf, u64> {
     let listed = value.as_ref().and_then(Value::as_array).into_iter().flatten();
     listed

@@ -57,8 +57,9 @@ pub fn kernel_config(root: &Root, release: &str) -> Result<KernelConfig, Vec<(St
     Err(tried)
 }
 
-/// What shows that a module is part of the image of the running kernel, so that modprobe.d has no say over it: file and text. `option` is what the kernel's
-/// configuration calls the module. `None` if it is a loadable module, or nothing shows it.
+/// The sign that a module is built into the running kernel, so that modprobe.d has no effect on it: file and text.
+/// `option` is what the kernel's configuration calls the module. `None` if it is a loadable module, or nothing shows
+/// it.
 #[must_use]
 pub fn built_in(root: &Root, module: &str, option: &str) -> Option<(String, String)> {
     const LOADED: &str = "/proc/modules";

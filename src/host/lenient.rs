@@ -32,7 +32,7 @@ where
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// A whole number: a number, or a string in decimal or `0x` notation; anything else is nothing.
+/// An integer: a number, or a string in decimal or `0x` notation; anything else is nothing.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(as_number(&Value::deserialize(deserializer)?))
 }

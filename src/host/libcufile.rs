@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The facts of libcufile, in the form of `libcufile.json`. The child of a live probe prints the same form on its standard output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibcufileFacts {
-    /// Why there are no facts.
+    /// Why the facts are missing.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
     /// Every name that was tried, with the loader's words where it failed.

@@ -2,7 +2,7 @@
 
 use super::root::Root;
 
-/// Where the kernel lists them.
+/// The folder in which the kernel lists them.
 pub const NVME_SUBSYSTEMS: &str = "/sys/class/nvme-subsystem";
 
 /// NVMe subsystems with the controllers of each: `("nvme-subsys0", ["nvme0"])`. More than one controller means several paths to the same disk.

@@ -62,7 +62,7 @@ pub struct PathFacts {
     /// `f_type` of statfs.
     #[serde(default, deserialize_with = "lenient::number")]
     pub statfs_magic: Option<u64>,
-    /// `ok`, or the name of the error of opening with O_DIRECT and reading 4096 bytes; `None` where there was no file to try.
+    /// `ok`, or the name of the error of opening with O_DIRECT and reading 4096 bytes; `None` without a file to try.
     #[serde(default, deserialize_with = "lenient::text")]
     pub open_direct: Option<String>,
     /// Alignment of memory for direct reads in bytes, where statx says it.
@@ -93,7 +93,7 @@ pub struct PathFacts {
     /// The files of which a part was never written to disk; `None` if the file system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::part")]
     pub unfinished: Option<Vec<UnfinishedFile>>,
-    /// Why there are no facts, in a sentence.
+    /// Why the facts are missing, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
 }

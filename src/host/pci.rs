@@ -37,7 +37,7 @@ impl PciGpu {
     }
 }
 
-/// What the PCI bus shows of vendor 0x10de.
+/// The devices of vendor 0x10de on the PCI bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PciNvidia {
     /// Display and 3D devices (the two classes that nvidia-fs takes for peers, nvfs-pci.h), by address.
@@ -46,7 +46,7 @@ pub struct PciNvidia {
     pub nvswitches: Vec<String>,
 }
 
-/// What the bus shows of NVIDIA; `None` if the bus cannot be listed.
+/// The devices of NVIDIA on the bus; `None` if the bus cannot be listed.
 #[must_use]
 pub fn pci_nvidia(root: &Root) -> Option<PciNvidia> {
     let base = "/sys/bus/pci/devices";
@@ -136,7 +136,7 @@ impl Architecture {
     }
 }
 
-/// A GPU of this system by what drivers and cuFile go by.
+/// A GPU of this system, with the facts that decide about drivers and cuFile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuKind {
     /// Its name, or the address and id on the bus if NVML does not list it.

@@ -14,7 +14,8 @@ const MIN_WORD: usize = 4;
 /// Replaces what names a machine, its owner or its parts.
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
-    /// Words to replace if no letter or digit is next to them: kind, word, and what its replacement begins with. The longest is first.
+    /// Words to replace if no letter or digit is next to them: kind, word, and the beginning of its replacement. The
+    /// longest is first.
     words: Vec<(&'static str, String, &'static str)>,
     /// Names of users.
     users: Vec<String>,
@@ -22,8 +23,8 @@ pub(super) struct Redactor {
     domains: Vec<String>,
     /// Home directories that are not below `/home`.
     homes: Vec<String>,
-    /// What was replaced, by kind. A name gets its number when it is first replaced, so that neither the numbers nor the counts depend on names that the
-    /// capture does not contain.
+    /// The replaced words, by kind. A name gets its number when it is first replaced, so that neither the numbers nor
+    /// the counts depend on names that the capture does not contain.
     seen: BTreeMap<&'static str, BTreeMap<String, String>>,
 }
 

@@ -118,7 +118,8 @@ enum View {
     Folder(Box<Folder>),
 }
 
-/// A view of a machine. Slow answers (NVML, libcufile, commands, kernel symbols) are fetched once and kept; files and paths are read anew each time.
+/// A view of a machine. Slow answers (NVML, libcufile, commands, kernel symbols) are fetched once and kept; files and
+/// paths are read again each time.
 pub struct Root {
     view: View,
     nvml: OnceLock<NvmlFacts>,
@@ -126,7 +127,21 @@ pub struct Root {
     symbols: OnceLock<Result<BTreeSet<String>, Unread>>,
     commands: Mutex<BTreeMap<Vec<String>, &'static OnceLock<Option<CommandOutput>>>>,
     timings: Mutex<Vec<(String, Duration)>>,
+    /// Files that were read in this round of checks; `None` outside of a round.
+    kept: Mutex<Option<BTreeMap<PathBuf, Result<Vec<u8>, Unread>>>>,
     pub(super) recording: Option<Mutex<Recording>>,
+}
+
+/// Files are read once while this exists; see [`Root::keep_reads`].
+#[derive(Debug)]
+pub struct KeptReads<'a> {
+    root: &'a Root,
+}
+
+impl Drop for KeptReads<'_> {
+    fn drop(&mut self) {
+        *self.root.kept() = None;
+    }
 }
 
 impl fmt::Debug for Root {
@@ -160,7 +175,8 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
-    /// The same, keeping what is read, so that a capture can be taken of a captured machine: what was not redacted before is then.
+    /// The same, keeping what is read, so that a capture can be taken of a captured machine, with the present
+    /// redaction.
     ///
     /// # Errors
     /// As [`Root::folder`].
@@ -169,16 +185,18 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), Some(Mutex::new(recording))))
     }
 
-    /// A plain tree of files that stands for a machine's root: a throw-away root, a chroot, a mounted disk. No path, GPU or library is known of it.
+    /// A plain tree of files that represents a machine's root: a temporary root, a chroot, a mounted disk. Its paths,
+    /// GPUs and libraries are unknown.
     ///
     /// # Errors
-    /// A sentence, when it is no folder.
+    /// A sentence, if it is not a folder.
     pub fn tree(path: &Path) -> Result<Self, String> {
         Ok(Self::new(View::Folder(Box::new(Folder::tree(path)?)), None))
     }
 
-    /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into a temporary folder that
-    /// goes with the view. What leads out of its folder, is no file, folder or link, or grows beyond a bound is refused.
+    /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into
+    /// a temporary folder that goes with the view. Entries that lead out of the folder, are not files, folders or
+    /// links, or exceed a bound are refused.
     ///
     /// # Errors
     /// A sentence, when it cannot be read, is hostile, or holds no capture.
@@ -193,7 +211,7 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(folder)), None))
     }
 
-    /// A folder that stands for a machine: a captured one, or else a plain tree.
+    /// A folder that represents a machine: a captured one, or else a plain tree.
     ///
     /// # Errors
     /// As [`Root::folder`] and [`Root::tree`].
@@ -213,6 +231,7 @@ impl Root {
             symbols: OnceLock::new(),
             commands: Mutex::default(),
             timings: Mutex::default(),
+            kept: Mutex::default(),
             recording,
         }
     }
@@ -232,7 +251,7 @@ impl Root {
         }
     }
 
-    /// The text of a file; bytes that are no UTF-8 are replaced.
+    /// The text of a file; invalid UTF-8 is replaced.
     ///
     /// # Errors
     /// Why it could not be read.
@@ -246,12 +265,29 @@ impl Root {
     /// Why it could not be read.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Unread> {
         let path = path.as_ref();
+        if let Some(read) = self.kept().as_ref().and_then(|kept| kept.get(path)) {
+            return read.clone();
+        }
         let read = match &self.view {
             View::Live(_) => live::read_bytes(path, MAX_TEXT_BYTES),
             View::Folder(folder) => folder.read_bytes(path, MAX_TEXT_BYTES),
         };
         self.note(|r| r.file(path, &read));
+        if let Some(kept) = self.kept().as_mut() {
+            kept.insert(path.to_owned(), read.clone());
+        }
         read
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<BTreeMap<PathBuf, Result<Vec<u8>, Unread>>>> {
+        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Reads each file once until the guard is dropped, so that all checks of a round see the same content.
+    #[must_use]
+    pub fn keep_reads(&self) -> KeptReads<'_> {
+        *self.kept() = Some(BTreeMap::new());
+        KeptReads { root: self }
     }
 
     /// The names in a folder, sorted.
@@ -268,7 +304,7 @@ impl Root {
         read
     }
 
-    /// Where a link points, as written in it; `None` where there is no link.
+    /// The target of a link, as written in it; `None` without a link.
     #[must_use]
     pub fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let path = path.as_ref();
@@ -320,7 +356,7 @@ impl Root {
         opened
     }
 
-    /// When a file was last changed, in seconds since 1970, links followed; `None` where it is not there or nothing is known of it.
+    /// When a file was last changed, in seconds since 1970, links followed; `None` if it is missing or not known.
     #[must_use]
     pub fn modified_unix_s(&self, path: impl AsRef<Path>) -> Option<u64> {
         let path = path.as_ref();
@@ -332,7 +368,7 @@ impl Root {
         when
     }
 
-    /// What an allow-listed command says; `None` where it is not installed, not captured or not on the list.
+    /// The output of an allow-listed command; `None` if it is not installed, not captured or not on the list.
     #[must_use]
     pub fn command(&self, argv: &[&str]) -> Option<CommandOutput> {
         let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
@@ -383,7 +419,7 @@ impl Root {
         })
     }
 
-    /// What libcufile says in a child process, or why it says nothing. Waits for it the first time.
+    /// The facts of libcufile from a child process, or the reason why they are missing. Waits for it the first time.
     #[must_use]
     pub fn libcufile(&self) -> &LibcufileFacts {
         self.libcufile.get_or_init(|| match &self.view {
@@ -392,7 +428,7 @@ impl Root {
         })
     }
 
-    /// What libcufile said, if it has been asked already.
+    /// The facts of libcufile, if it has been asked already.
     #[must_use]
     pub fn libcufile_if_known(&self) -> Option<&LibcufileFacts> {
         match &self.view {
@@ -401,7 +437,8 @@ impl Root {
         }
     }
 
-    /// Which of [`SYMBOLS`] the kernel has, from `/proc/kallsyms` (names are visible to everybody, addresses are not needed).
+    /// Which of [`SYMBOLS`] the kernel has, from `/proc/kallsyms` (names are visible to all users, addresses are not
+    /// needed).
     ///
     /// # Errors
     /// Why the list could not be read.
@@ -421,7 +458,7 @@ impl Root {
             .clone()
     }
 
-    /// What there is to know about a path; `None` on a capture that did not examine it.
+    /// The facts about a path; `None` on a capture that did not examine it.
     #[must_use]
     pub fn path_facts(&self, path: &Path) -> Option<PathFacts> {
         match &self.view {
@@ -464,7 +501,8 @@ impl Root {
         answer
     }
 
-    /// The place of a process or kernel thread of that name, `/proc/1234/comm`; `None` where there is none. Names of others are not kept.
+    /// The place of a process or kernel thread of that name, `/proc/1234/comm`; `None` without one. Names of others
+    /// are not kept.
     #[must_use]
     pub fn process_named(&self, name: &str) -> Option<String> {
         let listed = match &self.view {

@@ -240,7 +240,7 @@ fn each_fault_is_named_as_the_cause() {
             "driver-mismatch",
             Route::None,
             Route::P2pdma,
-            &["driver-mismatch"],
+            &["driver-mismatch", "gpu-static-bar1", "cfg-p2p-both"],
             &["driver-mismatch", "lib-open-probe", "gpu-static-bar1", "cfg-p2p-both"],
             vec![without("files/sys/module/nvidia")],
         ),

@@ -10,7 +10,7 @@ fn cases_from_the_field() {
         warned(
             "an NVMe disk that fell off the bus after ACS was cleared everywhere",
             NVFS,
-            &["nvfs-errors"],
+            &["nvme-state"],
             vec![kernel_log(
                 "Linux version 6.14.0\nnvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff\n",
             )],

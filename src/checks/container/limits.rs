@@ -1,5 +1,6 @@
 //! Container, user and limits.
 
+use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
@@ -23,7 +24,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
             let facts = ctx.root.libcufile();
             let judged = match facts.version_numbers() {
                 Some(version) if version < (1, 16) => {
-                    Judged::info(ID, "/proc/modules cannot be read; libcufile before 1.16 does not mind")
+                    Judged::info(ID, "/proc/modules cannot be read, which does not affect libcufile before 1.16")
                 }
                 Some(_) => Judged::lack(ID, "/proc/modules cannot be opened: libcufile 1.16 and later hang here")
                     .missing(Cost::System, EVERY)
@@ -44,7 +45,7 @@ fn container(ctx: &Context<'_>) -> Judged {
         None => Judged::pass(ID, "not inside a container")
             .found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no mark of a container"),
     };
-    judged.why("What a container does not bring in (devices, /run/udev, modules) must be added when it is started.")
+    judged.why("Devices, /run/udev and modules of the host must be added when a container is started.")
 }
 
 /// A limit of the process from `/proc/self/limits`; `None` is unlimited.
@@ -91,12 +92,15 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
             Some(_) if free => Judged::pass(MEMLOCK, "locked memory is not limited for this user (CAP_IPC_LOCK)"),
             Some(bytes) if bytes < 64 * units::MIB && !over_rdma(ctx) => Judged::info(
                 MEMLOCK,
-                format!("only {} may be locked, which local disks do not mind", units::bytes(bytes)),
+                format!("only {} may be locked, which does not affect local disks", units::bytes(bytes)),
             ),
             Some(bytes) if bytes < 64 * units::MIB => {
-                Judged::warn(MEMLOCK, format!("only {} may be locked", units::bytes(bytes)))
-                    .fix(FixId::Memlock)
-                    .advice("ulimit -l unlimited; in a container --ulimit memlock=-1.")
+                Judged::warn(MEMLOCK, format!("only {} may be locked", units::bytes(bytes))).fix(FixId::Memlock).advice(
+                    host::container(ctx.root)
+                        .map_or("Run `sudo gds-top fix memlock`, then log in again.", |container| {
+                            bring(&container, Lack::Memlock)
+                        }),
+                )
             }
             Some(bytes) => Judged::pass(MEMLOCK, format!("{} may be locked", units::bytes(bytes))),
         };
@@ -143,5 +147,5 @@ fn user(ctx: &Context<'_>) -> Judged {
         .found("geteuid", id.to_string()),
         None => Judged::na(CheckId::UserPerms, "the user is not part of this capture"),
     };
-    judged.why("What a check may read and a fix may change depends on it.")
+    judged.why("The user decides which files a check may read and a fix may change.")
 }

@@ -1,5 +1,7 @@
 //! Checks of container, user and limits.
 
+pub(crate) mod bring;
+pub(crate) mod dynamic_routing;
 pub(crate) mod limits;
 pub(crate) mod rdma;
 pub(crate) mod surroundings;

@@ -1,5 +1,6 @@
 //! RDMA, if a path is on a file system that uses it.
 
+use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
@@ -59,11 +60,11 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     let version = ctx.root.read_text("/sys/module/mlx5_core/version").ok().map(|text| text.trim().to_owned());
     let judged = if devices.is_empty() {
         Judged::warn(ID, "no RDMA device is here").found("/sys/class/infiniband", "empty or absent")
-    } else if user_space && host::container(ctx.root).is_some() && no_verbs(ctx) {
+    } else if let Some(container) = host::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
         Judged::lack(ID, "the RDMA devices of the host are not in this container")
             .found("/dev/infiniband", "no uverbs device")
             .missing(Cost::Root, &[Route::Rdma])
-            .advice("Start the container with --device /dev/infiniband and --cap-add IPC_LOCK.")
+            .advice(bring(&container, Lack::Rdma))
     } else {
         Judged::info(ID, format!("RDMA devices: {}", devices.join(" ")))
             .found("/sys/class/infiniband", devices.join(" "))
@@ -81,7 +82,7 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     let judged = if judged.finding.advice.is_some() {
         judged
     } else {
-        judged.advice("ofed_info -s tells DOCA or MLNX_OFED; do not mix the two.")
+        judged.advice("Run `ofed_info -s` to see whether DOCA or MLNX_OFED is installed. Do not install both.")
     };
     judged.why("The patched clients come with DOCA or MLNX_OFED.")
 }

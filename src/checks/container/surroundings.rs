@@ -1,5 +1,6 @@
-//! What is around the process: device nodes, memory limits, LSM, RDMA stack, clusters.
+//! The surroundings of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
+use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -15,11 +16,11 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     if host::container(ctx.root).is_some_and(|c| c.runtime == "kubernetes") {
         out.push(operator());
     }
-    if host::container(ctx.root).is_some() {
+    if let Some(container) = host::container(ctx.root) {
         out.push(
             Judged::info(CheckId::CtrIpc, "the statistics of other processes are seen only in their IPC namespace")
                 .found("/proc/self/ns/ipc", "of this container")
-                .advice("Start the container with --ipc=host (hostIPC: true) to watch programs outside it.")
+                .advice(bring(&container, Lack::Ipc))
                 .why("libcufile shares its statistics through System V memory."),
         );
     }
@@ -37,7 +38,8 @@ pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrDevices;
     const WHY: &str = "A container sees the GPU only through device nodes that are brought in when it is started.";
-    if host::container(ctx.root).is_none() || !ctx.root.exists("/proc/driver/nvidia/version") {
+    let Some(container) = host::container(ctx.root) else { return Vec::new() };
+    if !ctx.root.exists("/proc/driver/nvidia/version") {
         return Vec::new();
     }
     if !ctx.root.nvml().gpus.is_empty() {
@@ -57,7 +59,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
         )
         .found("/dev", format!("no {}", lacking.join(", no ")))
         .missing(Cost::Root, EVERY)
-        .advice("Start the container with --gpus all (nvidia-container-toolkit).")
+        .advice(bring(&container, Lack::Gpu))
         .why(WHY),
     ]
 }
@@ -119,7 +121,7 @@ fn lsm(ctx: &Context<'_>) -> Option<Judged> {
         None if on == "1" => Judged::info(ID, "SELinux is enforcing"),
         None => Judged::pass(ID, "SELinux is permissive"),
     };
-    Some(judged.found(FILE, on).why("A denial shows as EACCES although the mode of the device allows everybody."))
+    Some(judged.found(FILE, on).why("A denial is reported as EACCES although the mode of the device allows all users."))
 }
 
 fn operator() -> Judged {
@@ -131,14 +133,14 @@ fn operator() -> Judged {
 
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
     let overlay = |s: &&Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
-    // A machine may have overlays of its own; what is said of those is said of the file system.
-    host::container(ctx.root)?;
+    // A machine may have overlays without a container. The file system check covers those.
+    let container = host::container(ctx.root)?;
     let subject = ctx.subjects.iter().find(overlay)?;
     Some(
-        Judged::info(CheckId::CtrRootfs, format!("{} lies in the container's own file system", subject.path.display()))
+        Judged::info(CheckId::CtrRootfs, format!("{} is in the container's root file system", subject.path.display()))
             .found("/proc/self/mountinfo", "overlay")
-            .advice("Keep models on a volume: -v /data:/data.")
+            .advice(bring(&container, Lack::Volume))
             .cause(CheckId::FsType)
-            .why("The layers of a container are no disk that could write into GPU memory."),
+            .why("The layers of a container cannot write into GPU memory."),
     )
 }

@@ -23,7 +23,7 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
 /// Keys that do nothing, and lists that shut a path out.
 fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CfgEffective;
-    const WHY: &str = "What stands in the file is not always in effect: unknown keys are passed over silently, and a denylist sends a path through host memory.";
+    const WHY: &str = "A value in the file is not always in effect: unknown keys are ignored silently, and a denylist sends a path through host memory.";
     let config = ctx.config();
     let mut out = Vec::new();
     let silent = config.passed_over();
@@ -80,7 +80,7 @@ pub(crate) fn transport_key(ctx: &Context<'_>, subject: &Subject) -> &'static st
     }
 }
 
-/// What libcufile says of its configuration where the rules known here find nothing wrong with it.
+/// The complaint of libcufile about its configuration, if the rules of the linter find no error.
 pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) -> Option<Judged> {
     let open = facts.open.as_ref().filter(|open| matches!(open.code, Some(5002 | -22 | 5030)))?;
     if ctx.config().is_fatal() || log_folder_is_missing(ctx) {
@@ -124,7 +124,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 .missing(Cost::Root, EVERY);
                 let judged = if host::container(ctx.root).is_some() {
                     judged.advice(format!(
-                        "Container engines make a folder where -v names a file that the host does not have: make {} on the host, or leave that -v out, and start the container anew.",
+                        "Container engines make a folder where -v names a file that the host does not have: make {} on the host, or leave that -v out, and start the container again.",
                         file.path
                     ))
                 } else {
@@ -184,7 +184,7 @@ fn compat(ctx: &Context<'_>) -> Judged {
             .missing(Cost::Setting, DIRECT)
             .advice(format!("Unset it: {force_from}."))
     } else if !allow {
-        Judged::lack(ID, "compat mode is not allowed: where no direct route works, reads fail")
+        Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
             .found(&allow_from, "allow_compat_mode is false")
             .missing(Cost::Setting, &[Route::Compat])
             .advice("Set properties.allow_compat_mode to true, unless failing is what you want.")
@@ -207,7 +207,8 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
     let config = ctx.config();
     let (master, master_from) = config.switch("properties.use_pci_p2pdma", false);
     let (nvme, nvme_from) = config.switch(second, false);
-    // 1.14 has only the first key, 1.20 both (strings of the libraries); the first release that wants the second lies between.
+    // 1.14 has only the first key, 1.20 both (strings of the libraries); the first release that needs the second is
+    // between them.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
     let judged = if master && (nvme || !wants_second) {
         Judged::pass(ID, "P2PDMA is switched on")
@@ -220,7 +221,9 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         Judged::lack(ID, format!("{absent} not switched on"))
             .missing(Cost::Setting, P2P_ROUTES)
             .fix(FixId::CufileP2pdmaKeys)
-            .advice("Switch them on in a cufile.json of your own, named by CUFILE_ENV_PATH_JSON.")
+            .advice(
+                "Run `gds-top fix cufile-p2pdma-keys`, or set them in a cufile.json that CUFILE_ENV_PATH_JSON names.",
+            )
     };
     judged
         .found(master_from, format!("properties.use_pci_p2pdma is {master}"))

@@ -17,7 +17,7 @@ pub(crate) struct ConfigFile {
     pub(crate) state: FileState,
 }
 
-/// What became of a file.
+/// The state of a file.
 #[derive(Clone, Debug)]
 pub(crate) enum FileState {
     Missing,
@@ -31,7 +31,7 @@ pub(crate) enum FileState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) files: Vec<ConfigFile>,
-    /// Value and origin by dotted key; keys that nobody sets are absent.
+    /// Value and origin by dotted key, without keys that are not set.
     values: BTreeMap<String, (Value, String)>,
 }
 
@@ -70,7 +70,7 @@ impl Config {
         config
     }
 
-    /// A switch: its value, and where it was set; the default where nobody set it.
+    /// A switch: its value and origin, or the default if it is not set.
     pub(crate) fn switch(&self, key: &str, default: bool) -> (bool, String) {
         match self.values.get(key) {
             Some((Value::Bool(on), origin)) => (*on, origin.clone()),
@@ -78,12 +78,12 @@ impl Config {
         }
     }
 
-    /// The text of a key that somebody set.
+    /// The text of a key that is set.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.values.get(key).and_then(|(value, _)| value.as_str())
     }
 
-    /// The strings of a list, and where it was set; empty where nobody set it.
+    /// The strings of a list and its origin; empty if it is not set.
     pub(crate) fn list(&self, key: &str) -> (Vec<&str>, &str) {
         match self.values.get(key) {
             Some((Value::Array(items), origin)) => (items.iter().filter_map(Value::as_str).collect(), origin),
@@ -91,7 +91,7 @@ impl Config {
         }
     }
 
-    /// All strings of a list, or of the lists of an object, and where they were set; empty where nobody set it.
+    /// All strings of a list, or of the lists of an object, and their origin; empty if it is not set.
     pub(crate) fn texts_below(&self, key: &str) -> (Vec<String>, String) {
         let mut texts = Vec::new();
         let mut from = String::new();

@@ -40,13 +40,14 @@ pub(crate) fn lacks_libraries(ctx: &Context<'_>) -> bool {
     dependencies(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Libraries that libcufile loads when it opens; asked about only where it does not open.
+/// Libraries that libcufile loads when it opens. If it does not open, or was not opened, the list of the loader shows whether they are there.
 pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::LibDeps;
     const WHY: &str = "libcufile loads these by itself while it opens, and slim containers lack them.";
-    let open = ctx.root.libcufile().open.as_ref()?;
-    if open.code == Some(0) {
-        return Some(Judged::pass(ID, "what libcufile loads is there").found("cuFileDriverOpen", "0").why(WHY));
+    let facts = ctx.root.libcufile();
+    facts.chosen.as_ref()?;
+    if facts.open.as_ref().is_some_and(|open| open.code == Some(0)) {
+        return Some(Judged::pass(ID, "libcufile loads its libraries").found("cuFileDriverOpen", "0").why(WHY));
     }
     let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty())?;
     let lacks = |name: &str| !output.stdout.lines().any(|line| line.trim().starts_with(&format!("{name} ")));
@@ -54,7 +55,7 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
     let judged = if needed.is_empty() {
         let optional: Vec<&str> = ["libnuma.so.1", "liburcu-bp.so.6"].into_iter().filter(|name| lacks(name)).collect();
         if optional.is_empty() {
-            Judged::pass(ID, "what libcufile loads is installed")
+            Judged::pass(ID, "the libraries that libcufile loads are installed")
         } else {
             Judged::info(ID, format!("libcufile goes without {}", optional.join(" and ")))
         }

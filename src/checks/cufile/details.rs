@@ -30,7 +30,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Variables that do nothing, and that no other check tells of.
+/// Variables without effect that no other check reports.
 fn variables(ctx: &Context<'_>) -> Option<Judged> {
     const TOLD_ELSEWHERE: &[&str] = &["CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_LOGGING_LEVEL"];
     let linted = lint_environment(ctx.root, ctx.root.libcufile().version_numbers())?;
@@ -41,11 +41,7 @@ fn variables(ctx: &Context<'_>) -> Option<Judged> {
     for problem in &problems {
         judged = judged.found("environment", &problem.what);
     }
-    Some(
-        judged.why(
-            "What libcufile does not understand it passes over without a word, so what was meant is not in effect.",
-        ),
-    )
+    Some(judged.why("libcufile ignores values that it does not understand, without a message."))
 }
 
 fn tools(ctx: &Context<'_>) -> Option<Judged> {
@@ -119,7 +115,7 @@ fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
-/// Limits of the configuration against what the GPU has.
+/// Limits of the configuration compared with the GPU.
 fn sizes(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CfgVsHardware;
     let bar1 =
@@ -137,7 +133,7 @@ fn sizes(ctx: &Context<'_>) -> Option<Judged> {
     let Some((key, bytes, _)) = over.first() else { return pinned_limit(ctx) };
     let mut judged =
         Judged::info(ID, format!("{key} is {}, but BAR1 has {}", units::bytes(*bytes), units::bytes(bar1)))
-            .advice("Keep both below the size of BAR1; what does not fit fails with 5016 when it is registered.");
+            .advice("Keep both below the size of BAR1. Larger registrations fail with 5016.");
     for (key, bytes, origin) in over {
         judged = judged.found(origin, format!("{key}: {bytes} bytes"));
     }

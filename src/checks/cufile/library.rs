@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::config::{p2p_keys, refused_by_the_library, transport_key};
 use crate::checks::cufile::dependencies::lacks_libraries;
 use crate::checks::cufile::log::log_folder_is_missing;
-use crate::checks::cufile::route_table;
+use crate::checks::cufile::{cuda_errors, route_table};
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::state::library_is_newer;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
@@ -98,7 +98,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 _ if host::wsl(ctx.root).is_some() => judged.cause(CheckId::Wsl),
                 Some(why) if spins => judged.unread("/proc/modules", why).cause(CheckId::CtrProcSys),
                 _ => judged
-                    .advice("Run gds-top check -v for what it printed; try another libcufile with GDS_TOP_LIBCUFILE."),
+                    .advice("Run `gds-top check -v` to see its output. Try another libcufile with GDS_TOP_LIBCUFILE."),
             }
         }
         Some(open) => {
@@ -117,10 +117,6 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::CfgParse)
             } else if open.cuda_code == Some(802) && ctx.has_fabric() {
                 judged.cause(CheckId::GpuFabric)
-            } else if open.cuda_code == Some(802) {
-                judged.advice("CUDA waits for the NVSwitch fabric (802): sudo systemctl start nvidia-fabricmanager, of the version of the driver.")
-            } else if open.cuda_code == Some(803) && !is_mismatched(ctx) {
-                judged.advice("CUDA finds a driver of another version than its own libcuda (803): reboot after an update of the driver, or remove the libcuda of a compatibility package from LD_LIBRARY_PATH.")
             } else if (code == 5004 || says(CheckId::NvfsVersion)) && is_too_old(ctx) {
                 judged.cause(CheckId::NvfsVersion)
             } else if (code == 5025 || says(CheckId::NvfsDevnodes)) && loaded::lacks_devices(ctx) {
@@ -140,7 +136,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {
                 judged.cause(CheckId::CfgCompat)
             } else {
-                judged.advice("Run gds-top check -v for what the library printed.")
+                let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code));
+                judged.advice(
+                    remedy.unwrap_or_else(|| "Run `gds-top check -v` to see what the library printed.".to_owned()),
+                )
             }
         }
         None => match &modules {
@@ -153,7 +152,15 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .advice(
                     "gds-top check without --no-probe opens it in a child process and proves the route with a read.",
                 ),
-            _ => Judged::na(ID, "libcufile was found, but not opened").unknown(EVERY),
+            _ if lacks_libraries(ctx) => {
+                Judged::lack(ID, "libcufile was not opened, and libraries that it needs are missing")
+                    .found("cuFileDriverOpen", "not called")
+                    .missing(Cost::Install, EVERY)
+                    .cause(CheckId::LibDeps)
+            }
+            _ => Judged::na(ID, "libcufile was found, but not opened")
+                .found("cuFileDriverOpen", "not called")
+                .unknown(EVERY),
         },
     };
     said(judged).why(WHY)

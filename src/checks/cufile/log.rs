@@ -11,7 +11,7 @@ pub(crate) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
 
 pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::LogLocation;
-    const WHY: &str = "The reason for a fallback stands in cufile.log: CUFILE_LOGFILE_PATH names it, else logging.dir its folder, else it lies in the \
+    const WHY: &str = "The reason for a fallback is in cufile.log: CUFILE_LOGFILE_PATH names it, else logging.dir its folder, else it is in the \
                        working directory.";
     if let Some(path) = ctx.root.variable("CUFILE_LOGFILE_PATH").filter(|path| !path.is_empty()) {
         return Judged::pass(ID, format!("the log is {path}"))
@@ -29,7 +29,7 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
     // Of a captured machine only what was looked at is there, so a folder whose parent is not there either says nothing.
     let parent_seen = std::path::Path::new(&folder).parent().is_some_and(|parent| ctx.root.exists(parent));
     let judged = if ctx.root.exists(&folder) {
-        Judged::pass(ID, format!("the log lies in {folder}"))
+        Judged::pass(ID, format!("the log is in {folder}"))
     } else if parent_seen || ctx.root.is_live() {
         Judged::lack(ID, format!("the folder of the log, {folder}, does not exist: every open fails"))
             .missing(Cost::Root, EVERY)

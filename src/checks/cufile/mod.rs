@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod config_file;
+pub(crate) mod cuda_errors;
 pub(crate) mod dependencies;
 pub(crate) mod details;
 pub(crate) mod library;

@@ -1,4 +1,4 @@
-//! libcufile's own table of routes (cuFileDriverGetP2PFlags, from 1.16 on), read for the kind of storage that a path lies on.
+//! libcufile's own table of routes (cuFileDriverGetP2PFlags, from 1.16 on), read for the kind of storage of a path.
 
 use crate::checks::context::{Context, Subject};
 use crate::domain::Route;
@@ -56,7 +56,7 @@ pub(crate) fn words(mask: u64) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
-/// What libcufile says of the path's kind of storage, as part of a sentence: `libcufile lists rdma for WekaFS`.
+/// The entry of libcufile for the path's kind of storage, as part of a sentence: `libcufile lists rdma for WekaFS`.
 pub(crate) fn sentence(ctx: &Context<'_>, subject: &Subject, route: Route) -> Option<String> {
     let (_, storage) = storage(ctx, subject)?;
     Some(match says(ctx, subject, route)? {

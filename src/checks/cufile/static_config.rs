@@ -25,7 +25,7 @@ pub(crate) fn routing(ctx: &Context<'_>) -> Option<Judged> {
             .found(&file, "exists")
             .advice(format!("After a change of the hardware: gdscheck -e sysfs -o {file}"))
     } else {
-        Judged::warn(ID, "static routing is on, but there is no topology file")
+        Judged::warn(ID, "static routing is on, but its topology file is missing")
             .found(&file, "does not exist")
             .advice(format!("gdscheck -e sysfs -o {file}, or switch miscellaneous.enable_static_routing off."))
     };
@@ -36,7 +36,7 @@ pub(crate) fn routing(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
-/// What the file of the GPUs says, against the GPUs that are here.
+/// The file of the GPUs compared with the GPUs of this machine.
 pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
     const WHY: &str = "The library then believes the file's BAR1 sizes and P2PDMA support, and asks no GPU; after a change of the hardware it is wrong.";
     let origin = switched_on(ctx, "miscellaneous.enable_static_config")?;
@@ -74,7 +74,7 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
             );
         }
     };
-    // Without NVML nobody says what is here.
+    // Without NVML the GPUs of this machine are not known.
     let here: Vec<&GpuSeen> = ctx.gpus().iter().filter(|gpu| gpu.nvml.is_some()).collect();
     if here.is_empty() {
         return None;
@@ -92,7 +92,7 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(origin, "enable_static_config is true").why(WHY))
 }
 
-/// What in the file is not so on this machine.
+/// Entries of the file that differ from this machine.
 fn stale(entries: &[(String, Value)], here: &[&GpuSeen]) -> Vec<String> {
     let mut out = Vec::new();
     if entries.len() != here.len() {

@@ -21,7 +21,7 @@ impl std::error::Error for EditError {}
 /// Sets dotted keys to values written as JSON, one after another.
 ///
 /// # Errors
-/// When the text cannot be parsed, or something that is no object stands where a section must be.
+/// When the text cannot be parsed, or a section is not an object.
 pub fn set_keys(text: &str, keys: &[(&str, &str)]) -> Result<String, EditError> {
     let mut out = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
     for (key, value) in keys {
@@ -41,7 +41,7 @@ fn set(text: &str, key: &str, value: &str) -> Result<String, EditError> {
     for (depth, part) in parts.iter().enumerate() {
         match node.kind {
             Kind::Object(_) => {}
-            // What the library takes for 'not set' gives way to a section.
+            // A value that the library takes for 'not set' is replaced by a section.
             Kind::Null => return Ok(splice(text, node.start, node.end, &nested(&parts[depth..], value))),
             _ => return Err(wrong(node.start, "an object in braces is due here")),
         }
@@ -82,11 +82,11 @@ fn insert(text: &str, object: &Node, key: &str, value: &str) -> String {
     format!("{},{}{newline}{indent}{member}{}", &text[..comma_at], &text[comma_at..member_at], &text[member_at..])
 }
 
-/// A member in an object without one. What stands between its braces can only be blanks and comments, and is kept.
+/// A member in an object without one. Only blanks and comments can be between its braces, and they are kept.
 fn empty(text: &str, object: &Node, member: &str) -> String {
     let inside = &text[object.start + 1..object.end - 1];
     if inside.trim().is_empty() && inside.contains('\n') {
-        // The braces stand on two lines.
+        // The braces are on two lines.
         let line_start = text[..object.start].rfind('\n').map_or(0, |at| at + 1);
         let outer: String = text[line_start..].chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
         let newline = if inside.contains("\r\n") { "\r\n" } else { "\n" };
@@ -95,7 +95,7 @@ fn empty(text: &str, object: &Node, member: &str) -> String {
     splice(text, object.start + 1, object.start + 1, &format!(" {member} "))
 }
 
-/// Length of blanks and one comment that end the line; 0 where something else stands there.
+/// Length of blanks and one comment that end the line; 0 if something else is there.
 fn same_line_comment(rest: &str) -> usize {
     let line = rest.find('\n').unwrap_or(rest.len());
     let line = if rest[..line].ends_with('\r') { line - 1 } else { line };
@@ -179,7 +179,7 @@ mod tests {
             let Ok(after) = set_keys(&text, &[("block.nvme.use_pci_p2pdma", &value)]) else { return Ok(()) };
             let parsed = syntax::parse(&after).unwrap().top;
             prop_assert_eq!(parsed.at("block.nvme.use_pci_p2pdma").unwrap().value(), serde_json::json!(number));
-            // What differs is one value, or a comma and one member.
+            // The texts differ by one value, or by a comma and one member.
             let head = text.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
             let before = syntax::parse(&text).unwrap().top;
             let section = || before.at("block.nvme").or_else(|| before.at("block")).filter(|node| !matches!(node.kind, Kind::Object(_)));

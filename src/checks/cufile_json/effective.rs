@@ -8,7 +8,7 @@ use crate::host::Root;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where a value comes from; later ones win.
+/// The origin of a value; later ones win.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Origin {
@@ -48,9 +48,9 @@ pub struct Effective {
     pub key: String,
     /// Its value; null where the library has none that can be named.
     pub value: Value,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// What the library itself says, where it was opened and says something else.
+    /// The value that the library reports, if it was opened and differs.
     pub library_says: Option<Value>,
 }
 
@@ -137,7 +137,7 @@ fn from_variable(default: &Value, text: &str) -> Value {
     }
 }
 
-/// Values of a parameter and of a key are the same, when both are numbers, or a switch that is told as 0 or 1.
+/// Values of a parameter and of a key are the same, when both are numbers, or a switch that is reported as 0 or 1.
 fn same(said: &Value, value: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Bool(on) => Some(u64::from(*on) as f64),
@@ -150,7 +150,7 @@ fn same(said: &Value, value: &Value) -> bool {
     }
 }
 
-/// The default of every key that the installed library knows; null where it has none that can be named.
+/// The default of every key that the installed library knows; null if it has none that can be named.
 #[must_use]
 pub fn defaults(root: &Root) -> Vec<(String, Value)> {
     let version = root.libcufile().version_numbers();

@@ -1,18 +1,18 @@
-//! What is wrong with the variables that libcufile reads.
+//! Problems of the variables that libcufile reads.
 
 use super::known::minor;
 use super::nearest::distance;
 use super::types::{Linted, Problem, Severity};
 use crate::host::Root;
 
-/// What a variable takes.
+/// The values that a variable accepts.
 #[derive(Clone, Copy)]
 enum Takes {
     /// Only the word true, in any case, counts (measured with 1.14 and 1.20).
     Switch,
     /// true, false, 1 or 0.
     Either,
-    /// A whole number from the first to the second.
+    /// An integer from the first to the second.
     Number(u64, u64),
     /// One of these words.
     Word(&'static [&'static str]),
@@ -22,7 +22,7 @@ enum Takes {
     Any,
 }
 
-/// Name, what it takes, first and last release 1.x that reads it (0: no bound).
+/// Name, accepted values, first and last release 1.x that reads it (0: no bound).
 type Row = (&'static str, Takes, u32, u32);
 
 pub(super) const LEVELS: &[&str] = &["NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
@@ -60,7 +60,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// The name under which the environment is listed among the files.
 pub const PLACE: &str = "environment";
 
-/// Lints the variables of the machine; none where nothing is wrong with them.
+/// Lints the variables of the machine; `None` if nothing is wrong with them.
 pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Option<Linted> {
     let environment = root.environment();
     let mut problems = Vec::new();
@@ -83,8 +83,8 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
             say(
                 name,
                 Severity::Warning,
-                format!("{name} is no variable that libcufile is known to read"),
-                "What libcufile does not know it passes over without a word.",
+                format!("{name} is not a variable that libcufile is known to read"),
+                "libcufile ignores unknown variables without a message.",
                 near.map_or_else(|| "Unset it.".to_owned(), |near| format!("Perhaps {near} is meant.")),
             );
             continue;
@@ -129,9 +129,9 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
                 say(
                     name,
                     Severity::Warning,
-                    format!("{name}={value} is no whole number {range}"),
-                    "libcufile does not take it, and says so in its log at most.",
-                    format!("Write a whole number {range}."),
+                    format!("{name}={value} is not an integer {range}"),
+                    "libcufile rejects it, with a message in its log at most.",
+                    format!("Write an integer {range}."),
                 );
             }
             Takes::Word(words) if !words.contains(&value.as_str()) => say(
@@ -148,7 +148,7 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
                 "Writing the log takes time in every read, so what is measured is too slow.",
                 "Unset it when the cause is found.".to_owned(),
             ),
-            // Whether there is something can be told of a folder: what lies in it is listed.
+            // A folder is recognised by its list of entries.
             Takes::File if root.entries(value).is_ok() => say(
                 name,
                 Severity::Warning,

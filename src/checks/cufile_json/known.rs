@@ -1,21 +1,21 @@
 //! The keys that libcufile knows, release by release.
 //!
 //! Names come from the strings of libcufile 1.11, 1.14, 1.15, 1.16, 1.18 and 1.20; types and ranges from giving 1.14, 1.16 and 1.20 crafted
-//! files; defaults from their own dumps. The release that brought a key lies after the last of these without it.
+//! files; defaults from their own dumps. The release that brought a key is after the last of these without it.
 
 use super::syntax::{Kind as Json, Node};
 use serde_json::Value;
 
-/// What a key takes. Numbers may be written as `true` or with a fraction too, as the library reads them.
+/// The values that a key accepts. Numbers may be written as `true` or with a fraction too, as the library reads them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
     /// true or false.
     Switch,
-    /// A whole number: lowest, highest, multiple.
+    /// An integer: lowest, highest, multiple.
     Whole(u64, u64, u64),
     /// A number that may be negative: lowest, highest; 0 is refused, and so are `true` and fractions.
     Signed(i64, i64),
-    /// A whole number, lowest and highest; `true` and fractions are refused.
+    /// An integer, lowest and highest; `true` and fractions are refused.
     Int(i64, i64),
     /// A hexadecimal number as text: `0xffeeddcc`.
     Hex,
@@ -35,7 +35,7 @@ pub(crate) enum Takes {
     Texts,
     /// A list of paths that must exist.
     Paths,
-    /// A list of whole numbers.
+    /// A list of integers.
     Wholes,
     /// An object whose names are free.
     Table,
@@ -55,7 +55,7 @@ pub(crate) struct Known {
     until: u32,
     default: &'static str,
     default_old: &'static str,
-    /// Its name among the parameters and ranges that the library tells about itself.
+    /// Its name among the parameters and ranges that the library reports about itself.
     pub(crate) parameter: &'static str,
     /// The environment variable that overrides it.
     pub(crate) variable: &'static str,
@@ -75,7 +75,7 @@ const fn row(
     Known { key, takes, since, until, default, default_old, parameter, variable }
 }
 
-/// Minor release: what is newer than 1.x counts as the newest.
+/// Minor release; releases newer than 1.x count as the newest.
 pub(crate) fn minor(version: Option<(u32, u32)>) -> Option<u32> {
     version.map(|(major, minor)| if major > 1 { u32::MAX } else { minor })
 }
@@ -96,7 +96,7 @@ impl Known {
         }
     }
 
-    /// The default of a release, that of 1.20 where it is not known which; null where the library has none that can be named.
+    /// The default of a release, or of 1.20 if the release is not known; null if the library has none that can be named.
     pub(crate) fn default(&self, version: Option<(u32, u32)>) -> Value {
         // Measured: 1.18 still cuts requests at 1 MiB by default, and 1.16 is the first with its thread pool on.
         let changed = if self.key == "properties.max_direct_io_size_kb" { 20 } else { 16 };
@@ -129,16 +129,16 @@ impl Known {
             }
     }
 
-    /// What it takes, in words.
+    /// The accepted values, in words.
     pub(crate) fn wants(&self) -> &'static str {
         match self.takes {
             Switch => "true or false without quotes",
-            Whole(..) => "a whole number without quotes",
-            Signed(..) | Int(..) => "a whole number without quotes",
+            Whole(..) => "an integer without quotes",
+            Signed(..) | Int(..) => "an integer without quotes",
             Text | Folder | Level | Ignored(_) | One(_) => "text in double quotes",
             Hex => "a hexadecimal number as text: \"0x1f\"",
             Each(_) | Texts | Paths => "a list of text: [\"…\"]",
-            Wholes => "a list of whole numbers: [1, 2]",
+            Wholes => "a list of integers: [1, 2]",
             Table => "an object in braces",
         }
     }
@@ -154,7 +154,7 @@ pub(crate) fn is_section(name: &str) -> bool {
     KEYS.iter().any(|known| known.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Names that many files use and no library reads, with what is meant; empty where nothing is (L10).
+/// Names that many files use and no library reads, with the name that is meant, which may be empty (L10).
 pub(crate) const MISNAMED: &[(&str, &str)] = &[
     ("properties.use_compat_mode", "properties.allow_compat_mode"),
     ("blacklist", "denylist"),

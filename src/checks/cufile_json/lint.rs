@@ -1,4 +1,4 @@
-//! What is wrong with one cufile.json: the rules L1 to L19, each problem with its place, the reason and what to do.
+//! The linter for one cufile.json: the rules L1 to L19, each problem with its place, the reason and the remedy.
 
 use super::environment::LEVELS;
 use super::known::{Known, MISNAMED, Takes, is_section, known, minor};
@@ -8,7 +8,7 @@ use super::types::{Problem, Severity};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What the linter knows of the machine and the library.
+/// The linter's facts about the machine and the library.
 pub(crate) struct Surroundings<'a> {
     /// Version of the installed library.
     pub(crate) version: Option<(u32, u32)>,
@@ -22,17 +22,17 @@ pub(super) struct Linter<'a> {
     pub(super) text: &'a str,
     pub(super) around: &'a Surroundings<'a>,
     pub(super) problems: Vec<Problem>,
-    /// Keys that are passed over and not told one by one any more, and the place of the first of them.
+    /// Ignored keys that are only counted, and the place of the first of them.
     untold: (usize, usize),
 }
 
-/// Keys without effect that are told one by one. Thousands of them are no settings of libcufile's; each costs a look at the whole file.
+/// Keys without effect that are listed one by one. A file with thousands of them is not a cufile.json, and each needs a search of the file.
 const MOST_WITHOUT_EFFECT: usize = 100;
 
 /// Parses and lints; the document where it could be parsed.
 pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
     let mut linter = Linter::new(text, around);
-    // One that is refused is read on as far as it is plain what was meant, so that all that is wrong is told at once.
+    // One that is refused is read on as far as it is plain what was meant, so that all problems are reported at once.
     let (document, is_accepted) = match syntax::parse(text) {
         Ok(document) => (Some(document), true),
         Err(_) => {
@@ -64,7 +64,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
     (is_accepted.then_some(document), linter.problems)
 }
 
-pub(super) const FATAL: &str = "libcufile refuses the whole file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only \
+pub(super) const FATAL: &str = "libcufile refuses the file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only \
                                 standard error says why.";
 const ABORTS: &str =
     "libcufile aborts the process here (Json::LogicError, SIGABRT): every program that opens cuFile dies.";
@@ -109,7 +109,7 @@ impl<'a> Linter<'a> {
                 top.start,
                 "",
                 format!("the file holds {}, so nothing of it is in effect", top.words()),
-                "libcufile opens and passes over the whole file.",
+                "libcufile opens and ignores the file.",
                 "Put the keys into an object in braces.",
             ),
             _ => self.say(
@@ -141,7 +141,7 @@ impl<'a> Linter<'a> {
                 "",
                 "text after the end of the file's object",
                 "libcufile stops reading where the first object ends, so nothing behind it is in effect.",
-                "Perhaps a '}' stands too early; move or remove what follows.",
+                "A '}' may be too early: move or remove the text after it.",
             );
         }
     }
@@ -165,8 +165,8 @@ impl<'a> Linter<'a> {
                     Severity::Warning,
                     member.key_start,
                     &dotted,
-                    format!("{dotted} stands here twice"),
-                    "The last one wins, as a whole: of a section that stands twice the first is lost.",
+                    format!("{dotted} is in the file twice"),
+                    "The last one wins. If a section is there twice, the first one is lost.",
                     "Remove one, or join them.",
                 );
                 continue;
@@ -198,7 +198,7 @@ impl<'a> Linter<'a> {
         let _ = key_start;
     }
 
-    /// Whether so many keys without effect were told that this one is only counted.
+    /// Whether so many keys without effect were reported that this one is only counted.
     fn is_enough(&mut self, at: usize) -> bool {
         let told = self.problems.iter().filter(|problem| matches!(problem.rule.as_str(), "L8" | "L9")).count();
         if told < MOST_WITHOUT_EFFECT {
@@ -228,7 +228,7 @@ impl<'a> Linter<'a> {
             Some(near) => format!("Perhaps {near} is meant."),
             None => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
         };
-        self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is no key of libcufile"), SILENT, todo);
+        self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is not a key of libcufile"), SILENT, todo);
     }
 
     fn key(&mut self, known: &Known, at: usize, node: &Node) {
@@ -294,7 +294,7 @@ impl<'a> Linter<'a> {
                     );
                     return;
                 }
-                // As the library does it: what is behind the point is cut off.
+                // As the library does it: digits after the point are cut off.
                 let whole = number.trunc();
                 // 0 switches the bounce buffers off, or the limit, in the keys that may be 0 outside their range.
                 let zero = whole == 0.0
@@ -334,7 +334,7 @@ impl<'a> Linter<'a> {
                         node.start,
                         key,
                         format!("{key} is {written}, and {whole} is in effect"),
-                        "libcufile cuts off what stands behind the point.",
+                        "libcufile cuts off digits after the point.",
                         format!("Write {whole}."),
                     );
                 }
@@ -480,7 +480,7 @@ impl<'a> Linter<'a> {
                         Severity::Error,
                         item.start,
                         key,
-                        format!("a slab of {n} KiB is no multiple of 4 KiB"),
+                        format!("a slab of {n} KiB is not a multiple of 4 KiB"),
                         FATAL,
                         "Write a multiple of 4.",
                     );
@@ -502,7 +502,7 @@ impl<'a> Linter<'a> {
                 Severity::Warning,
                 at,
                 key,
-                format!("\"{word}\" is no log level; levels are in upper case"),
+                format!("\"{word}\" is not a log level; levels are in upper case"),
                 "The library passes over it and logs as before.",
                 todo,
             );

@@ -11,7 +11,7 @@ use crate::host::{Root, Unread};
 pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Linted {
     let facts = root.libcufile();
     let exists = |path: &str| root.exists(path);
-    // A captured machine does not tell about paths that no check looked at.
+    // A captured machine has only the paths that a check looked at.
     let anything = |_: &str| true;
     let around = Surroundings {
         version: hardware.version,
@@ -52,7 +52,7 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
                 let mut linted = lint_text(root, &path, &text, hardware);
                 if !is_named && named.is_some() && linted.is_bad() {
                     for problem in linted.problems.iter_mut().filter(|p| p.severity == Severity::Error) {
-                        // L18: a good file of one's own does not help.
+                        // L18: a good custom file does not help.
                         problem
                             .why
                             .push_str(" The file that CUFILE_ENV_PATH_JSON names does not replace this one (L18).");

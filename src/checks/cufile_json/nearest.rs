@@ -1,4 +1,4 @@
-//! What was probably meant by a key of cufile.json that libcufile does not know.
+//! The key that was probably meant by an unknown key of cufile.json.
 
 use super::known::KEYS;
 
@@ -9,7 +9,7 @@ const COMPARED: usize = 80;
 pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
     let mine = dotted.rsplit('.').next().unwrap_or(dotted);
-    // Capitals are a mistake of their own: libcufile's keys have none.
+    // Capitals are a separate mistake: libcufile's keys have none.
     let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS
         .iter()

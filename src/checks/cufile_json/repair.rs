@@ -1,4 +1,4 @@
-//! A cufile.json that libcufile refuses, mended where what was meant is plain: everything else in it stays byte for byte.
+//! A cufile.json that libcufile refuses, repaired if the intention is clear: everything else in it stays byte for byte.
 
 use super::edit::set_keys;
 use super::known::{Takes, known};
@@ -11,18 +11,18 @@ use serde_json::Value;
 /// Most repairs of one file; no file that a person wrote has as many faults.
 const MOST: usize = 200;
 
-/// What became of a file.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// The text, mended as far as it goes.
+    /// The text, repaired as far as possible.
     pub text: String,
-    /// What was changed, a phrase each with its line.
+    /// The changes, a phrase each with its line.
     pub done: Vec<String>,
-    /// What a person must decide, a sentence each.
+    /// Decisions for a person, a sentence each.
     pub left: Vec<String>,
 }
 
-/// Mends what makes libcufile refuse the file: commas, comments with '#', quotes, a byte order mark, types, and numbers outside their range, which
+/// Repairs the reasons why libcufile refuses the file: commas, comments with '#', quotes, a byte order mark, types, and numbers outside their range, which
 /// get the nearest allowed one. Names and words that are not understood are left to their owner.
 #[must_use]
 pub fn repair(root: &Root, text: &str) -> Repaired {
@@ -83,7 +83,7 @@ fn splice(text: &str, start: usize, end: usize, with: &str) -> String {
     format!("{}{with}{}", &text[..start], &text[end..])
 }
 
-/// A repair of what keeps the text from being read, with what it is.
+/// A repair of a syntax error, with its name.
 fn spelling(text: &str, at: usize) -> Option<(String, String)> {
     let line = place(text, at).0;
     let say = |what: &str| format!("line {line}: {what}");
@@ -110,7 +110,7 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
             Some((splice(text, comma, comma + 1, ""), say("the comma behind the last element is gone")))
         }
         '"' | '{' | '[' => {
-            // A comma is missing where an element stands on a line of its own behind another.
+            // A comma is missing between elements on separate lines.
             let end = text[..at].trim_end().len();
             let own_line = text[end..at].contains('\n');
             let behind = text[..end].chars().next_back()?;
@@ -121,7 +121,7 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
     }
 }
 
-/// A repair of a value that the library refuses, with what it is.
+/// A repair of a value that the library refuses, with its name.
 fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(String, String)> {
     let key = problem.key.as_deref()?;
     let known = known(key)?;
@@ -214,7 +214,7 @@ mod tests {
             let repaired = repair(&root, text);
             assert!(repaired.left[0].starts_with("line 1, column"), "{repaired:?}");
         }
-        // A slash in text is no comment, and no comma gets into it.
+        // A slash in text does not start a comment, and no comma is put into it.
         let text = "{ \"a\": \"http://x\"\n \"b\": 1 }";
         assert_eq!(repair(&root, text).text, "{ \"a\": \"http://x\",\n \"b\": 1 }");
     }

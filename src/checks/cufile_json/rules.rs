@@ -220,7 +220,7 @@ fn each_rule_has_a_file_that_passes_and_one_that_does_not() {
         }
         let said = lint(bad, &around).1;
         if !said.iter().any(|p| p.rule == *rule && p.severity == *severity && !p.todo.is_empty() && p.line > 0) {
-            wrong.push(format!("{rule}: {bad} is not told: {said:?}"));
+            wrong.push(format!("{rule}: {bad} is not reported: {said:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -251,7 +251,7 @@ fn rules_that_look_at_the_machine_have_both_sides_too() {
     assert_eq!(said(&pinned(32 << 20), &ready)[0].rule, "L16");
 }
 
-/// A folder that stands for a machine with these variables and files; `.denied` files are there and may not be read.
+/// A folder that represents a machine with these variables and files; `.denied` files are there and may not be read.
 fn machine(environment: &Value, files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("files")).unwrap();

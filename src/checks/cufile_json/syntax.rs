@@ -1,4 +1,4 @@
-//! The dialect of JSON that libcufile reads, with the place of everything: comments are blanks, and what follows the first value is passed over.
+//! The dialect of JSON that libcufile reads, with the place of everything: comments are blanks, and text after the first value is ignored.
 //!
 //! The rules are those of the parser inside libcufile 1.14 to 1.20, found by giving it 120 crafted files.
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Number, Value};
 /// Deeper than any real file; a bound, so that a hostile one cannot exhaust the stack.
 const MAX_DEPTH: usize = 100;
 
-/// Most mistakes that are passed over: more are no file that a person mends by a list.
+/// Most mistakes that are passed over: with more, a list does not help a person.
 const MOST_PASSED: usize = 50;
 
 const BYTE_ORDER_MARK: (&str, &str) = ("the file begins with a byte order mark", "Save it as UTF-8 without one.");
 const BEHIND_COMMA: &str = "Take out the comma before it: after the last element there may be none.";
 
-/// A value and the bytes it stands in.
+/// A value and its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
@@ -21,7 +21,7 @@ pub(crate) struct Node {
     pub(crate) end: usize,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Null,
@@ -41,7 +41,7 @@ pub(crate) struct Member {
     pub(crate) value: Node,
 }
 
-/// A whole file.
+/// A complete file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Document {
     pub(crate) top: Node,
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// What it is, in words.
+    /// Its name, in words.
     pub(crate) fn words(&self) -> String {
         match &self.kind {
             Kind::Null => "null".to_owned(),
@@ -130,8 +130,7 @@ pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
     Reader { text, bytes: text.as_bytes(), at: 0, passed: None }.document()
 }
 
-/// Parses a file that libcufile refuses as far as it is plain what was meant: all mistakes that were passed over, in order, and what the file would hold
-/// without them. The last mistake may be one that ends the reading.
+/// Parses a file that libcufile refuses as far as it is plain what was meant: all mistakes, in order, and the content without them. The last mistake may be one that ends the reading.
 pub(crate) fn parse_on(text: &str) -> (Option<Document>, Vec<Mistake>) {
     let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, passed: Some(Vec::new()) };
     let document = reader.document();
@@ -172,7 +171,7 @@ impl Reader<'_> {
         Ok(Document { top, rest })
     }
 
-    /// Passes over a mistake where that is wanted; an error where it is not.
+    /// Ignores a mistake if that is wanted; otherwise it is an error.
     fn forgive(&mut self, at: usize, what: &str, todo: &str) -> Result<(), Mistake> {
         let mistake = Mistake { at, what: what.to_owned(), todo: todo.to_owned() };
         match &mut self.passed {
@@ -221,7 +220,7 @@ impl Reader<'_> {
             return self.wrong(
                 self.at,
                 format!("nested deeper than {MAX_DEPTH} levels"),
-                "No key of cufile.json lies that deep.",
+                "No key of cufile.json is that deep.",
             );
         }
         let start = self.at;
@@ -261,7 +260,7 @@ impl Reader<'_> {
                 let word = if word.is_empty() { next.to_string() } else { word };
                 self.wrong(
                     self.at,
-                    format!("'{word}' is no value"),
+                    format!("'{word}' is not a value"),
                     "Values are true, false, null, a number, \"text\", [a list] or {an object}.",
                 )
             }
@@ -275,7 +274,7 @@ impl Reader<'_> {
         self.at += self.bytes[start..].iter().take_while(|c| part(c)).count();
         let text = &self.text[start..self.at];
         if text.parse::<f64>().is_err() {
-            return self.wrong(start, format!("'{text}' is no number"), "Write digits only.");
+            return self.wrong(start, format!("'{text}' is not a number"), "Write digits only.");
         }
         Ok(Kind::Number(text.to_owned()))
     }
@@ -321,7 +320,7 @@ impl Reader<'_> {
                 // Halves of a pair name no character by themselves; no key and no path of cufile.json needs one.
                 char::from_u32(code).unwrap_or('\u{fffd}')
             }
-            _ => return self.wrong(at, format!("'\\{c}' is no escape"), "Double the backslash, if one is meant."),
+            _ => return self.wrong(at, format!("'\\{c}' is not an escape"), "Double the backslash, if one is meant."),
         })
     }
 
@@ -366,7 +365,7 @@ impl Reader<'_> {
                 Some(b'"') => {}
                 Some(b'}') => {
                     let todo = "Take the comma out: after the last key there may be none.";
-                    self.forgive(key_start, "a comma stands before this '}'", todo)?;
+                    self.forgive(key_start, "a comma is before this '}'", todo)?;
                     self.at += 1;
                     return Ok(Kind::Object(members));
                 }

@@ -1,4 +1,4 @@
-//! The linter against what the real library did with the same files (1.14 and 1.20, opened on a machine without a GPU).
+//! The linter compared with the real library on the same files (1.14 and 1.20, opened on a machine without a GPU).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
@@ -194,12 +194,12 @@ fn values_that_contradict_the_machine_are_said() {
         "32.0 GiB, the model has 60.0 GiB",
         "larger than BAR1",
         "pinned memory",
-        "10.0.0.9 is no address",
+        "10.0.0.9 is not an address",
     ] {
         assert!(all.contains(part), "{part} is not in:\n{all}");
     }
-    assert!(!all.contains("10.0.0.1 is no"));
-    assert!(together::against(text, &top, &Hardware::default()).is_empty(), "what is unknown contradicts nothing");
+    assert!(!all.contains("10.0.0.1 is not"));
+    assert!(together::against(text, &top, &Hardware::default()).is_empty(), "unknown values contradict nothing");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
         (Some(json!(4096)), Some(json!(4096))),
         "as NVIDIA's own cufile.json has it"
     );
-    // What is smaller already stays, and the bounce buffers, which must not be larger, with it.
+    // Smaller values stay, and so do the bounce buffers, which must not be larger.
     assert_eq!(tuned((1, 20), compat, Some(1024)), (None, None));
     assert_eq!(tuned((1, 15), compat, None), (None, None), "releases before 1.20 have 1024 by themselves");
     assert_eq!(tuned((1, 15), direct, None), (Some(json!(16384)), Some(json!(16384))));
@@ -286,12 +286,12 @@ fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
         (2, 1, "L2 '#' begins no comment here"),
         (3, 2, "L2 a key in single quotes"),
         (3, 24, "L2 text in single quotes"),
-        (3, 32, "L2 a comma stands before this '}'"),
+        (3, 32, "L2 a comma is before this '}'"),
         (4, 35, "L4 "),
         (5, 2, "L2 ',' or '}' is due here"),
         (5, 17, "L9 properties.alow_compat_mode"),
         (5, 78, "L2 ']' where a value is due"),
-        (6, 1, "L2 a comma stands before this '}'"),
+        (6, 1, "L2 a comma is before this '}'"),
     ];
     for (line, column, begin) in wanted {
         assert!(
@@ -299,11 +299,11 @@ fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
             "{line}:{column}: {begin} in {told:#?}"
         );
     }
-    // Where it is not plain how to go on, what was found until then is told.
+    // If the rest cannot be read, the mistakes found so far are reported.
     let cut = problems("{ \"a\": [1, ],\n \"b\": maybe }", None);
     assert_eq!(
         cut.iter().map(|p| p.what.as_str()).collect::<Vec<_>>(),
-        ["']' where a value is due", "'maybe' is no value"]
+        ["']' where a value is due", "'maybe' is not a value"]
     );
     assert!(problems(&format!("[{}", ",".repeat(10)), None).len() == 1);
     assert!(problems(&"{'a':[1,],'b':".repeat(5_000), None).len() <= 51);

@@ -178,7 +178,7 @@ impl Linter<'_> {
     }
 }
 
-/// What contradicts the machine (L13, L16 and the sizes of GPU and host memory).
+/// Values that contradict the machine (L13, L16 and the sizes of GPU and host memory).
 pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Problem> {
     let nowhere = serde_json::Value::Null;
     let around = super::lint::Surroundings { version: hardware.version, ranges: &nowhere, exists: &|_| true };
@@ -214,7 +214,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                 at,
                 KEY,
                 format!("the limit of registered GPU memory is {}, the model has {}", gib(limit_bytes), gib(model)),
-                "Registering a slab for the whole model fails with 5016.",
+                "Registering a slab for the complete model fails with 5016.",
                 format!(
                     "Write {} or more, or remove the key: the library has no limit then.",
                     model.div_ceil(1024).next_multiple_of(4)
@@ -298,7 +298,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                     Severity::Warning,
                     item.start,
                     "properties.rdma_dev_addr_list",
-                    format!("{address} is no address of this machine"),
+                    format!("{address} is not an address of this machine"),
                     "No RDMA card is found by it; for local disks the list is not needed.",
                     "Correct it, or empty the list.",
                 );
@@ -315,7 +315,7 @@ pub(super) fn on(node: &Node) -> Option<bool> {
     }
 }
 
-/// A whole number as the library reads it.
+/// An integer as the library reads it.
 pub(super) fn number(node: &Node) -> Option<u64> {
     match &node.kind {
         Kind::Number(text) => text.parse::<u64>().ok().or_else(|| {

@@ -1,4 +1,4 @@
-//! A cufile.json of one's own for a model: only the keys that matter for it on this machine, each with its reason.
+//! A custom cufile.json for a model: only the keys that matter for it on this machine, each with its reason.
 
 use super::known::known;
 use super::types::Hardware;
@@ -46,7 +46,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         want(
             "block.nvme.use_pci_p2pdma",
             true.into(),
-            "from 1.16 on the transport wants its own switch beside the master's".to_owned(),
+            "from 1.16 on the transport needs a separate switch in addition to the master's".to_owned(),
         );
     }
     let staged = matches!(direct, None | Some(Route::Compat | Route::None));
@@ -76,7 +76,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
             "properties.max_device_pinned_mem_size_kb",
             kib.into(),
             format!(
-                "the limit in effect is {limit} KiB, the model has {} KiB: registering it whole fails with 5016",
+                "the limit in effect is {limit} KiB, the model has {} KiB: registering all of it fails with 5016",
                 model.div_ceil(1024)
             ),
         );

@@ -41,13 +41,13 @@ pub struct Problem {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// Dotted key, where it is about one.
+    /// Dotted key, if it is about one.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
     /// Why it matters.
     pub why: String,
-    /// What to do.
+    /// The remedy.
     pub todo: String,
 }
 
@@ -74,7 +74,7 @@ impl Linted {
     }
 }
 
-/// What a file can contradict; what is unknown contradicts nothing.
+/// Facts that a file can contradict. Unknown facts contradict nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     /// Version of the installed library.

@@ -23,9 +23,20 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
             lazy_initialisation(ctx, facts),
             residency(facts),
         ];
-        out.extend(mine.into_iter().flatten().map(|judged| judged.of(Scope::Path(number))));
+        let is_meant = is_meant(facts);
+        let mine = mine.into_iter().flatten().map(|judged| if is_meant { judged } else { judged.aside() });
+        out.extend(mine.map(|judged| judged.of(Scope::Path(number))));
     }
     out
+}
+
+/// Whether the file that was looked at is one that is loaded: the path itself, or a model in the folder. Another file there says nothing of a load.
+pub(crate) fn is_meant(facts: &PathFacts) -> bool {
+    const MODELS: [&str; 10] = ["safetensors", "gguf", "bin", "pt", "pth", "ckpt", "npy", "npz", "h5", "onnx"];
+    let Some(file) = facts.tried_file.as_deref() else { return true };
+    file == facts.path
+        || facts.real_path.as_deref() == Some(file)
+        || file.extension().is_some_and(|ending| MODELS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 fn tried(facts: &PathFacts) -> String {
@@ -39,7 +50,7 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::Ext4Extents, "its blocks are not mapped by extents, as on ext3: cuFile takes no direct route")
             .missing(Cost::Root, DIRECT)
-            .advice("Copy the files anew on this file system, or chattr +e; a file system that was made as ext3 must be made anew.")
+            .advice("Copy the files again on this file system, or run `chattr +e`. A file system that was made as ext3 must be made again.")
     };
     Some(
         judged
@@ -61,19 +72,17 @@ fn unfinished(facts: &PathFacts) -> Option<Judged> {
     };
     let judged = if unwritten > 0 {
         Judged::warn(
-            SPARSE, format!("{} of {of} stand in blocks that were set aside and never written", units::bytes(unwritten)),
+            SPARSE, format!("{} of {of} are in blocks that were reserved and never written", units::bytes(unwritten)),
         )
-        .advice("sync, and check again: what is left then was never written and reads as zeros, as after a download that broke off; get the file anew.")
+        .advice("Run `sync` and check again. Blocks that remain read as zeros, as after a broken download: download the file again.")
     } else if delayed > 0 {
-        Judged::warn(
-            SPARSE,
-            format!("{} of {of} wait in memory and have no place on the disk yet", units::bytes(delayed)),
-        )
-        .advice("sync first: direct reads wait until it is written.")
+        Judged::warn(SPARSE, format!("{} of {of} are in memory and not yet on the disk", units::bytes(delayed)))
+            .advice("Run `sync` first: direct reads wait until the data is written.")
     } else {
         return None;
     };
-    let mut judged = judged.why("Blocks that are not written are read in another way than the rest, and what waits in memory is written before a direct read.");
+    let mut judged = judged
+        .why("Unwritten blocks are read by another code path, and data in memory is written before a direct read.");
     for file in files.iter().take(8) {
         let text = format!("{} bytes unwritten, {} bytes delayed", file.unwritten_bytes, file.delayed_bytes);
         judged = judged.found(format!("FS_IOC_FIEMAP {}", file.path.display()), text);
@@ -155,7 +164,7 @@ fn residency(facts: &PathFacts) -> Option<Judged> {
     Some(
         judged
             .found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000"))
-            .why("What is in the page cache is read at the speed of memory by mapped and buffered loads, and direct reads pass it by."),
+            .why("Mapped and buffered loads read cached data at the speed of memory. Direct reads bypass the cache."),
     )
 }
 
@@ -194,7 +203,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
 fn ask(command: &str, least: &str) -> Judged {
     Judged::na(
         CheckId::DfsClientVersion,
-        format!("the version of the client is for its own tool to tell; {least} is the oldest with GDS"),
+        format!("only its own tool reports the version of the client; {least} is the oldest with GDS"),
     )
     .found(command, "not run by gds-top")
     .advice(command)

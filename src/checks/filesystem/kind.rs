@@ -1,4 +1,4 @@
-//! File systems by what cuFile does on them.
+//! File systems and their routes.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
@@ -6,7 +6,7 @@ use crate::checks::spec::CheckId;
 use crate::domain::Route;
 use crate::host::{self, PathFacts};
 
-/// Kinds of file system by what cuFile does on them.
+/// The routes of each kind of file system.
 pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::FsType;
     const WHY: &str =
@@ -35,12 +35,12 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         "tmpfs" | "ramfs" | "devtmpfs" => since(
             ctx,
             (1, 16),
-            Judged::lack(ID, format!("{kind} lies in memory, with no disk that could write into GPU memory"))
+            Judged::lack(ID, format!("{kind} is in host memory: no disk is behind it"))
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
         ),
         "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs"
         | "efivarfs" | "bpf" | "mqueue" => {
-            Judged::lack(ID, format!("{kind} holds no files of its own: cuFile refuses them with 5027"))
+            Judged::lack(ID, format!("{kind} has no data files: cuFile refuses them with 5027"))
                 .never(EVERY)
                 .advice("Name the file or folder that models are read from.")
         }
@@ -80,8 +80,8 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     judged.found("/proc/self/mountinfo", kind).why(WHY)
 }
 
-/// The network by which a Lustre client was told to reach its servers: `tcp` of `10.0.1.5@tcp:/scratch`. Where there is another than TCP, that one; none
-/// where the name does not say.
+/// The network of a Lustre mount: `tcp` of `10.0.1.5@tcp:/scratch`. A network other than TCP comes first; `None` if
+/// the name has none.
 fn lustre_network(facts: &PathFacts) -> Option<&str> {
     let servers = facts.source.as_deref()?.split(":/").next()?;
     let networks: Vec<&str> =
@@ -89,11 +89,11 @@ fn lustre_network(facts: &PathFacts) -> Option<&str> {
     networks.iter().find(|network| !network.starts_with("tcp")).or_else(|| networks.first()).copied()
 }
 
-/// The layers of a container, or those of a machine of its own.
+/// The layers of a container, or those of the machine itself.
 fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     match facts.option_value("upperdir").filter(|_| host::container(ctx.root).is_none()) {
         Some(upper) => Judged::lack(CheckId::FsType, "overlay, one file system laid over another: no direct route")
-            .advice(format!("Read the model where it lies below, by its path in the file system of {upper}; or keep it on ext4 or xfs beside the overlay.")),
+            .advice(format!("Read the model by its path in the file system of {upper}, or keep it on ext4 or xfs outside the overlay.")),
         None => Judged::lack(CheckId::FsType, "overlay, the layered root of a container: no direct route").advice(
             "Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system.",
         ),

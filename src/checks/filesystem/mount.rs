@@ -1,6 +1,8 @@
 //! Mount, device and the udev record of a path.
 
+use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::{Context, Subject};
+use crate::checks::filesystem::file::is_meant;
 use crate::checks::filesystem::kind::file_system;
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
@@ -42,7 +44,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let direct = direct_open(facts);
     out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
     out.extend(alignment(facts));
-    out.extend(inode_flags(facts));
+    out.extend(inode_flags(facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
     out.extend(md_raid(ctx, facts));
     out.extend(device_mapper(facts));
     out.extend(nfs(facts));
@@ -67,15 +69,15 @@ fn resolve(facts: &PathFacts) -> Judged {
     let judged = match elsewhere {
         Some((file, folder)) => judged.found(
             folder.display().to_string(),
-            format!("its files are links: {} is looked at, and what is said is of where it lies", file.display()),
+            format!("its files are links: the findings are about the file system of {}", file.display()),
         ),
         None => judged,
     };
-    // The device of a file's number is that of the other files, and files with the flag lie there all the same.
+    // stat reports the device of the other files, also for files on the realtime device.
     let judged = match facts.option_value("rtdev").filter(|_| facts.filesystem.as_deref() == Some("xfs")) {
         Some(device) => judged.found(
             "/proc/self/mountinfo",
-            format!("rtdev={device}: files with the flag of realtime lie on {device}, of which nothing is said here"),
+            format!("rtdev={device}: files with the realtime flag are on {device}, which is not examined"),
         ),
         None => judged,
     };
@@ -96,17 +98,22 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     }
     let path = host::udev_record_path(device);
     let inside = host::container(ctx.root);
+    let is_recorded = ctx.root.exists(&path);
     let mend = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
-        if inside.as_ref().is_some_and(|container| container.runtime == "apptainer") {
-            judged.advice("Start the container with --bind /run/udev:/run/udev:ro; or on the host, as root: gds-top fix udev-record.")
-        } else if inside.is_some() {
-            judged.advice(
-                "Start the container with -v /run/udev:/run/udev:ro; or here, as root: gds-top fix udev-record.",
-            )
-        } else {
-            judged.advice("sudo gds-top fix udev-record writes the record that udev would have; in a container -v /run/udev:/run/udev:ro.")
-        }
+        judged.advice(match (&inside, is_recorded) {
+            (Some(container), _) => {
+                format!("{} On the host, `sudo gds-top fix udev-record` helps too.", bring(container, Lack::Udev))
+            }
+            (None, true) => {
+                "Run `sudo gds-top fix udev-record`, or let udev look again: `sudo udevadm trigger --action=change`."
+                    .to_owned()
+            }
+            (None, false) => {
+                "Run `sudo gds-top fix udev-record`. In a container, start it with `-v /run/udev:/run/udev:ro` instead."
+                    .to_owned()
+            }
+        })
     };
     let judged = match ctx.root.read_text(&path) {
         Ok(text) => {
@@ -175,7 +182,7 @@ fn direct_open(facts: &PathFacts) -> Judged {
         Some(error) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
         }
-        None => Judged::na(ID, "there is no file in this folder to try O_DIRECT on")
+        None => Judged::na(ID, "this folder has no file to try O_DIRECT on")
             .found(facts.path.display().to_string(), "no file with content"),
     };
     judged.why(WHY)

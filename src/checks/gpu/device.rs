@@ -1,4 +1,4 @@
-//! Each GPU: its model, what it can do, and the settings that NVML shows.
+//! Each GPU: its model, its abilities, and the settings that NVML shows.
 
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
@@ -139,7 +139,7 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     )
 }
 
-/// What only NVML knows.
+/// Facts that only NVML has.
 fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
     let Some(nvml) = &gpu.nvml else { return Vec::new() };
     let source = format!("NVML, GPU {}", gpu.address);
@@ -196,7 +196,7 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
         (_, Some("enabled")) => {
             Some(Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has a share of BAR1 only"))
         }
-        (Some(_), _) | (_, Some(_)) => Some(Judged::pass(CheckId::GpuMigVgpu, "a whole GPU")),
+        (Some(_), _) | (_, Some(_)) => Some(Judged::pass(CheckId::GpuMigVgpu, "a complete GPU")),
         _ => None,
     };
     out.extend(shape.map(|judged| {
@@ -209,10 +209,10 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
                     nvml.mig.as_deref().unwrap_or("not available")
                 ),
             )
-            .why("GDS wants a whole GPU, on bare metal or passed through.")
+            .why("GDS needs a complete GPU, on bare metal or passed through.")
     }));
     if let Some((width, most)) = nvml.pcie.as_ref().and_then(|link| Some((link.width?, link.max_width?))) {
-        // The generation drops while the GPU idles, the width does not, so only the width tells something now.
+        // The generation drops while the GPU idles and the width does not, so only the width is compared.
         let judged = if width < most {
             Judged::warn(CheckId::GpuPcieLink, format!("the GPU uses {width} of {most} PCIe lanes"))
                 .advice("Reseat the card, or look at the firmware's bifurcation of the slot.")

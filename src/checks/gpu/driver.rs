@@ -72,7 +72,7 @@ fn flavour(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
         None => Judged::na(ID, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT),
         Some(true) => Judged::pass(ID, "open kernel modules"),
         Some(false) if ctx.before_turing().next().is_some() => {
-            // What that means for the routes is said by the check gpu-open-capable.
+            // The check gpu-open-capable has the consequences for the routes.
             Judged::pass(ID, "proprietary kernel modules, the only ones for a GPU before Turing")
         }
         Some(false) => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod device;
 pub(crate) mod driver;
+pub(crate) mod driver_log;
 pub(crate) mod fabric;
 pub(crate) mod present;
 pub(crate) mod state;

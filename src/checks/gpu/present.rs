@@ -1,11 +1,12 @@
 //! Whether there is a GPU, and why the driver does not show it.
 
-use crate::checks::context::{Context, LAST_PROPRIETARY};
+use crate::checks::context::Context;
 use crate::checks::gpu::driver::is_mismatched;
+use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
 use crate::domain::FixId;
-use crate::host::{self, Architecture};
+use crate::host;
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -49,15 +50,22 @@ fn present(ctx: &Context<'_>) -> Judged {
         if on_bus > nvml.gpus.len() {
             judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, NVML {}", nvml.gpus.len()))
                 .advice("A GPU that the driver does not show has failed or belongs to a virtual machine: see the kernel log for NVRM.");
+            if let Some(refused) = driver_log::refused(ctx) {
+                judged.finding.summary = format!("{}: {}", judged.finding.summary, refused.finding.summary);
+                judged.finding.advice = refused.finding.advice;
+                judged.finding.evidence.extend(refused.finding.evidence);
+            }
         }
         judged.found("NVML", names.join(", "))
     } else if on_bus > 0 {
         if nvml.unasked {
             Judged::na(ID, "the bus shows a GPU; what NVML says of it is not known").unknown(EVERY)
         } else if is_mismatched(ctx) {
-            Judged::info(ID, "the bus shows a GPU, and NVML does not answer for the versions' sake")
+            Judged::info(ID, "the bus shows a GPU, but NVML does not answer because the versions differ")
                 .cause(CheckId::DriverMismatch)
         } else if let Some(judged) = not_driven(ctx) {
+            judged
+        } else if let Some(judged) = (!on_nouveau(ctx)).then(|| driver_log::refused(ctx)).flatten() {
             judged
         } else if host::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
@@ -75,7 +83,7 @@ fn present(ctx: &Context<'_>) -> Judged {
     } else {
         Judged::lack(ID, "no NVIDIA GPU on this machine")
             .never(EVERY)
-            .advice("gds-top still races the engines into host memory and says so.")
+            .advice("You can still run the benchmark; data goes to host memory.")
     };
     judged = match ctx.pci() {
         Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
@@ -97,17 +105,9 @@ fn present(ctx: &Context<'_>) -> Judged {
     judged.why(WHY)
 }
 
-fn advice(ctx: &Context<'_>) -> String {
-    match ctx.before_turing().max_by_key(|gpu| gpu.architecture) {
-        None => "Install the NVIDIA driver with the open kernel modules.".to_owned(),
-        Some(gpu) if gpu.architecture == Architecture::BeforeMaxwell => {
-            "No driver with GPUDirect Storage supports this GPU.".to_owned()
-        }
-        Some(gpu) => format!(
-            "Install the proprietary driver, branch {LAST_PROPRIETARY}: it is the last for {}, and the open modules do not drive it.",
-            gpu.architecture.name()
-        ),
-    }
+/// Whether nouveau has a GPU.
+fn on_nouveau(ctx: &Context<'_>) -> bool {
+    ctx.pci().into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"))
 }
 
 /// A GPU without a driver: not installed, installed and refused, or not built for the running kernel.
@@ -120,17 +120,32 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")
             .missing(Cost::Install, EVERY)
             .fixes(ctx.driver_fix())
-            .advice(format!("{} Its package keeps nouveau out. Then rebuild the initramfs and reboot.", advice(ctx)))
+            .advice(format!(
+                "{} Its package keeps nouveau out. Then rebuild the initramfs and reboot.",
+                driver_log::install(ctx)
+            ))
     } else if let Some(judged) = installed(ctx) {
         judged
     } else {
         let built: Vec<&str> =
             rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
-        if built.is_empty() || built.contains(&release.as_str()) {
+        if built.contains(&release.as_str()) {
+            Judged::lack(ID, "the NVIDIA driver is built for this kernel, but not loaded")
+                .missing(Cost::Root, EVERY)
+                .advice("Run `sudo modprobe nvidia`. If that fails, `sudo journalctl -k -b | grep NVRM` shows why.")
+        } else if let Some(row) = rows.iter().find(|row| row.name == "nvidia").filter(|_| built.is_empty()) {
+            Judged::lack(ID, format!("the NVIDIA driver {} is known to DKMS, but not built", row.version))
+                .found("dkms status", format!("nvidia/{}: {}", row.version, row.state))
+                .missing(Cost::Root, EVERY)
+                .advice(format!(
+                    "Install the headers of {release}, then run `sudo dkms install nvidia/{} -k {release}`.",
+                    row.version
+                ))
+        } else if built.is_empty() {
             Judged::lack(ID, "there is a GPU, but no NVIDIA driver is loaded")
                 .missing(Cost::Install, EVERY)
                 .fixes(ctx.driver_fix())
-                .advice(advice(ctx))
+                .advice(driver_log::install(ctx))
         } else {
             Judged::lack(
                 ID, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")),
@@ -163,7 +178,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
         )
         .missing(Cost::Install, EVERY)
         .fixes(ctx.driver_fix())
-        .advice(advice(ctx))
+        .advice(driver_log::install(ctx))
     } else if let Some(state) = secure_boot.filter(|_| field("signer:").is_none()) {
         Judged::lack(
             ID,
@@ -196,6 +211,6 @@ fn not_driven(ctx: &Context<'_>) -> Option<Judged> {
         .found("/sys/bus/pci/devices", gpu.name.clone())
         .missing(Cost::Install, EVERY)
         .fixes(ctx.driver_fix())
-        .advice(advice(ctx)),
+        .advice(driver_log::install(ctx)),
     )
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// What waits for the child that opens libcufile, which asks CUDA for its attributes too.
+/// Checks that wait for the child that opens libcufile and asks CUDA for its attributes.
 pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(cuda_versions(ctx));
@@ -75,7 +75,7 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
         .is_ok_and(|text| host::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
     let mend = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
     let judged = if is_static {
-        Judged::info(ID, "BAR1 is mapped as a whole, so what is in use says nothing")
+        Judged::info(ID, "BAR1 is mapped completely, so its use has no meaning")
     } else if free < LEAST_BUFFER_BYTES {
         Judged::lack(ID, format!("only {} of BAR1 are free: no buffer can be registered", units::bytes(free)))
             .missing(Cost::Root, &[Route::Nvfs])
@@ -89,12 +89,12 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
     Some(
         judged
             .found(source, format!("BAR1 {used} of {total} bytes in use"))
-            .why("Each registered buffer takes its size in BAR1, whoever registered it."),
+            .why("Each registered buffer of any program takes its size in BAR1."),
     )
 }
 
-/// What P2PDMA asks of each GPU beside the registry keys: `ForceP2P=0` before Hopper, and that no other visible GPU is without it, for libcufile
-/// switches it off for all then (cufile.log: 'Not all GPUs support PCIP2PDMA').
+/// Other needs of P2PDMA: `ForceP2P=0` before Hopper, and support by all visible GPUs, because libcufile otherwise
+/// switches it off for all (cufile.log: 'Not all GPUs support PCIP2PDMA').
 fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     let listed =
         ctx.root.libcufile().p2p_flags.as_ref().and_then(|flags| flags.get("nvme")).is_some_and(|m| m & 1 != 0);
@@ -120,7 +120,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
                 .missing(Cost::Reboot, &[Route::P2pdma])
                 .fix(FixId::P2pdmaRegistryKeys)
                 .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
-                .why("On Ampere and Ada the static mapping of BAR1 takes this key beside the other two.")
+                .why("On Ampere and Ada the static mapping of BAR1 needs this key in addition to the other two.")
                 .of(Scope::Gpu(number)),
             );
         }
@@ -135,10 +135,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
         out.extend(able.iter().map(|(number, _)| {
             Judged::lack(
                 CheckId::GpuP2pdmaModel,
-                format!(
-                    "{} beside it has no P2PDMA, and libcufile switches it off for all visible GPUs then",
-                    other.name
-                ),
+                format!("{} has no P2PDMA, so libcufile switches it off for all visible GPUs", other.name),
             )
             .found(format!("NVML, GPU {}", other.address), other.name.clone())
             .missing(Cost::Setting, &[Route::P2pdma])
@@ -150,7 +147,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether a line of the kernel log tells of a fault (Xid) of this GPU, or of one that is not there any more.
+/// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of one that is gone.
 fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
     let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
     let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
@@ -166,7 +163,7 @@ fn is_of_a_program(line: &str) -> bool {
     number.is_some_and(|number| OF_PROGRAMS.contains(&number))
 }
 
-/// ECC, and faults of the GPU that the kernel log tells (only where that log was read anyway).
+/// ECC, and faults of the GPU in the kernel log.
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuEcc;
     let log = host::kernel_log(ctx.root);
@@ -178,12 +175,12 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     let xid = lines.iter().find(|line| !is_of_a_program(line)).copied();
     let judged = match (xid, nvml.ecc.as_deref()) {
         (None, Some(_)) if !lines.is_empty() => {
-            Judged::info(ID, "the kernel log tells of a program that did something wrong on the GPU (Xid)")
+            Judged::info(ID, "the kernel log reports a fault of a program on the GPU (Xid)")
                 .found(host::KERNEL_LOG, lines[0].trim())
         }
-        (Some(line), _) => Judged::warn(ID, "the kernel log tells of a fault of a GPU (Xid)")
+        (Some(line), _) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
             .found(host::KERNEL_LOG, line.trim())
-            .advice("Look the Xid number up in NVIDIA's list, and mend the GPU before looking for causes in GDS."),
+            .advice("Run `gds-top explain` with the line, and repair the GPU before you look for causes in GDS."),
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
         (None, Some(_)) => Judged::info(ID, "ECC is off: memory errors go unnoticed"),
         (None, None) => return None,
@@ -210,7 +207,8 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
     judged.why("Reads on streams (cuFileReadAsync) wait and signal through them; other reads do not need them.")
 }
 
-/// The attribute that decides over direct reads; where nobody asked CUDA, GPUs without memory of their own by their names (DGX Spark, Jetson).
+/// The attribute that decides about direct reads. If CUDA was not asked, the names of integrated GPUs decide (DGX
+/// Spark, Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
     const NAMES: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
@@ -219,7 +217,13 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
             Judged::pass(ID, "GPUDirect RDMA is supported")
         } else {
             let judged = Judged::lack(ID, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT);
-            if gpu.name.contains("GeForce") { judged.cause(CheckId::GpuClass) } else { judged }
+            if gpu.name.contains("GeForce") {
+                judged.cause(CheckId::GpuClass)
+            } else if host::confidential_guest(ctx.root).is_some() {
+                judged.cause(CheckId::VmConfidential)
+            } else {
+                judged
+            }
         };
         return Some(
             judged
@@ -254,7 +258,7 @@ fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
     let line = text.lines().find(|line| line.starts_with("CoherentGPUMemoryMode:"))?;
     let mode = line.split(':').nth(1).unwrap_or("").trim().trim_matches('"');
     let summary = match mode {
-        "driver" => "the driver manages GPU memory (CDMM), it is no NUMA node".to_owned(),
+        "driver" => "the driver manages GPU memory (CDMM), which is not a NUMA node".to_owned(),
         "numa" => "GPU memory is a NUMA node".to_owned(),
         "" => "the memory mode of the coherent link is the driver's default".to_owned(),
         other => format!("memory mode {other}"),

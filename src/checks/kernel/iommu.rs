@@ -6,8 +6,8 @@ use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
 use crate::domain::{FixId, Route};
 
-/// Whether the processor is one of NVIDIA's, whose GPUs lie on the coherent link: Neoverse V2, or of NVIDIA's own making. An ARM machine that does not
-/// tell is taken for one.
+/// Whether the processor is one of NVIDIA's, whose GPUs are on the coherent link: Neoverse V2, or a design of NVIDIA.
+/// An ARM machine that does not report it counts as one.
 fn is_grace(ctx: &Context<'_>) -> bool {
     if !ctx.is_aarch64() {
         return false;
@@ -42,7 +42,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             Some((root.read_text(&path).ok()?.trim().to_owned(), path))
         })
         .max_by_key(|(kind, _)| kind != "identity");
-    // Where the units are not shown, the words of the command line are all there is.
+    // If the units are hidden, only the kernel command line shows the state.
     let active = !units.is_empty() || domain.is_some() || (listed.is_err() && on);
     let passes =
         says("iommu=", "pt") || words.iter().any(|w| matches!(*w, "iommu.passthrough=1" | "iommu.passthrough=on"));

@@ -15,10 +15,10 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     };
     let release = host::kernel_release(ctx.root).unwrap_or_default();
     if let Some((source, text)) = gvisor(ctx, &release) {
-        return Judged::lack(ID, "this is a sandbox of gVisor, which answers for a kernel of its own: no disk reaches a GPU through it")
+        return Judged::lack(ID, "this is a gVisor sandbox: no disk reaches a GPU through it")
             .found(source, text)
             .never(DIRECT)
-            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or keep to the loaders without cuFile.")
+            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or use loaders without cuFile.")
             .why("gVisor carries out system calls itself; P2PDMA and nvidia-fs live in the kernel behind it.");
     }
     let judged = if numbers < (4, 15) {
@@ -45,7 +45,7 @@ pub(crate) fn has_p2pdma(ctx: &Context<'_>) -> bool {
     ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
 }
 
-/// What shows that gVisor answers: the name of its release, or of its first ones the one build that they all tell of.
+/// The sign of gVisor: the name of its release, or the build that its first releases all report.
 fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
     if release.contains("gvisor") {
         return Some(("/proc/sys/kernel/osrelease", release.to_owned()));
@@ -73,7 +73,7 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
         Ok(config) => {
             let line = config.line("CONFIG_PCI_P2PDMA");
             let on = config.value("CONFIG_PCI_P2PDMA") == Some("y");
-            // Asked only where the list is at hand already: it is long.
+            // Only if the list was read already: it is long.
             let part = on
                 && !ctx.root.is_live()
                 && ctx.root.symbols().is_ok_and(|s| s.contains("p2pdma_pgmap_ops") && !s.contains(SYMBOL));

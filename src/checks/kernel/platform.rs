@@ -1,7 +1,7 @@
 //! Kernel and platform.
 
 use crate::checks::context::Context;
-use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::kernel::iommu::iommu;
 use crate::checks::kernel::{p2pdma, reboot_pending};
 use crate::checks::spec::CheckId;
@@ -18,9 +18,24 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out.push(p2pdma::p2pdma(ctx));
     out.extend(blocklist(ctx));
     out.extend(reboot_pending::run(ctx));
+    out.extend(confidential(ctx));
     out.push(architecture(ctx));
     out.extend(kaslr(ctx));
     out
+}
+
+/// A confidential guest keeps devices out of its memory, and the driver stages all data of the GPU.
+fn confidential(ctx: &Context<'_>) -> Option<Judged> {
+    let (source, text) = host::confidential_guest(ctx.root).filter(|_| ctx.gpu_on_bus())?;
+    Some(
+        Judged::lack(
+            CheckId::VmConfidential,
+            "this virtual machine is confidential, so devices cannot reach GPU memory",
+        )
+        .found(source, text)
+        .never(DIRECT)
+        .advice("Use a virtual machine without SEV-SNP or TDX. Here reads go through host memory."),
+    )
 }
 
 /// libcufile is made for two architectures.
@@ -54,9 +69,9 @@ fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
     }
     let off = cmdline.split_whitespace().any(|word| word == "nokaslr");
     let judged = if off {
-        Judged::pass(CheckId::KaslrP2pdma, "addresses of the kernel are not randomised")
+        Judged::pass(CheckId::KaslrP2pdma, "KASLR is off")
     } else {
-        Judged::info(CheckId::KaslrP2pdma, "addresses of the kernel are randomised, which P2PDMA rarely minds")
+        Judged::info(CheckId::KaslrP2pdma, "KASLR is on, which rarely affects P2PDMA")
             .advice("Only where P2PDMA stays off (801) though every check passes: boot once with nokaslr; it lowers the security of the kernel.")
     };
     Some(

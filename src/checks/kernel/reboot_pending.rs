@@ -1,4 +1,4 @@
-//! What is written down for the kernel and its modules, and not in effect before a reboot.
+//! Settings of the kernel and its modules that are in files, and not in effect before a reboot.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -21,7 +21,7 @@ const ENVIRONMENT: &str = "/boot/grub2/grubenv";
 
 const WHY: &str = "A setting that was made and not loaded looks like one that does not help.";
 
-/// What is known of a line of modprobe.d.
+/// The state of a line of modprobe.d.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// The running kernel has another value.
@@ -64,7 +64,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         };
         let is_newer = waiting.iter().all(|option| after(&option).is_some_and(|(image, file)| image >= file));
         if is_newer {
-            steps.push("reboot, for the initramfs was made anew since; where that was done too, another line of modprobe.d or of the kernel's command line overrules it".to_owned());
+            steps.push("reboot, because the initramfs is newer; if that was done, another line of modprobe.d or of the kernel command line overrules it".to_owned());
         } else {
             judged = judged.fix(FixId::Initramfs);
             steps.push("rebuild the initramfs: gds-top fix initramfs".to_owned());
@@ -99,22 +99,23 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
 pub(crate) struct Written {
     /// The file of modprobe.d.
     pub(crate) path: String,
-    /// What is left to do, in a sentence.
+    /// The remaining work, in a sentence.
     pub(crate) left: String,
     /// The fix that does it; none where a reboot is all.
     pub(crate) fix: Option<FixId>,
 }
 
-/// Where an option of a module is written and waits (`options nvme_core `, `multipath=N`); none where no file has it.
+/// The file with an option of a module that is not in effect (`options nvme_core `, `multipath=N`); `None` if no file
+/// has it.
 pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<Written> {
     let line = options(ctx)
         .into_iter()
         .find(|line| line.effect == Effect::Waits && line.line.starts_with(module) && line.line.contains(option))?;
     let is_newer = image(ctx).zip(ctx.root.modified_unix_s(&line.path)).is_some_and(|((_, made), file)| made >= file);
     let left = if is_newer {
-        format!("It is written in {}, and the initramfs was made anew since: reboot.", line.path)
+        format!("It is in {}, and the initramfs is newer: reboot.", line.path)
     } else {
-        format!("It is written in {}: rebuild the initramfs (gds-top fix initramfs), then reboot.", line.path)
+        format!("It is in {}: rebuild the initramfs (gds-top fix initramfs), then reboot.", line.path)
     };
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
@@ -126,7 +127,7 @@ fn sentence(steps: &[String]) -> String {
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// How the boot menu is made anew.
+/// How to write the boot menu again.
 fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     let family = format!(
         "{} {}",
@@ -136,24 +137,24 @@ fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     let is = |names: &[&str]| family.split_whitespace().any(|word| names.contains(&word));
     match loader {
         BootLoader::SystemdBoot => {
-            "make the boot entries anew from /etc/kernel/cmdline (kernel-install add-all, or what the system has for it)"
+            "make the boot entries again from /etc/kernel/cmdline (kernel-install add-all, or the command of your system)"
         }
         BootLoader::Kernelstub => "have them written by sudo kernelstub",
         BootLoader::RpmOstree => "set them by rpm-ostree kargs",
         BootLoader::Extlinux => "write them behind APPEND in /boot/extlinux/extlinux.conf",
-        BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu anew: sudo update-grub",
+        BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu again: sudo update-grub",
         // With entries of the boot loader specification grubby writes the words into each of them, and the file is for new kernels.
         BootLoader::Grub if is(&["rhel", "fedora", "amzn"]) && !is(&["azurelinux"]) => {
             "write them into the boot entries: sudo grubby --update-kernel=ALL --args=WORDS"
         }
         BootLoader::Grub if is(&["azurelinux", "suse", "opensuse", "sles"]) => {
-            "write the boot menu anew: sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
+            "write the boot menu again: sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
         }
-        BootLoader::Grub => "write the boot menu anew (update-grub, or grub-mkconfig)",
+        BootLoader::Grub => "write the boot menu again (update-grub, or grub-mkconfig)",
     }
 }
 
-/// Where a boot loader has its words from.
+/// The source of a boot loader's arguments.
 const fn place(loader: BootLoader) -> &'static str {
     match loader {
         BootLoader::Grub => "GRUB (/etc/default/grub)",
@@ -181,8 +182,8 @@ fn age(made: u64, file: u64, path: &str) -> String {
     }
 }
 
-/// Options that are in effect, and an initramfs that was made before they were written: the next start may read older ones. Whether it does depends on
-/// whether the driver is loaded from it, which no file in sight tells.
+/// Options that are in effect, and an initramfs that is older: the next start may read older options. That depends on
+/// whether the driver is loaded from it, which no file shows.
 fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
     let options: Vec<&Line> = options.iter().filter(|option| option.effect == Effect::There).collect();
     let (image, made) = if options.is_empty() { None } else { image(ctx) }?;
@@ -241,7 +242,8 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
     driver
 }
 
-/// What is known of a line that sets options of the NVIDIA driver to numbers: `NVreg_EnableStreamMemOPs=1` against `EnableStreamMemOPs: 0`.
+/// The state of a line that sets options of the NVIDIA driver to numbers: `NVreg_EnableStreamMemOPs=1` against
+/// `EnableStreamMemOPs: 0`.
 fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     if !line.starts_with("options nvidia ") {
         return Effect::Unknown;
@@ -259,8 +261,8 @@ fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     effect
 }
 
-/// The kernel that the next start takes, where that is another than the one that runs: on RHEL and its kin the entry that grubenv keeps, which only root
-/// may read. A package that brought a new kernel along is how nvidia-fs gets lost at a reboot.
+/// The kernel that the next start takes, if it is not the running one: on RHEL and its rebuilds the entry in grubenv,
+/// which only root may read. A package that brought a new kernel along is how nvidia-fs gets lost at a reboot.
 fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
     let (saved, next) = next_release(ctx)?;
@@ -307,7 +309,7 @@ fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
 struct Argument {
     path: String,
     text: String,
-    /// Whether it stands where another boot loader would look.
+    /// Whether it is in the file of another boot loader.
     of_another_loader: bool,
 }
 
@@ -326,7 +328,8 @@ fn matters(word: &str) -> bool {
     WORDS.iter().any(|known| word.starts_with(known))
 }
 
-/// One of these words, where it is written down for the boot loader of this machine and waits: where it is, and what is left to do.
+/// One of these words, if it is in the file of this machine's boot loader and not in effect: the file, and the
+/// remaining work.
 pub(crate) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
     let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
     let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
@@ -376,8 +379,9 @@ fn kernelstub_words(text: &str) -> Vec<String> {
     listed.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
 }
 
-/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with. Files of `/etc/default/grub.d` come after
-/// `/etc/default/grub`, and one that sets the line anew takes what stood there out of effect.
+/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with. Files
+/// of `/etc/default/grub.d` come after `/etc/default/grub`, and one that sets the line again takes the earlier one
+/// out of effect.
 fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
     const FOLDER: &str = "/etc/default/grub.d";
     const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
@@ -387,7 +391,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
         let path = format!("{FOLDER}/{name}");
         Some((ctx.root.read_text(&path).ok()?, path))
     });
-    // File, word, and for a word of the line that can be set anew the file that did it.
+    // File, word, and for a line that a later file replaced, that file.
     let mut out: Vec<(String, String, Option<String>)> = Vec::new();
     let mut kept = 0;
     for (text, path) in [(text, GRUB.to_owned())].into_iter().chain(later) {
@@ -396,7 +400,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
             let words: Vec<&str> =
                 value.trim_matches(['"', '\'']).split_whitespace().filter(|w| matters(w) && !now.contains(w)).collect();
             if key != DEFAULT {
-                // Of the other line nothing is ever taken out of effect: it is told first.
+                // No file replaces the other line, so its words come first.
                 for word in words {
                     out.insert(kept, (path.clone(), word.to_owned(), None));
                     kept += 1;
@@ -410,7 +414,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
         }
     }
     let told = |(path, word, by): (String, String, Option<String>)| match by {
-        Some(by) => (path, format!("{word}, which {by} takes out of effect: it sets {DEFAULT} anew")),
+        Some(by) => (path, format!("{word}, which {by} takes out of effect: it sets {DEFAULT} again")),
         None => (path, word),
     };
     out.into_iter().map(told).collect()

@@ -43,13 +43,17 @@ pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// Why the kernel refused nvidia-fs, with the line; none where it is loaded.
+/// Why the kernel refused nvidia-fs, with the line; `None` if it is loaded.
 pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
-    if host::nvidia_fs_loaded(ctx.root) == Some(true) {
+    if host::nvidia_fs_loaded(ctx.root) == Some(true) || !host::nvidia_fs_known(ctx.root) {
         return None;
     }
     let log = host::kernel_log(ctx.root)?;
-    let (kind, line) = REFUSALS.iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))?;
+    // A line about a key does not name its module. As long as the driver is not loaded either, it is about the driver.
+    let is_driver = !host::Driver::of(ctx.root).is_loaded();
+    let signs = REFUSALS.iter().filter(|(kind, _)| !(is_driver && *kind == Refusal::Key));
+    let (kind, line) =
+        signs.into_iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))?;
     let kind = if kind == Refusal::TooEarly && lacks_symbol(ctx, &log, &line) { Refusal::LacksSymbol } else { kind };
     Some((kind, line))
 }

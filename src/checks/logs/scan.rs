@@ -1,10 +1,11 @@
-//! What the logs say: cufile.log where it would lie, and the kernel log, read into causes.
+//! Causes in the logs: cufile.log at its usual places, and the kernel log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
 use crate::checks::spec::CheckId;
 use crate::domain::Status;
+use crate::host;
 
 /// Causes shown of one log; the worst come first.
 const MOST: usize = 6;
@@ -18,7 +19,7 @@ const ELSEWHERE: &[CheckId] = &[
     CheckId::NvfsSecureboot,
 ];
 
-/// `known` are the findings so far: a log may be old, and what its check finds in order now is no alarm.
+/// `known` are the findings so far. A log may be old, so a cause whose check passes now is not reported as a warning.
 pub(crate) fn run(ctx: &Context<'_>, known: &[Judged]) -> Vec<Judged> {
     let passes = |id: CheckId| known.iter().any(|judged| judged.id == id && judged.finding.status == Status::Pass);
     cufile_log(ctx, &passes).into_iter().chain(kernel_log(ctx, known, &passes)).collect()
@@ -40,12 +41,9 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
 }
 
 fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
-    // Reading it is slow, and without nvidia-fs it has little to say; a captured machine has it at hand.
-    let worth = !ctx.root.is_live() || ctx.root.exists("/sys/module/nvidia_fs");
-    let argv = ["journalctl", "-k", "-b", "-o", "cat"];
-    let output = worth.then(|| ctx.root.command(&argv)).flatten().filter(|output| output.exit_code == Some(0))?;
-    let mut causes = explain_kernel(&output.stdout);
-    // A line that another finding stands on is told once.
+    let log = host::kernel_log(ctx.root).filter(|_| ctx.gpu_on_bus() || ctx.root.exists("/sys/module/nvidia_fs"))?;
+    let mut causes = explain_kernel(&log);
+    // A line that is the evidence of another finding is shown once.
     let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
     causes.retain(|cause| !cause.check.is_some_and(|check| ELSEWHERE.contains(&check)) && !is_told(&cause.line));
     (!causes.is_empty()).then(|| judged(CheckId::KernelLog, "the kernel log", "journalctl -k -b", &causes, passes))

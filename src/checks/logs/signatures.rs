@@ -1,4 +1,4 @@
-//! Lines of cufile.log and of the kernel log, and what they mean.
+//! Lines of cufile.log and of the kernel log, with their meaning.
 
 use crate::checks::spec::CheckId;
 use crate::domain::Status;
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use Status::{Fail, Info, Warn};
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Signature {
-    /// Pieces that stand in the line in this order, lower case.
+    /// Parts of the line in this order, in lower case.
     pieces: &'static [&'static str],
     /// How bad for the user, whatever level it was logged at.
     status: Status,
     meaning: &'static str,
     todo: &'static str,
-    /// The check that looks into it; empty where none does.
+    /// The check that examines it, if any.
     check: Option<CheckId>,
 }
 
@@ -29,7 +29,7 @@ const fn sign(
     Signature { pieces, status, meaning, todo, check }
 }
 
-const OVERLAY: &str = "the file lies on an overlay or another anonymous device, which udev does not know";
+const OVERLAY: &str = "the file is on an overlay or another anonymous device, which udev does not know";
 
 const ORDER: &str = "nvidia-fs was loaded before the NVIDIA driver";
 
@@ -38,11 +38,11 @@ const COMPAT: &str = "a file is read through host memory (compat mode)";
 
 const REFUSED: &str = "a file has no direct route and compat mode is forbidden, so it was refused";
 
-const UNKNOWN: &str = "libcufile could not find out what a file lies on";
+const UNKNOWN: &str = "libcufile could not find the device of a file";
 
 const NOT_OPEN: &str = "cuFile could not be opened in the program";
 
-/// What is said of anything that went wrong, and is told only where nothing else in the log says why.
+/// Meanings that follow from any failure. They are shown only if the log names no cause.
 const CONSEQUENCES: &[&str] = &[ORDER, COMPAT, REFUSED, UNKNOWN, NOT_OPEN];
 
 /// cufile.log and what libcufile prints; the first that fits counts.
@@ -52,8 +52,8 @@ const CUFILE: &[Signature] = &[
     sign(&["error getting volume attributes", "dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
     sign(&["error getting volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
     sign(&["error creating udev_device for block device dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
-    sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts where there is no udev, as under WSL", "run on Linux with /run/udev", Some(CheckId::Wsl)),
-    sign(&["parsing error, invalid json config"], Fail, "a cufile.json is no valid JSON, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts without udev, as under WSL", "run on Linux with /run/udev", Some(CheckId::Wsl)),
+    sign(&["parsing error, invalid json config"], Fail, "a cufile.json is not valid JSON, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
     sign(&["json type mismatch, config read failed"], Fail, "a value of cufile.json has the wrong type, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
     sign(&["error reading config"], Fail, "a value of cufile.json is refused, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
     sign(&["failed to load user config"], Fail, "a cufile.json is refused, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
@@ -72,7 +72,7 @@ const CUFILE: &[Signature] = &[
     sign(&["ext4 journal options not found"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
     sign(&["detected unsupported inode flags for file"], Fail, "the file is compressed, encrypted, append-only or immutable", "copy it without these flags", Some(CheckId::InodeFlags)),
     sign(&["raid level not supported by cufile"], Fail, "this RAID level has no direct route", "RAID 0, or a single disk", Some(CheckId::MdRaid)),
-    sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is no NVMe disk", "build it of local NVMe disks", Some(CheckId::MdRaid)),
+    sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is not an NVMe disk", "build it of local NVMe disks", Some(CheckId::MdRaid)),
     sign(&["has p2pdma flag but raid pci p2pdma is disabled"], Fail, "P2PDMA is not switched on for RAID", "set block.raid.use_pci_p2pdma", Some(CheckId::CfgP2pBoth)),
     sign(&["cufile does not support file-system type"], Fail, "this file system has no cuFile support", "put the model on ext4 or xfs", Some(CheckId::FsType)),
     sign(&["detected compat-only file system"], Warn, "this file system is read through host memory only", "put the model on ext4 or xfs", Some(CheckId::FsType)),
@@ -91,19 +91,19 @@ const CUFILE: &[Signature] = &[
     sign(&["failed to initialize static routing"], Warn, "the cached topology is not usable", "gdscheck -e sysfs -o /etc/topology.json", Some(CheckId::StaticCfg)),
     sign(&["error opening log file", "logging will be disabled"], Warn, "libcufile cannot write its log, so it says no reasons", "set CUFILE_LOGFILE_PATH to a file in a folder of yours", Some(CheckId::LogLocation)),
     sign(&["gds file checks disabled by config"], Warn, "cuFile's checks of files are switched off", "switch them on again", Some(CheckId::CfgEffective)),
-    sign(&["unable to load", "libcuda.so"], Fail, "there is no CUDA driver in this system or container", "start the container with --gpus all", Some(CheckId::GpuPresent)),
+    sign(&["unable to load", "libcuda.so"], Fail, "this system or container has no CUDA driver", "start the container with --gpus all", Some(CheckId::GpuPresent)),
     sign(&["cufile using p2pdma"], Info, "the route P2PDMA is open", "", None),
     sign(&["cufile enabled with p2pdma mode"], Info, "the route P2PDMA is open", "", None),
     sign(&["nvidia_fs not loaded, operating on p2p mode"], Info, "the route P2PDMA is open, without nvidia-fs", "", None),
     sign(&["no native gds - compat mode only"], Warn, NO_DIRECT, "gds-top check says which one is nearest", None),
     sign(&["running in compatible mode"], Warn, NO_DIRECT, "gds-top check says which one is nearest", None),
-    sign(&["unsupported block device: /dev/dm-"], Fail, "the file lies on device mapper (LVM, encryption), which has no direct route here", "put the model on a partition or disk of its own", Some(CheckId::DmLvm)),
-    sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file lies on device mapper (LVM, encryption), which has no direct route here", "put the model on a partition or disk of its own", Some(CheckId::DmLvm)),
+    sign(&["unsupported block device: /dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
+    sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
     sign(&["unsupported block device:"], Fail, "this kind of block device has no direct route", "put the model on a local NVMe disk", Some(CheckId::FsType)),
     sign(&["cuinit failed", "cuda_error_no_device"], Fail, "the program saw no GPU", "give it one (CUDA_VISIBLE_DEVICES; in a container --gpus all)", Some(CheckId::GpuPresent)),
     sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "nvidia-smi says whether the driver answers", Some(CheckId::DriverVersion)),
     sign(&["error allocating nvfs handle"], Fail, "nvidia-fs could not map GPU memory for the program: a GPU that is not permitted, or BAR1 is full", "the kernel log says which: journalctl -k | grep -i nvfs", Some(CheckId::GpuClass)),
-    sign(&["device pointer is not registered"], Info, "a program took back memory that it had not registered; what went before says why", "", None),
+    sign(&["device pointer is not registered"], Info, "a program deregistered memory that was not registered; earlier lines have the reason", "", None),
     sign(&["pci device not present in topology device attribute table"], Warn, "libcufile finds no PCI device behind this disk", "put the model on a local NVMe disk", None),
     sign(&["unable to load", "liburcu"], Info, "libcufile looks for liburcu under several names; one of them is enough", "", None),
     sign(&["nvidia_peermem.ko is not loaded"], Info, "without meaning for local disks", "", None),
@@ -119,7 +119,7 @@ const CUFILE: &[Signature] = &[
 /// The kernel log.
 #[rustfmt::skip]
 const KERNEL: &[Signature] = &[
-    sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load beside the proprietary driver modules", "gds-top fix nvidia-driver-open", Some(CheckId::DriverFlavour)),
+    sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load next to the proprietary driver modules", "gds-top fix nvidia-driver-open", Some(CheckId::DriverFlavour)),
     sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", Some(CheckId::NvfsBuildInputs)),
     sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", Some(CheckId::NvfsDkms)),
     sign(&["unknown symbol nvidia_p2p_"], Fail, ORDER, "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)),
@@ -129,10 +129,10 @@ const KERNEL: &[Signature] = &[
     sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", Some(CheckId::NvfsRegistered)),
     sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver refused GPU memory to nvidia-fs: a GPU that is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
     sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS keeps the disk from the GPU's memory", "gds-top fix iommu-off", Some(CheckId::IommuState)),
-    sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for another driver, whose page tables have another format", "build it anew for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
+    sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for a driver with another format of page tables", "build it again for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
     sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so every read goes through host memory", "update nvidia-fs to 2.26.6 or later", Some(CheckId::NvfsVersion)),
     sign(&["rw_verify_area failed with -14"], Fail, "nvidia-fs 2.25.6 is broken", "update to 2.25.7 or later", Some(CheckId::NvfsVersion)),
-    sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without O_DIRECT where it is needed", "open with O_DIRECT, or update libcufile", Some(CheckId::OdirectOpen)),
+    sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without O_DIRECT, which is needed", "open with O_DIRECT, or update libcufile", Some(CheckId::OdirectOpen)),
     sign(&["offset =", "size =", "not sector aligned"], Warn, "an unaligned request reached the driver", "align reads to 4096 bytes", None),
     sign(&["cannot handle mixed segments"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", Some(CheckId::NvfsErrors)),
     sign(&["mixed cpu/gpu pages"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", Some(CheckId::NvfsErrors)),
@@ -144,7 +144,9 @@ const KERNEL: &[Signature] = &[
     sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "look at the GPU before anything else", None),
     sign(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
     sign(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
-    sign(&["nvme", "controller is down; will reset", "csts=0xffffffff"], Fail, "a disk fell off the bus, as after ACS was cleared everywhere", "reboot, and undo the ACS change", None),
+    sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes of ACS", Some(CheckId::NvmeState)),
+    sign(&["conflicting memory types"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
+    sign(&["memtype_reserve failed"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
 ];
 
 /// A line that was recognised.
@@ -156,13 +158,13 @@ pub struct Explained {
     pub count: usize,
     /// How bad.
     pub status: Status,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
-    /// What to do; empty where there is nothing to do.
+    /// The remedy; empty if nothing has to be done.
     pub todo: String,
-    /// The check that looks into it; empty where none does.
+    /// The check that examines it, if any.
     pub check: Option<CheckId>,
-    /// Whether it says only that no byte reaches a GPU directly, which is no news if the target is host memory.
+    /// Whether it reports only that no byte reaches a GPU directly. That is expected if the target is host memory.
     #[serde(skip)]
     pub needs_gpu: bool,
 }
@@ -175,13 +177,19 @@ impl Explained {
     }
 }
 
-/// What cufile.log, or what libcufile printed, says: each cause once, the worst first.
+/// The lines that a check explains: their parts, and their meaning.
+pub fn lines_of(check: CheckId) -> impl Iterator<Item = (String, &'static str)> {
+    let all = CUFILE.iter().chain(KERNEL).filter(move |signature| signature.check == Some(check));
+    all.map(|signature| (signature.pieces.join(" … "), signature.meaning))
+}
+
+/// The causes in cufile.log or in the output of libcufile, each once, the worst first.
 #[must_use]
 pub fn explain_cufile(text: &str) -> Vec<Explained> {
     explain(text, CUFILE)
 }
 
-/// What the kernel log says of GPU, disks and nvidia-fs: each cause once, the worst first.
+/// The causes in the kernel log about GPU, disks and nvidia-fs, each once, the worst first.
 #[must_use]
 pub fn explain_kernel(text: &str) -> Vec<Explained> {
     explain(text, KERNEL)
@@ -265,7 +273,7 @@ mod tests {
     #[test]
     fn logs_of_real_cases_name_their_cause_first() {
         for (log, check, meaning) in [
-            // NVIDIA/gds-nvidia-fs#62: a network file system of one's own.
+            // NVIDIA/gds-nvidia-fs#62: a custom network file system.
             (
                 "ERROR  cufio-fs:328 error creating udev_device for block device dev_no: 0:53\nERROR  cufio-fs:767 error getting volume attributes error for device: dev_no: 0:53\n\
               NOTICE  cufio:294 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n\

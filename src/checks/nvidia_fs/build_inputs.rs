@@ -1,4 +1,4 @@
-//! What a build of nvidia-fs needs: headers, the source of the driver and its symbol versions.
+//! Inputs of a build of nvidia-fs: headers, the source of the driver and its symbol versions.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -9,7 +9,7 @@ use crate::host;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// What a build of nvidia-fs takes: headers of the kernel, source and symbol versions of the loaded driver.
+/// Inputs of a build of nvidia-fs: headers of the kernel, source and symbol versions of the loaded driver.
 pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsBuildInputs;
     const WHY: &str = "nvidia-fs is compiled against the headers of the kernel and the source of the NVIDIA driver; the script of 2.28 and older reads \

@@ -11,8 +11,8 @@ const NVFS: &[Route] = &[Route::Nvfs];
 
 pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsDkms;
-    const WHY: &str = "DKMS builds nvidia-fs anew for each kernel; after a kernel update the build for it may be missing. It reports success even \
-                       where nvidia_p2p symbols stayed unresolved.";
+    const WHY: &str = "DKMS builds nvidia-fs for each kernel, and after a kernel update that build may be missing. It reports success even \
+                       if nvidia_p2p symbols stayed unresolved.";
     let rows = host::nvidia_fs_builds(ctx.root);
     let release = host::kernel_release(ctx.root)?;
     let first = rows.first()?;
@@ -42,12 +42,12 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
                 .fix(FixId::NvfsInstall)
                 .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
         } else {
-            Judged::lack(ID, summary).missing(Cost::Root, NVFS).advice(again(version))
+            Judged::lack(ID, summary).missing(Cost::Root, NVFS).explaining().advice(again(version))
         }
     };
     let mut judged = match (installed, here.first()) {
         (Some(row), _) if row.state.contains("WARNING") => lacking(
-            format!("nvidia-fs {} was installed by DKMS, but another file lies in its place", row.version),
+            format!("nvidia-fs {} was installed by DKMS, but another file replaced it", row.version),
             &row.version,
         ),
         (Some(row), _) => Judged::pass(ID, format!("nvidia-fs {} is built for this kernel", row.version)),

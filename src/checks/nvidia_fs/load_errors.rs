@@ -25,7 +25,7 @@ pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// What the kernel said when the module was loaded.
+/// Messages of the kernel from loading the module.
 pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsLoadErrors;
     let loaded = host::nvidia_fs_loaded(ctx.root);
@@ -35,7 +35,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
             Judged::na(ID, "the kernel log could not be read")
                 .found(host::KERNEL_LOG, "not available to this user")
                 .advice("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs")
-                .why("The reason why the module is not there stands in the kernel log.")
+                .why("The kernel log has the reason why the module is not loaded.")
         });
     };
     if loaded == Some(true) {
@@ -94,5 +94,5 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         Some(cause) => judged.cause(cause),
         None => judged,
     };
-    Some(judged.why("The reason why the module is not there stands in the kernel log."))
+    Some(judged.why("The kernel log has the reason why the module is not loaded."))
 }

@@ -1,5 +1,6 @@
 //! The loaded module: version, devices and counters.
 
+use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
@@ -42,7 +43,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     } else if numbers < vec![2, 17] {
         Judged::warn(ID, format!("nvidia-fs {version} is old")).fix(FixId::NvfsInstall)
     } else if numbers < vec![2, 25, 7] && numbers.len() > 2 {
-        Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later have known faults mended"))
+        Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later fix known faults"))
     } else {
         Judged::pass(ID, format!("nvidia-fs {version}"))
     };
@@ -57,22 +58,23 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
     let judged = match ctx.root.opens(NODE) {
         Ok(()) => Judged::pass(ID, "its device opens").found(NODE, "opens"),
         Err(why) => {
-            let inside = host::container(ctx.root).is_some();
+            let inside = host::container(ctx.root);
             let judged = match &why {
                 Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices are not here"),
                 _ => Judged::lack(ID, "its device may not be opened"),
             };
-            judged.unread(NODE, &why).missing(Cost::Root, NVFS).advice(if inside {
-                "Start the container with --device /dev/nvidia-fs0 and so on for each node, or let the NVIDIA container toolkit inject them."
-            } else {
-                "The driver makes them with mode 0666: look for a udev rule that changes it, or reload nvidia-fs."
+            judged.unread(NODE, &why).missing(Cost::Root, NVFS).advice(match &inside {
+                Some(container) => bring(container, Lack::NvidiaFs),
+                None => {
+                    "The driver makes them with mode 0666: look for a udev rule that changes it, or reload nvidia-fs."
+                }
             })
         }
     };
     judged.why("cuFile opens /dev/nvidia-fs0 to 15 when the driver is opened; --gpus all alone does not bring them into a container.")
 }
 
-/// The module's own counters: whether they count, and whether errors stand in them.
+/// The counters of the module: whether they count, and whether they count errors.
 pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
     const STATS: &str = "/proc/driver/nvidia-fs/stats";
     let Ok(text) = ctx.root.read_text(STATS) else { return Vec::new() };

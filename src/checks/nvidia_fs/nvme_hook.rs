@@ -7,11 +7,11 @@ use crate::checks::spec::CheckId;
 use crate::domain::{FixId, Route};
 use crate::host;
 
+const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
 
 /// Whether the NVMe driver can hand its requests to nvidia-fs.
 pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
-    const ID: CheckId = CheckId::NvfsNvmeSymbol;
     const MODULES: &str = "/proc/driver/nvidia-fs/modules";
     const WHY: &str = "Only an NVMe driver that was built for GDS lets nvidia-fs put GPU pages in its requests; the ordinary one cannot.";
     if let Ok(text) = ctx.root.read_text(MODULES)
@@ -52,7 +52,7 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
                         judged
                             .missing(Cost::Root, NVFS)
                             .fix(FixId::NvfsDkms)
-                            .advice("Build nvidia-fs anew for this NVMe driver (dkms install), then load it again.")
+                            .advice("Build nvidia-fs for this NVMe driver (dkms install), then load it again.")
                     }
                 }
                 Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
@@ -66,14 +66,12 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
                 Some(name) => {
                     Judged::pass(ID, "the NVMe driver is built for GDS").found("/proc/kallsyms", (*name).clone())
                 }
-                None => Judged::lack(ID, "the NVMe driver is not built for GDS")
-                    .found("/proc/kallsyms", "no nvme_v1_register_nvfs_dma_ops, no nvme_v2_register_nvfs_dma_ops")
-                    .missing(Cost::System, NVFS)
-                    .advice(patched_driver(ctx)),
+                None => without_hook(ctx)
+                    .found("/proc/kallsyms", "no nvme_v1_register_nvfs_dma_ops, no nvme_v2_register_nvfs_dma_ops"),
             }
         }
     };
-    // Somebody who loaded nvidia-fs wants to know why it is not used.
+    // If nvidia-fs is loaded, this explains why it is not used.
     let judged = if host::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
         judged.explaining()
     } else {
@@ -82,8 +80,62 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
     judged.why(WHY)
 }
 
-/// What to do about a driver with the second generation of the hook that nvidia-fs did not take. Linux has what this generation is made of from 6.17 on, and
-/// nvidia-fs goes by that; the driver of DOCA-OFED 26.01 shows its name everywhere (gds-nvidia-fs#87).
+/// The loaded NVMe driver has no hook: DOCA's is not installed, or it is installed and was not loaded.
+fn without_hook(ctx: &Context<'_>) -> Judged {
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    if let Some((source, text)) = host::built_in(ctx.root, "nvme", "CONFIG_BLK_DEV_NVME") {
+        return Judged::lack(ID, "the kernel has its NVMe driver built in, so no other one can replace it")
+            .found(source, text)
+            .missing(Cost::System, NVFS)
+            .advice(if has_p2pdma(ctx) {
+                "Use P2PDMA, which needs no other NVMe driver."
+            } else {
+                "Boot a kernel with NVMe as a module, or one with P2PDMA (6.2 or later)."
+            });
+    }
+    let rows: Vec<host::DkmsRow> =
+        host::dkms_rows(ctx.root).into_iter().filter(|row| row.name == "mlnx-nvme").collect();
+    let Some(row) = rows.iter().find(|row| row.is_installed_for(&release)).or(rows.first()) else {
+        return Judged::lack(ID, "the NVMe driver is not built for GDS")
+            .missing(Cost::System, NVFS)
+            .advice(patched_driver(ctx));
+    };
+    let kernel = row.kernel.as_deref().map_or_else(String::new, |kernel| format!(", {kernel}"));
+    let state = format!("{}/{}{kernel}: {}", row.name, row.version, row.state);
+    let rejected = host::kernel_log(ctx.root).and_then(|log| {
+        let key = |line: &&str| {
+            let line = line.to_ascii_lowercase();
+            line.contains("unavailable key is rejected") || line.contains("key was rejected by service")
+        };
+        log.lines().rev().find(key).map(|line| line.trim().to_owned())
+    });
+    let judged = if !row.is_installed_for(&release) {
+        Judged::lack(ID, format!("DOCA's NVMe driver is not built for the running kernel {release}"))
+            .missing(Cost::Reboot, NVFS)
+            .advice(format!(
+                "Install the headers of {release}, run `sudo dkms install mlnx-nvme/{} -k {release}`, rebuild the initramfs, then reboot.",
+                row.version
+            ))
+    } else if let Some(line) = rejected {
+        Judged::lack(ID, "Secure Boot refuses DOCA's NVMe driver: its signing key is not enrolled")
+            .found(host::KERNEL_LOG, line)
+            .missing(Cost::Reboot, NVFS)
+            .fix(FixId::SecureBootKey)
+            .advice("Run `sudo gds-top fix secure-boot-key`. DOCA's driver is installed; do not install it again.")
+    } else {
+        Judged::lack(ID, "DOCA's NVMe driver is installed, but the kernel loaded its own")
+            .missing(Cost::Reboot, NVFS)
+            .fix(FixId::Initramfs)
+            .advice(
+                "Run `sudo gds-top fix initramfs`, then reboot: the old initramfs has the kernel's own NVMe driver.",
+            )
+    };
+    judged.found("dkms status", state).explaining()
+}
+
+/// The remedy for a driver with the second generation of the hook that nvidia-fs does not support. Linux has the
+/// parts of this generation from 6.17 on, and nvidia-fs goes by that; the driver of DOCA-OFED 26.01 shows its name
+/// everywhere (gds-nvidia-fs#87).
 fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
         judged.missing(Cost::Reboot, NVFS).fix(FixId::NvmePatch).advice(
@@ -94,11 +146,11 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
         judged
             .missing(Cost::Root, NVFS)
             .fix(FixId::NvfsInstall)
-            .advice("Install nvidia-fs 2.28 or later, and build it anew for this NVMe driver (dkms install).")
+            .advice("Install nvidia-fs 2.28 or later, and build it for this NVMe driver (dkms install).")
     }
 }
 
-/// Where an NVMe driver for GDS comes from on this system, and whether P2PDMA does without.
+/// The source of an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
     let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| host::os_release(ctx.root, key)).collect::<Vec<_>>();
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));

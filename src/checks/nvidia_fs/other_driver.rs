@@ -8,8 +8,7 @@ use crate::host;
 
 const ID: CheckId = CheckId::NvfsDkms;
 
-const WHY: &str = "nvidia-fs is compiled against the nv-p2p.h of the driver, and DKMS does not build it again when the driver changes. Where the format of \
-                   the driver's page tables changed in between, the first read crashes in the kernel (gds-nvidia-fs#66).";
+const WHY: &str = "nvidia-fs is compiled against the nv-p2p.h of the driver, and DKMS does not build it again when the driver changes. If the format of the driver's page tables changed in between, the first read crashes in the kernel (gds-nvidia-fs#66).";
 
 /// A driver's source as the log of a build of nvidia-fs names it.
 struct Built {
@@ -18,7 +17,7 @@ struct Built {
     line: String,
 }
 
-/// What the loaded nvidia-fs was compiled against, by the log that DKMS keeps.
+/// The driver that the loaded nvidia-fs was compiled against, by the log of DKMS.
 fn built_against(ctx: &Context<'_>) -> Option<Built> {
     const MARK: &str = "/usr/src/nvidia-";
     let version = host::nvidia_fs_installed(ctx.root)?;
@@ -34,7 +33,7 @@ fn built_against(ctx: &Context<'_>) -> Option<Built> {
     (!driver.is_empty()).then_some(Built { driver, log, line })
 }
 
-/// The line by which the kernel tells that nvidia-fs met page tables of another format, and whether it crashed there.
+/// The line in which the kernel reports page tables of another format, and whether nvidia-fs crashed there.
 fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     let log = host::kernel_log(ctx.root)?;
     let line = log
@@ -45,7 +44,7 @@ fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     Some((line.trim().to_owned(), crashed))
 }
 
-/// What such a crash stops: a read in compat mode registers its buffers too, and dies with the others.
+/// The routes that such a crash blocks: a read in compat mode registers its buffers too, and crashes as well.
 fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
@@ -59,7 +58,8 @@ fn mend(ctx: &Context<'_>) -> String {
     )
 }
 
-/// Whether the loaded nvidia-fs was built for the loaded driver; none where nothing tells. Within one branch of the driver the format stays.
+/// Whether the loaded nvidia-fs was built for the loaded driver; `None` if nothing shows it. Within one branch of the
+/// driver the format is the same.
 pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     if host::nvidia_fs_loaded(ctx.root) != Some(true) {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded).advice(mend(ctx)).why(WHY))
 }
 
-/// The crash itself, where the kernel log tells of it.
+/// The crash itself, if the kernel log reports it.
 pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
     let (line, crashed) = met_other_tables(ctx).filter(|_| host::nvidia_fs_loaded(ctx.root) == Some(true))?;
     let what = if crashed { "and a read crashed in the kernel: a reboot is needed" } else { "and gave up the buffer" };

@@ -18,7 +18,7 @@ const NVFS: &[Route] = &[Route::Nvfs];
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     if !ctx.has_gpu() {
         return vec![
-            Judged::na(CheckId::NvfsLoaded, "there is no GPU for nvidia-fs to serve")
+            Judged::na(CheckId::NvfsLoaded, "nvidia-fs has no GPU to serve")
                 .found("/sys/module/nvidia_fs", "not looked for"),
         ];
     }
@@ -97,13 +97,13 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     }
 }
 
-/// What decides whether the module can be loaded at all, causes first.
+/// Checks that decide whether the module can be loaded, causes first.
 pub(crate) fn before_loading(ctx: &Context<'_>) -> Vec<Judged> {
     let dkms = other_driver::other_driver(ctx).or_else(|| dkms(ctx));
     [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms].into_iter().flatten().collect()
 }
 
-/// What matters once it is loaded.
+/// Checks of the loaded module.
 pub(crate) fn when_loaded(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out: Vec<Judged> = [autoload(ctx), bridges(ctx), distances(ctx)].into_iter().flatten().collect();
     out.extend(registered(ctx));

@@ -1,4 +1,4 @@
-//! What went wrong while nvidia-fs worked, by the kernel log.
+//! Failures of nvidia-fs at work, by the kernel log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -7,7 +7,7 @@ use crate::checks::nvidia_fs::other_driver;
 use crate::checks::spec::CheckId;
 use crate::host;
 
-/// Whether a line tells of a page fault in the IOMMU by a device that is neither a GPU nor a disk of the paths.
+/// Whether a line reports a page fault in the IOMMU by a device that is neither a GPU nor a disk of the paths.
 fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
     if !line.contains("IO_PAGE_FAULT") {
         return false;
@@ -21,15 +21,10 @@ fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
     known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
 }
 
-/// What went wrong while it worked: one finding for the first that is there.
+/// Failures at work: one finding for the first that the log has.
 pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsErrors;
     const SIGNS: &[(&[&str], &str, &str)] = &[
-        (
-            &["nvme", "controller is down; will reset: csts=0xffffffff"],
-            "an NVMe disk fell off the bus",
-            "Reboot and undo what was changed on the bridges (ACS) before it happened.",
-        ),
         (
             &["unable to pin shadow buffer pages", "-14"],
             "nvidia-fs could not pin its own buffers (-14), so no GPU memory was mapped and reads went through host memory",
@@ -72,7 +67,8 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
         return Some(crash);
     }
     let log = host::kernel_log(ctx.root)?;
-    // Page faults of other devices are no matter of GPU and disk: USB controllers of some boards have them at every start.
+    // Page faults of other devices do not concern GPU and disk: USB controllers of some boards have them at every
+    // start.
     let log = if log.contains("IO_PAGE_FAULT") {
         log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
     } else {

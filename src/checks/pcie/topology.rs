@@ -39,7 +39,7 @@ impl Pair {
 }
 
 /// The way of a device from its host bridge, `pci0000:3a`, `0000:3a:01.0`, `0000:3b:00.0`; empty where the link cannot be read.
-fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
+pub(crate) fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
     let Some(target) = ctx.root.link(format!("{DEVICES}/{address}")) else { return Vec::new() };
     let names = target.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     names.skip_while(|name| !name.starts_with("pci")).collect()
@@ -70,8 +70,8 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether the kernel lets each GPU and each path's disks talk. One GPU of a machine may lie beside the disk and another below a bridge that the kernel
-/// does not know, so this is told for each of them; it waits for NVML, which numbers them.
+/// Whether the kernel lets each GPU and each path's disks talk. One GPU may be next to the disk and another below a
+/// bridge that the kernel does not know, so each GPU gets its finding. It waits for NVML, which numbers the GPUs.
 pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     for (path, subject) in ctx.subjects.iter().enumerate() {
@@ -195,7 +195,8 @@ const INTEL_BRIDGES: &[(&str, bool)] = &[
     ("0x09a2", false),
 ];
 
-/// The first device on the root bus `pci0000:3a`, which stands for the host bridge: its id, and whether it is on the list with 'same bridge only'.
+/// The first device on the root bus `pci0000:3a`, which represents the host bridge: its id, and whether it is on the
+/// list with 'same bridge only'.
 fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> {
     let prefix = format!("{}:", bus.strip_prefix("pci")?);
     let first = ctx.root.entries(DEVICES).ok()?.into_iter().find(|name| name.starts_with(&prefix))?;
@@ -208,7 +209,8 @@ fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> 
     Some((format!("{first} is 8086:{}", device.trim_start_matches("0x")), known))
 }
 
-/// The ACS control word of a bridge's configuration space; `None` without the capability, an error text where it cannot be seen.
+/// The ACS control word of a bridge's configuration space; `None` without the capability, an error text if it cannot
+/// be read.
 fn acs_control(config: &[u8]) -> Result<Option<u16>, &'static str> {
     let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
     if config.len() <= 0x100 {

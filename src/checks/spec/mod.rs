@@ -1,8 +1,11 @@
-//! The specification of the checks: what each examines, what it can block, and what helps. A check is one entry of the table and one function.
+//! The specification of the checks: subject, routes that can be blocked, and remedy. A check is one entry of the
+//! table and one function.
 
+mod page;
 mod parts;
 mod table;
 
+pub use page::page;
 pub use parts::{Scope, Step};
 pub use table::{CheckId, CheckSpec};
 

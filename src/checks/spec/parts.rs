@@ -1,6 +1,6 @@
-//! The parts of a specification: what a check examines, and the steps of the guide.
+//! The parts of a specification: the subject of a check, and the steps of the guide.
 
-/// What a check examines.
+/// The subject of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The machine.

@@ -14,13 +14,13 @@ pub struct CheckSpec {
     pub id: CheckId,
     /// Its group on screens and in reports.
     pub group: Group,
-    /// What it examines: the machine, each path, each GPU.
+    /// Its subject: the machine, each path, each GPU.
     pub scope: Scope,
     /// The step of the guide that it belongs to.
     pub step: Option<Step>,
     /// The routes that it can block.
     pub blocks: &'static [Route],
-    /// What it examines, in words.
+    /// Its subject, in words.
     pub examines: &'static str,
     /// Why that matters.
     pub why: &'static str,
@@ -30,6 +30,8 @@ pub struct CheckSpec {
     pub fixes: &'static [FixId],
     /// The remedy if no fix applies; may be empty.
     pub todo: &'static str,
+    /// Usual causes, the most likely first; may be empty.
+    pub causes: &'static [&'static str],
 }
 
 /// Declares the checks and their specifications.
@@ -37,7 +39,8 @@ macro_rules! checks {
     ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident, $blocks:expr, [$($fix:ident),*]
         examines $examines:literal
         why $why:literal
-        look $look:literal todo $todo:literal;)+) => {
+        look $look:literal todo $todo:literal
+        $(causes [$($cause:literal),+])?;)+) => {
         /// A check. Its id in JSON and on the command line is a stable text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum CheckId {
@@ -68,6 +71,7 @@ macro_rules! checks {
             look: $look,
             fixes: &[$(FixId::$fix),*],
             todo: $todo,
+            causes: &[$($($cause),+)?],
         },)+];
     };
     (@step NoStep) => { None };
@@ -85,32 +89,43 @@ checks! {
         look "uname -m" todo "Use a supported machine.";
     GpuPresent = "gpu-present", Gpu, Machine, Gpu, EVERY, [NvidiaDriverOpen, NvidiaDriverProprietary, SecureBootKey]
         examines "whether a GPU is on the bus and the driver reports it"
-        why "Without a working driver there is no GPU memory to read into."
-        look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too.";
+        why "cuFile reads into GPU memory, which needs a GPU and a working driver."
+        look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too."
+        causes ["No driver is installed, or not for the running kernel.", "Secure Boot refuses the driver.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
     DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
         examines "whether kernel module and user-space libraries have one version"
         why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
-        look "cat /sys/module/nvidia/version; modinfo -F version nvidia" todo "Reboot, so that the installed driver is the loaded one.";
+        look "cat /sys/module/nvidia/version; modinfo -F version nvidia" todo "Reboot, so that the installed driver is the loaded one."
+        causes ["The driver was updated without a reboot."];
     CudaDriverRuntime = "cuda-driver-runtime", Gpu, Machine, Libcufile, EVERY, [LibcufileInstall]
         examines "whether the driver is new enough for libcufile's CUDA release"
         why "An older driver answers error 35 (insufficient driver)."
-        look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12.";
+        look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12."
+        causes ["A Python wheel brought a libcufile of a newer CUDA release than the driver supports."];
     DriverVersion = "driver-version", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
         examines "the version of the loaded driver"
         why "P2PDMA needs 565.47 or later; nvidia-fs maps memory persistently from 555 on."
-        look "cat /proc/driver/nvidia/version" todo "";
+        look "cat /proc/driver/nvidia/version" todo ""
+        causes ["The driver branch of the distribution is old."];
     DriverFlavour = "driver-flavour", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
         examines "open or proprietary kernel modules"
         why "nvidia-fs 2.17.5 and later, and P2PDMA, need the open kernel modules."
-        look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo "";
+        look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo ""
+        causes ["The proprietary kernel modules were installed; before driver 560 they were the default."];
     GpuFabric = "gpu-fabric", Gpu, Machine, Driver, EVERY, [NvidiaFabricmanager]
         examines "the fabric manager of machines with NVSwitch"
         why "Until it has set up the fabric, CUDA answers 802 (system not ready)."
-        look "systemctl status nvidia-fabricmanager" todo "";
+        look "systemctl status nvidia-fabricmanager" todo ""
+        causes ["Fabric Manager is not installed, not running, or of another version than the driver."];
     DistroBlocklist = "distro-blocklist", Kernel, Machine, Kernel, &[Route::P2pdma], []
         examines "combinations that NVIDIA lists as broken"
         why "RHEL 9.5 on x86 cannot use P2PDMA."
         look "cat /etc/os-release; uname -r" todo "Update to a later minor release.";
+    VmConfidential = "vm-confidential", Kernel, Machine, Gpu, DIRECT, []
+        examines "whether the virtual machine is confidential (SEV-SNP or TDX)"
+        why "The memory of a confidential guest is encrypted, so no device can write into GPU memory directly."
+        look "sudo dmesg | grep -i -e sev -e tdx" todo "Use a virtual machine without SEV-SNP or TDX for direct routes."
+        causes ["SEV-SNP or TDX was enabled for the virtual machine."];
     GpuComputeCap = "gpu-compute-cap", Gpu, Gpu, Gpu, EVERY, []
         examines "the compute capability"
         why "libcufile supports compute capability 6.0 and later."
@@ -122,7 +137,8 @@ checks! {
     GpuClass = "gpu-class", Gpu, Gpu, Gpu, DIRECT, []
         examines "whether the GPU is a data-centre or workstation model"
         why "The driver does not map memory of GeForce GPUs for other devices."
-        look "nvidia-smi --query-gpu=name --format=csv" todo "Use a data-centre or workstation GPU. On GeForce, reads go through host memory.";
+        look "nvidia-smi --query-gpu=name --format=csv" todo "Use a data-centre or workstation GPU. On GeForce, reads go through host memory."
+        causes ["GeForce: the driver does not map its memory for other devices."];
     GpuGdrAttr = "gpu-gdr-attr", Gpu, Gpu, Gpu, DIRECT, []
         examines "the CUDA attribute for GPUDirect RDMA"
         why "Without it no device can write into the GPU's memory (integrated GPUs, GeForce, some vGPUs)."
@@ -134,7 +150,8 @@ checks! {
     GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large]
         examines "the size of BAR1 next to the GPU's memory"
         why "Direct routes map GPU memory through BAR1; registrations beyond its size fail."
-        look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS.";
+        look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS."
+        causes ["Above 4G Decoding or Resizable BAR is off in the firmware.", "The virtual machine has a small MMIO window."];
     GpuComputeMode = "gpu-compute-mode", Gpu, Gpu, NoStep, EVERY, []
         examines "the compute mode"
         why "A GPU in mode Prohibited is excluded by libcufile; in Exclusive_Process a second process fails."
@@ -142,7 +159,8 @@ checks! {
     GpuBar1Free = "gpu-bar1-free", Gpu, Gpu, NoStep, &[Route::Nvfs], []
         examines "the unused part of BAR1"
         why "Registering memory fails with 5016 or 5036 when BAR1 is full."
-        look "nvidia-smi -q -d MEMORY" todo "Stop other programs that register memory, or lower max_device_cache_size_kb.";
+        look "nvidia-smi -q -d MEMORY" todo "Stop other programs that register memory, or lower max_device_cache_size_kb."
+        causes ["Another program has registered most of BAR1.", "max_device_cache_size_kb is large."];
     GpuP2pdmaModel = "gpu-p2pdma-model", Gpu, Gpu, Bar1, &[Route::P2pdma], []
         examines "whether NVIDIA lists the GPU for P2PDMA"
         why "NVIDIA supports P2PDMA on A100, A40, L4, L40S, H100, H200 and the B series."
@@ -158,7 +176,8 @@ checks! {
     FsType = "fs-type", Files, Path, Disk, EVERY, [MoveModel]
         examines "the file system"
         why "Direct reads need ext4 or xfs on a supported disk, or a supported network file system."
-        look "findmnt -T PATH -o FSTYPE" todo "";
+        look "findmnt -T PATH -o FSTYPE" todo ""
+        causes ["The model is on a container's root file system, on a network file system or in memory."];
     OdirectOpen = "odirect-open", Files, Path, Disk, EVERY, []
         examines "whether the file opens with O_DIRECT"
         why "Direct reads bypass the page cache."
@@ -171,14 +190,21 @@ checks! {
         examines "whether the file uses extents"
         why "libcufile rejects ext4 files without extents."
         look "lsattr FILE" todo "Copy the file.";
+    NvmeState = "nvme-state", Storage, Path, Disk, EVERY, []
+        examines "whether the NVMe controllers work"
+        why "A disk that fell off the bus serves no read, and its path may be missing."
+        look "cat /sys/class/nvme/nvme*/state; sudo dmesg | grep nvme" todo "Power the machine off and on. If it happens again, replace the disk."
+        causes ["ACS was changed while the disk was in use.", "The disk, its slot or its power failed."];
     VmType = "vm-type", Storage, Path, Disk, DIRECT, []
         examines "the kind of virtual machine and its disks"
         why "A virtual disk cannot write into GPU memory."
-        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Pass an NVMe disk and the GPU through to the machine (VFIO).";
+        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Pass an NVMe disk and the GPU through to the machine (VFIO)."
+        causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
     NvmeTransport = "nvme-transport", Storage, Path, NoStep, DIRECT, []
         examines "the transport of the NVMe disk"
         why "NVMe over TCP has no direct route."
-        look "cat /sys/class/nvme/nvme*/transport" todo "Use RDMA or a local disk.";
+        look "cat /sys/class/nvme/nvme*/transport" todo "Use RDMA or a local disk."
+        causes ["The disk is SATA or SAS.", "NVMe over TCP."];
     NvmeIntegrity = "nvme-integrity", Storage, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], []
         examines "protection information on the disk"
         why "nvidia-fs rejects disks with integrity metadata."
@@ -186,15 +212,18 @@ checks! {
     MdRaid = "md-raid", Files, Path, Disk, DIRECT, [MdUdev]
         examines "level and members of a software RAID"
         why "Direct reads need RAID 0 of NVMe disks, with MD_LEVEL in the udev record."
-        look "cat /proc/mdstat; udevadm info -n /dev/md0 | grep MD_LEVEL" todo "Use RAID 0 or a single disk.";
+        look "cat /proc/mdstat; udevadm info -n /dev/md0 | grep MD_LEVEL" todo "Use RAID 0 or a single disk."
+        causes ["The RAID level is not 0.", "The udev rule of md does not import MD_LEVEL."];
     DmLvm = "dm-lvm", Files, Path, Disk, DIRECT, []
         examines "device mapper: LVM, encryption, multipath"
-        why "Requests are remapped by the CPU, so there is no direct route."
-        look "lsblk -o NAME,TYPE" todo "Put the model on a partition or disk without LVM or encryption.";
+        why "The CPU remaps the requests, so no direct route exists."
+        look "lsblk -o NAME,TYPE" todo "Put the model on a partition or disk without LVM or encryption."
+        causes ["The installer of the distribution uses LVM by default.", "The disk is encrypted (LUKS)."];
     NfsRdma = "nfs-rdma", Files, Path, Disk, &[Route::Nvfs], []
         examines "the transport of an NFS mount"
         why "NFS has a direct route only over RDMA with a client that registered with nvidia-fs."
-        look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049.";
+        look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049."
+        causes ["The share is mounted over TCP."];
     DfsClientVersion = "dfs-client-version", Files, Path, NoStep, &[Route::Nvfs], []
         examines "the version of a network file system's client"
         why "Older clients have no support for GPUDirect Storage."
@@ -202,11 +231,13 @@ checks! {
     CtrDevices = "ctr-devices", Limits, Machine, NoStep, EVERY, [ContainerDevices]
         examines "GPU and nvidia-fs devices in the container"
         why "The NVIDIA container runtime does not add /dev/nvidia-fs* by default."
-        look "ls /dev/nvidia*" todo "";
+        look "ls /dev/nvidia*" todo ""
+        causes ["The container was started without GPUs."];
     UdevDatabase = "udev-database", Files, Path, UdevRecord, EVERY, [UdevRecord]
         examines "the udev record of the disk"
         why "libcufile reads the kind of file system there; without it every file fails with 5027, also in compat mode."
-        look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro.";
+        look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro."
+        causes ["A container without /run/udev.", "A small image without a udev daemon.", "udev did not probe the device-mapper volume."];
     CtrProcSys = "ctr-proc-sys", Limits, Machine, NoStep, EVERY, []
         examines "/proc and /sys in the container"
         why "libcufile 1.16 and later never returns if /proc/modules cannot be read."
@@ -214,63 +245,78 @@ checks! {
     CfgParse = "cfg-parse", Cufile, Machine, Config, EVERY, [CufileConfig]
         examines "syntax and types of cufile.json"
         why "One wrong comma in /etc/cufile.json makes every program fail with 5002 (-22 up to 1.18)."
-        look "gds-top config lint" todo "";
+        look "gds-top config lint" todo ""
+        causes ["A trailing comma, a comment with '#', or a value in quotes.", "The file is not readable for this user."];
     LogLocation = "log-location", Cufile, Machine, NoStep, EVERY, [CufileLog]
         examines "where cufile.log is written"
         why "Without a log the reason for compat mode is lost."
-        look "gds-top config show | grep logging" todo "";
+        look "gds-top config show | grep logging" todo ""
+        causes ["logging.dir names a folder that does not exist."];
     LibFound = "lib-found", Cufile, Machine, Libcufile, EVERY, [LibcufileInstall]
         examines "all copies of libcufile"
         why "A Python wheel can load another copy than the toolkit's, and without cufile.json."
-        look "ldconfig -p | grep cufile; pip list | grep cufile" todo "";
+        look "ldconfig -p | grep cufile; pip list | grep cufile" todo ""
+        causes ["Neither the CUDA toolkit nor the Python wheel with libcufile is installed."];
     LibDeps = "lib-deps", Cufile, Machine, NoStep, EVERY, []
         examines "libraries that libcufile loads at run time"
-        why "Without libcuda there is no GPU memory; without libudev or libmount no file can be registered."
-        look "ldconfig -p | grep -e libcuda.so.1 -e libudev -e libmount -e libnuma" todo "Debian: apt-get install libmount1 libudev1 libnuma1. RHEL: dnf install libmount systemd-libs numactl-libs.";
+        why "libcufile needs libcuda for GPU memory, and libudev and libmount to register files."
+        look "ldconfig -p | grep -e libcuda.so.1 -e libudev -e libmount -e libnuma" todo "Debian: apt-get install libmount1 libudev1 libnuma1. RHEL: dnf install libmount systemd-libs numactl-libs."
+        causes ["A slim container image."];
     LibOpenProbe = "lib-open-probe", Cufile, Machine, Opens, EVERY, []
         examines "whether cuFileDriverOpen works"
         why "Errors in cufile.json are printed on standard error only, never in cufile.log."
-        look "gds-top check" todo "Run gds-top explain with the code that it reports.";
+        look "gds-top check" todo "Run gds-top explain with the code that it reports."
+        causes ["cufile.json is rejected.", "CUDA does not start.", "nvidia-fs is too old or its devices cannot be opened."];
     KernelVersion = "kernel-version", Kernel, Machine, Kernel, DIRECT, [KernelP2pdma]
         examines "the kernel release"
         why "Patched NVMe drivers exist for certain kernels only; P2PDMA needs 6.2 or later."
-        look "uname -r" todo "Use P2PDMA on kernels without a patched NVMe driver.";
+        look "uname -r" todo "Use P2PDMA on kernels without a patched NVMe driver."
+        causes ["The distribution's kernel is older than 6.2."];
     KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel, &[Route::P2pdma], [KernelP2pdma]
         examines "PCI P2PDMA in the kernel"
         why "Without CONFIG_PCI_P2PDMA the route p2pdma does not exist."
-        look "grep -e PCI_P2PDMA -e ZONE_DEVICE /boot/config-$(uname -r)" todo "";
+        look "grep -e PCI_P2PDMA -e ZONE_DEVICE /boot/config-$(uname -r)" todo ""
+        causes ["The distribution built its kernel without CONFIG_PCI_P2PDMA."];
     NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module, &[Route::Nvfs], [SecureBootKey]
         examines "Secure Boot and the signature of nvidia-fs"
         why "With Secure Boot the kernel loads only modules whose signing key is enrolled."
-        look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo "";
+        look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo ""
+        causes ["DKMS built the module, and its signing key was never enrolled."];
     NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms]
         examines "headers and symbol versions for the build of nvidia-fs"
         why "A build without the driver's symbol versions succeeds, and the module then fails to load."
-        look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo "";
+        look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo ""
+        causes ["The headers of a new kernel are not installed.", "The sources of several drivers are installed."];
     NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall]
         examines "the DKMS build of nvidia-fs for the running kernel"
         why "A module for another kernel or driver does not load."
-        look "dkms status nvidia-fs" todo "";
+        look "dkms status nvidia-fs" todo ""
+        causes ["A kernel update.", "nvidia-fs is too old for this kernel.", "A build error, see make.log."];
     NvfsLoadErrors = "nvfs-load-errors", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvidiaDriverOpen, NvfsDkms, SecureBootKey, NvfsLoad]
         examines "kernel messages from loading nvidia-fs"
         why "The kernel log has the reason why the module is not loaded."
-        look "sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs" todo "Run gds-top explain with the line.";
+        look "sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs" todo "Run gds-top explain with the line."
+        causes ["The proprietary driver is loaded.", "The module was built for another driver or kernel.", "Secure Boot."];
     NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
         examines "whether nvidia-fs is loaded"
         why "The route nvfs needs the module. P2PDMA does not."
-        look "lsmod | grep nvidia_fs" todo "If it is not installed: gds-top fix nvfs-install.";
+        look "lsmod | grep nvidia_fs" todo "If it is not installed: gds-top fix nvfs-install."
+        causes ["nvidia-fs is not installed.", "No file loads it at boot."];
     NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsInstall]
         examines "the version of nvidia-fs"
         why "libcufile rejects modules before 2.12 (5004); 2.25.6 fails every read with -14."
-        look "cat /proc/driver/nvidia-fs/version" todo "";
+        look "cat /proc/driver/nvidia-fs/version" todo ""
+        causes ["The package of an old CUDA release."];
     NvfsDevnodes = "nvfs-devnodes", NvidiaFs, Machine, Loaded, &[Route::Nvfs], [ContainerDevices]
         examines "the devices of nvidia-fs"
         why "A program that cannot open /dev/nvidia-fs0 gets 5025 or compat mode."
-        look "ls -l /dev/nvidia-fs*" todo "On the host, remove the udev rule that changes their mode from 0666.";
+        look "ls -l /dev/nvidia-fs*" todo "On the host, remove the udev rule that changes their mode from 0666."
+        causes ["A container without /dev/nvidia-fs*.", "A udev rule changed the mode."];
     NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms]
         examines "whether the NVMe driver is built for nvidia-fs"
         why "An NVMe driver without this symbol cannot hand GPU memory to the disk."
-        look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver.";
+        look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
+        causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "Secure Boot refuses DOCA's driver."];
     NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Loaded, &[Route::Nvfs], []
         examines "the storage drivers that registered with nvidia-fs"
         why "Only files on a registered driver take the route nvfs."
@@ -278,31 +324,43 @@ checks! {
     GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA answers 801."
-        look "grep RegistryDwords /proc/driver/nvidia/params" todo "";
+        look "grep RegistryDwords /proc/driver/nvidia/params" todo ""
+        causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
     NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
         why "P2PDMA does not pass the multipath device."
-        look "cat /sys/module/nvme_core/parameters/multipath" todo "";
+        look "cat /sys/module/nvme_core/parameters/multipath" todo ""
+        causes ["The kernel's default."];
     IommuState = "iommu-state", Kernel, Machine, Iommu, &[Route::Nvfs, Route::C2c], [IommuOff]
         examines "the IOMMU"
         why "On x86 a translating IOMMU breaks or slows down direct reads. Grace needs it enabled."
-        look "cat /proc/cmdline; ls /sys/class/iommu" todo "";
+        look "cat /proc/cmdline; ls /sys/class/iommu" todo ""
+        causes ["The distribution enables the IOMMU by default.", "A virtualization host."];
     Ext4Ordered = "ext4-ordered", Files, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]
         examines "the journal mode of ext4"
         why "libcufile reads data=ordered from the mount options, and the kernel does not print the default."
-        look "grep ext4 /proc/mounts" todo "";
+        look "grep ext4 /proc/mounts" todo ""
+        causes ["The kernel does not print the default data=ordered.", "The mount has data=writeback."];
     CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
         examines "compat mode in cufile.json and the environment"
         why "With compat mode allowed, a missing direct route is not reported."
-        look "gds-top config show | grep compat" todo "Set allow_compat_mode to false to fail instead of reading through host memory.";
+        look "gds-top config show | grep compat" todo "Set allow_compat_mode to false to fail instead of reading through host memory."
+        causes ["A variable or cufile.json forces compat mode, often left from a test."];
     CfgEffective = "cfg-effective", Cufile, Path, Config, DIRECT, []
         examines "the values in effect and keys that are ignored"
         why "A misspelt key has no effect, and libcufile does not report it."
-        look "gds-top config show" todo "gds-top config lint --strict lists every key without effect.";
+        look "gds-top config show" todo "gds-top config lint --strict lists every key without effect."
+        causes ["A misspelt key.", "A denylist of the administrator."];
+    CfgRdmaRouting = "cfg-rdma-routing", Cufile, Path, NoStep, &[Route::Nvfs, Route::Rdma], []
+        examines "dynamic routing of RDMA in cufile.json"
+        why "With SYS_MEM in rdma_dynamic_routing_order, reads of network file systems go through host memory."
+        look "gds-top config show | grep rdma_dynamic_routing" todo "Take SYS_MEM out of rdma_dynamic_routing_order."
+        causes ["rdma_dynamic_routing is on with its default order, which has SYS_MEM."];
     CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
         examines "the two keys that enable P2PDMA"
         why "From 1.16 on libcufile needs use_pci_p2pdma under properties and under block.nvme."
-        look "gds-top config show | grep p2pdma" todo "";
+        look "gds-top config show | grep p2pdma" todo ""
+        causes ["P2PDMA is off by default."];
     KernelP2pRootports = "kernel-p2p-rootports", Kernel, Pair, Kernel, &[Route::P2pdma], []
         examines "whether the CPU allows transfers between root ports"
         why "The kernel rejects P2PDMA between root ports of CPUs that are not on its list."
@@ -363,6 +421,10 @@ checks! {
         examines "address randomisation with P2PDMA"
         why "NVIDIA lists failures of P2PDMA with KASLR."
         look "grep -c nokaslr /proc/cmdline" todo "Try nokaslr only if everything else is right and CUDA still answers 801.";
+    RdmaAffinity = "rdma-affinity", Storage, Gpu, NoStep, NONE, []
+        examines "the PCIe path between GPU and network card"
+        why "Data of a network file system crosses the CPU if no network card is near the GPU."
+        look "nvidia-smi topo -m" todo "List the addresses of the network cards near the GPU in rdma_dev_addr_list.";
     NumaAffinity = "numa-affinity", Kernel, Path, NoStep, NONE, []
         examines "NUMA nodes of GPU and disk"
         why "Transfers between sockets are slower."

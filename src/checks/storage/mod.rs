@@ -1,3 +1,5 @@
 //! Checks of the disks under a path.
 
+pub(crate) mod health;
 pub(crate) mod nvme;
+pub(crate) mod virtual_disk;

@@ -4,6 +4,7 @@ use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
+use crate::checks::storage::virtual_disk;
 use crate::domain::{FixId, Route};
 use crate::host::{self, BlockDevice, NVME_SUBSYSTEMS};
 
@@ -32,13 +33,21 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     }
     let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
     let source = format!("/sys/dev/block/{}", facts.device.as_deref().unwrap_or(""));
-    if let Some(name) = names.iter().find(|name| name.starts_with("vd") || name.starts_with("xvd")) {
+    if let Some((disk, (maker, place, text))) =
+        disks.iter().find_map(|disk| Some((disk, virtual_disk::maker(ctx, disk)?)))
+    {
         return vec![
-            Judged::lack(CheckId::VmType, format!("{name} is an emulated disk: no device behind it can write into GPU memory"))
-                .found(source, names.join(" "))
-                .never(DIRECT)
-                .why("The host of a virtual machine copies what a virtual disk reads; a direct route needs a real NVMe passed through, like the GPU.")
-                .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
+            Judged::lack(
+                CheckId::VmType,
+                format!("{} is a virtual disk of {maker} and cannot DMA into GPU memory", disk.name),
+            )
+            .found(source, names.join(" "))
+            .found(place, text)
+            .never(DIRECT)
+            .why("The host copies what a virtual disk reads. A direct route needs a real NVMe disk, passed through like the GPU.")
+            .advice(
+                "Keep the model on local NVMe instance storage, or pass an NVMe device through to the virtual machine (VFIO).",
+            ),
         ];
     }
     if let Some(driver) = host::vendor_driver(facts).map(|driver| driver.name) {
@@ -49,21 +58,12 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             )
             .found(source, names.join(" "))
             .never(&[Route::P2pdma])
-            .why("nvidia-fs knows this driver besides NVMe; P2PDMA does not."),
-        ];
-    }
-    if let Some((name, model)) = names.iter().find_map(|name| Some((name, emulated(ctx, name)?))) {
-        return vec![
-            Judged::lack(CheckId::VmType, format!("{name} is an emulated disk ({model}): no device behind it can write into GPU memory"))
-                .found(source, names.join(" "))
-                .never(DIRECT)
-                .why("The host of a virtual machine copies what a virtual disk reads; a direct route needs a real NVMe passed through, like the GPU.")
-                .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
+            .why("nvidia-fs supports this driver in addition to NVMe; P2PDMA does not."),
         ];
     }
     if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
         let mut out = vec![
-            Judged::lack(CheckId::NvmeTransport, format!("{name} is no NVMe disk"))
+            Judged::lack(CheckId::NvmeTransport, format!("{name} is not an NVMe disk"))
                 .found(source, names.join(" "))
                 .never(DIRECT)
                 .why("The direct routes of local disks are those of NVMe; SATA and SAS disks have none.")
@@ -76,15 +76,6 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(names.iter().find_map(|name| integrity(ctx, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
-}
-
-/// The model of an NVMe disk that a hypervisor makes up.
-fn emulated(ctx: &Context<'_>, name: &str) -> Option<String> {
-    let model = ctx.root.read_text(format!("/sys/class/nvme/{}/model", host::nvme_controller(name)?)).ok()?;
-    ["QEMU NVMe", "VMware Virtual NVMe", "ORCL-VBOX-NVME"]
-        .iter()
-        .any(|known| model.contains(known))
-        .then(|| model.trim().to_owned())
 }
 
 /// Whether SCSI disks have multi-queue, which old kernels could switch off and cuFile asks for in compat mode too.
@@ -117,7 +108,7 @@ fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
             judged = judged.found(format!("{queue}/{part}"), text);
         }
     }
-    Some(judged.why("nvidia-fs takes reads at multiples of 4096 bytes; the queue bounds how many are under way."))
+    Some(judged.why("nvidia-fs reads at multiples of 4096 bytes. The queue limits the number of requests."))
 }
 
 fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
@@ -167,10 +158,10 @@ fn multipath(ctx: &Context<'_>) -> Judged {
             .unread(PATH, &why)
             .unknown(&[Route::P2pdma]),
     };
-    judged.why("P2PDMA needs the disk itself; the multipath head in front of it is no PCI device.")
+    judged.why("P2PDMA needs the disk itself. The multipath head in front of it is not a PCI device.")
 }
 
-/// What to do about multipath: an option of the module, or a word for a kernel that has the module built in.
+/// The remedy for multipath: an option of the module, or an argument for a kernel with the module built in.
 fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     const WORD: &str = "nvme_core.multipath=N";
     if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {

@@ -7,12 +7,12 @@ use crate::checks::spec::CheckId;
 use crate::domain::Route;
 use crate::host;
 
-/// What was concluded for one path and one GPU.
+/// The conclusion for one path and one GPU.
 pub(crate) struct Pair {
     pub(crate) path: usize,
     pub(crate) gpu: Option<usize>,
     pub(crate) route: Route,
-    /// The direct route that could be reached most cheaply, where none works now.
+    /// The direct route with the least effort, if none works now.
     pub(crate) goal: Option<Route>,
     pub(crate) candidates: Vec<Route>,
 }
@@ -26,7 +26,7 @@ pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
     }
 }
 
-/// What it counts for in the price of a route that it was set up already; a step of [`Cost`](Cost) less.
+/// How much a route that is set up already counts less.
 const SET_UP_BONUS: u32 = 4;
 
 pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
@@ -41,7 +41,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             let state = |route: Route| state(ctx, judged, &pair, route);
             let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
-            // A route that somebody set up is what they want mended, unless another one is much nearer.
+            // A route that was set up is the goal, unless another one needs much less effort.
             let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
             let goal = pair
                 .candidates
@@ -75,7 +75,7 @@ fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Ve
             vec![Route::Nvfs]
         };
     }
-    // P2PDMA is off unless somebody switched it on, so where it works it was asked for.
+    // P2PDMA is off by default, so if it works it was requested.
     vec![Route::P2pdma, Route::Nvfs]
 }
 
@@ -112,7 +112,7 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         return State::Mendable(cost);
     }
     match says {
-        // The library's own table of routes overrules what could not be looked at, and what was overlooked.
+        // The library's table of routes overrules checks that could not look, and gaps of the checks.
         Some(true) => State::Works,
         Some(false) => State::Unsure,
         // RDMA in user space is the file system's own affair, P2PDMA of virtiofs that of the machine around it; nothing that was checked shows that it works.

@@ -1,4 +1,4 @@
-//! What counted reads, and reads that were tried for the purpose, make of a verdict.
+//! The effect of counted reads and of test reads on a verdict.
 
 use crate::domain::{Route, RouteCounts, Verdict, units};
 
@@ -11,7 +11,7 @@ pub enum Trial {
         file: String,
         /// How much was read, in bytes.
         bytes: u64,
-        /// What libcufile counted, where it counts (level-3 statistics, from 1.16 to 1.20 on).
+        /// The counters of libcufile, if it counts (level-3 statistics, from 1.16 to 1.20 on).
         counts: Option<RouteCounts>,
     },
     /// libcufile refused it.
@@ -26,8 +26,8 @@ pub enum Trial {
     },
 }
 
-/// What a verdict becomes when reads were counted: counters prove the route, whatever the checks derived. Counts that prove nothing leave it
-/// as it is.
+/// The verdict after reads were counted: counters prove the route and overrule the checks. Counts that prove nothing
+/// leave it as it is.
 #[must_use]
 pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
     if !counts.proven {
@@ -56,28 +56,32 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
         possible: if direct { route } else { verdict.possible },
         blockers: if direct { Vec::new() } else { verdict.blockers.clone() },
         steps: if direct { Vec::new() } else { verdict.steps.clone() },
-        advice: if direct { "Nothing is in the way.".to_owned() } else { verdict.advice.clone() },
+        advice: if direct { "Nothing blocks the route.".to_owned() } else { verdict.advice.clone() },
         ..verdict.clone()
     }
 }
 
-/// What a verdict becomes by a read with compat mode forbidden, and, where that did not work, one with it allowed.
+/// The verdict after a read with compat mode forbidden and, if that failed, one with it allowed.
 ///
-/// Where the library counts, the counters speak. Where it does not (before 1.20), a read that works with compat mode forbidden is direct, and
-/// one that works only with it allowed is not.
+/// If the library counts, the counters decide. If it does not (before 1.20), a read that works with compat mode
+/// forbidden is direct, and one that works only with it allowed is not.
 #[must_use]
 pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
     match (strict, allowed) {
         (Trial::Worked { counts: Some(counts), .. }, _) if counts.proven => with_counts(verdict, counts),
         // Counters that do not account for all reads prove no route.
-        (Trial::Worked { counts: Some(counts), .. }, _) => Verdict { proof: counts.source.clone(), ..verdict.clone() },
-        // Reads over RDMA in user space stand in none of the three counters.
+        (Trial::Worked { counts: Some(counts), .. }, _)
+            if ![verdict.route, verdict.possible].contains(&Route::Rdma) =>
+        {
+            Verdict { proof: counts.source.clone(), ..verdict.clone() }
+        }
+        // None of the three counters counts reads over user-space RDMA.
         (Trial::Worked { file, bytes, .. }, _) => {
             let direct = [verdict.route, verdict.possible].into_iter().find(|route| route.is_direct());
             let proof = format!("a read of {} from {file} worked with compat mode forbidden", units::bytes(*bytes));
             match direct {
                 Some(route) => proven(verdict, route, proof),
-                // Direct it was, but over which route neither the library nor the checks can tell.
+                // The read was direct, but neither the library nor the checks know the route.
                 None => Verdict { proof: format!("{proof}, over a route that is not counted"), ..verdict.clone() },
             }
         }
@@ -94,7 +98,7 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
                 Verdict {
                     possible: verdict.route,
                     advice: format!(
-                        "The checks see nothing in the way of {}; libcufile's words on the refused read tell more.",
+                        "No check blocks {}. The message of libcufile about the refused read has the reason.",
                         verdict.route
                     ),
                     ..found

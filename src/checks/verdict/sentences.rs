@@ -8,7 +8,7 @@ use crate::domain::Route;
 
 pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
     if !has_gpu {
-        return "there is no GPU on this machine".to_owned();
+        return "this machine has no GPU".to_owned();
     }
     let subject = &ctx.subjects[pair.path];
     let base = match pair.route {
@@ -39,10 +39,10 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: b
 
 pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
     if !has_gpu {
-        return "gds-top still races the engines into host memory and says so.".to_owned();
+        return "You can still run the benchmark; data goes to host memory.".to_owned();
     }
     if pair.route.is_direct() {
-        return "Nothing is in the way; gds-top bench proves the route with a real read.".to_owned();
+        return "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned();
     }
     let steps: Vec<String> = blockers
         .iter()
@@ -57,15 +57,15 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
-                "Nothing that was checked tells why libcufile leaves {goal} out; its log does: run the program once with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, and read the lines with cufio-fs and cufio-rdma."
+                "No check explains why libcufile leaves {goal} out. Run the program once with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, then run `gds-top explain` on that file."
             )
         }
         ([], Some(goal)) => {
             format!(
-                "{goal} may work already: nothing is known to be in its way, but nothing shows it either; a load with gds-top counts its reads."
+                "{goal} may work already: no check blocks it, and none proves it. Run `gds-top bench MODEL` to count its reads."
             )
         }
-        ([], None) => "Reads go through host memory; nothing that was checked explains it.".to_owned(),
+        ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
         ([one], _) => format!("{one}."),
         (several, _) => several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")).collect::<Vec<_>>().join(" "),
     }

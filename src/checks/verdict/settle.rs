@@ -19,7 +19,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         }
         let mine = pairs.iter().filter(|pair| concerns(judged, pair));
         let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| status.weight());
-        // With no path to judge there is no pair; what stops everything still does.
+        // Without a path there are no pairs. A check that blocks everything still fails.
         let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
         let unused = judged.explains
             && any_gpu
@@ -27,7 +27,9 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
         let provisional = if unused { Status::Warn } else { judged.finding.status };
         judged.finding.status = if status.weight() >= provisional.weight() { status } else { provisional };
-        if judged.finding.status == Status::Fail {
+        // A warning about something that no fix can change names the routes that it closes, too.
+        let is_lasting = judged.finding.permanent && judged.finding.status == Status::Warn;
+        if judged.finding.status == Status::Fail || is_lasting {
             let relevant = |route: &Route| {
                 *route == Route::Compat || pairs.is_empty() || pairs.iter().any(|pair| pair.candidates.contains(route))
             };
@@ -46,7 +48,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
 fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
     let stops_compat = judged.stops(Route::Compat);
     if !any_gpu {
-        // Without a GPU that is the one answer; what else would be in the way matters for reads into host memory at most.
+        // Without a GPU that is the only answer. Other blockers matter at most for reads into host memory.
         return match (judged.id, stops_compat) {
             (CheckId::GpuPresent, _) => Status::Fail,
             (CheckId::FsResolve, true) => Status::Fail,
@@ -74,39 +76,36 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     let stops = |route: Route| {
         mine.iter().copied().filter(move |j| j.finding.cause.is_none() && j.stops(route)).collect::<Vec<_>>()
     };
-    let mut blockers: Vec<&Judged> = match (pair.route, pair.goal) {
-        (Route::None, _) => {
-            let all = stops(Route::Compat);
-            let only_policy = all.iter().all(|j| j.id == CheckId::CfgCompat);
-            match pair.goal.filter(|_| only_policy) {
-                Some(goal) => stops(goal).into_iter().chain(all).collect(),
-                None => all,
-            }
-        }
-        (Route::Compat, Some(goal)) => stops(goal),
-        (Route::Compat, None) => {
-            // What could be mended is beside the point where something else can not.
-            mine.iter()
-                .copied()
-                .filter(|j| j.finding.cause.is_none() && j.finding.status != Status::Pass && is_for_good(j, pair))
-                .collect()
-        }
-        _ => Vec::new(),
+    let for_good = || {
+        let closes =
+            |j: &&Judged| j.finding.cause.is_none() && j.finding.status != Status::Pass && is_for_good(j, pair);
+        mine.iter().copied().filter(closes).collect::<Vec<_>>()
     };
-    if !has_gpu {
-        blockers.retain(|j| j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve);
-    }
-    blockers.sort_by_key(|j| j.id.rank());
-    let steps = blockers.clone();
-    // Where the settings alone forbid host memory, what keeps a direct route away is the reason all the same.
-    let forbidden = pair.route == Route::None && blockers.iter().any(|j| j.id == CheckId::CfgCompat);
-    if (pair.route == Route::Compat || forbidden) && pair.goal.is_some() && has_gpu {
-        // Why the route that was set up is not taken comes before what leads to another one.
+    // The steps lead to the best possible route. Checks that block the direct routes permanently are blockers and not
+    // steps.
+    let (mut steps, permanent) = match (pair.route, pair.goal) {
+        (Route::None, Some(goal)) => ([stops(Route::Compat), stops(goal)].concat(), Vec::new()),
+        (Route::None, None) => (stops(Route::Compat), for_good()),
+        (Route::Compat, Some(goal)) => (stops(goal), Vec::new()),
+        (Route::Compat, None) => (for_good(), Vec::new()),
+        _ => (Vec::new(), Vec::new()),
+    };
+    let has_gpu_only = |j: &&Judged| has_gpu || j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve;
+    steps.retain(has_gpu_only);
+    // Order: checks that block every route, permanent ones, the rest; causes before consequences.
+    // That compat mode is forbidden is a choice, so it takes its place among the others.
+    let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
+    steps.sort_by_key(|j| (!blocks_all(j), !j.finding.permanent, j.id.rank()));
+    let is_hopeless = steps.iter().any(|j| j.finding.permanent);
+    let mut blockers =
+        [steps.clone(), permanent.into_iter().filter(|j| has_gpu_only(j) && !is_hopeless).collect()].concat();
+    if pair.goal.is_some() && has_gpu {
+        // The reason why the route that was set up is not taken comes first.
         let why: Vec<&Judged> = mine
             .iter()
             .copied()
             .filter(|j| j.explains && j.finding.cause.is_none() && j.in_the_way().next().is_some())
-            .filter(|j| !blockers.iter().any(|known| known.finding.id == j.finding.id))
+            .filter(|j| !blockers.iter().any(|known| known.id == j.id))
             .collect();
         blockers = why.into_iter().chain(blockers).collect();
     }
@@ -133,8 +132,12 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
 
 /// Their ids, each once.
 fn ids_of(judged: &[&Judged]) -> Vec<String> {
-    let mut ids: Vec<String> = judged.iter().map(|j| j.finding.id.clone()).collect();
-    ids.dedup();
+    let mut ids: Vec<String> = Vec::new();
+    for judged in judged {
+        if !ids.contains(&judged.finding.id) {
+            ids.push(judged.finding.id.clone());
+        }
+    }
     ids
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "geforce",
             Route::None,
             Route::Compat,
-            &["udev-database"],
+            &["udev-database", "gpu-class"],
             // CUDA's answer for the GPU was not expected; it is listed as a consequence of its class.
             &["udev-database", "gpu-class", "gpu-gdr-attr"],
             vec![without("files/run/udev/data/b259:3")],
@@ -96,7 +96,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "driver-mismatch",
             Route::None,
             Route::P2pdma,
-            &["driver-mismatch", "cfg-parse"],
+            &["driver-mismatch", "cfg-parse", "gpu-static-bar1", "cfg-p2p-both"],
             // Expected without the two steps of P2PDMA, which come after both faults and are needed all the same.
             &["driver-mismatch", "cfg-parse", "lib-open-probe", "gpu-static-bar1", "cfg-p2p-both"],
             vec![put("files/etc/cufile.json", BROKEN), refused()],
@@ -155,7 +155,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "nvfs-healthy",
             Route::None,
             Route::Nvfs,
-            &["gpu-compute-mode", "udev-database"],
+            &["gpu-compute-mode", "udev-database", "cfg-compat"],
             &["gpu-compute-mode", "udev-database", "cfg-compat"],
             vec![
                 set(NVML, "/gpus/0/compute_mode", json!("prohibited")),

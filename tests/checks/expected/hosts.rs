@@ -97,10 +97,14 @@ pub(crate) fn machines() -> Vec<Variant> {
             &["gpu-gdr-attr"],
             all([gpu("Orin (nvgpu)", "8.7"), vec![put("files/proc/sys/kernel/osrelease", "5.15.148-tegra\n")]]),
         ),
-        barred(
+        bad(
             "H100 in confidential computing",
-            NVFS,
-            &["gpu-gdr-attr"],
+            "nvfs-healthy",
+            Route::Compat,
+            Route::Compat,
+            &["vm-confidential"],
+            // The attribute of CUDA is a consequence.
+            &["vm-confidential", "gpu-gdr-attr"],
             all([
                 gpu_with("NVIDIA H100 80GB HBM3", "9.0", 128, 80),
                 vec![
@@ -148,7 +152,7 @@ pub(crate) fn machines() -> Vec<Variant> {
             "new-kernel-no-driver",
             Route::None,
             Route::P2pdma,
-            &["gpu-present"],
+            &["gpu-present", "cfg-p2p-both"],
             &["gpu-present", "lib-open-probe", "cfg-p2p-both"],
             vec![
                 put("files/proc/modules", "nouveau 2400000 1 - Live 0x0\nnvme 60000 3 - Live 0x0\n"),

@@ -142,7 +142,7 @@ fn what_is_advised_is_what_helps_there() {
             "but another kernel",
         ),
         ("a model in an image that is mounted by loop", "dm-lvm", "Copy the model out of that file", "md raid0"),
-        ("a download that broke off behind fallocate", "sparse-or-delalloc", "get the file anew", "cp --sparse"),
+        ("a download that broke off behind fallocate", "sparse-or-delalloc", "download the file again", "cp --sparse"),
         ("Apptainer without the host's udev", "udev-database", "--bind /run/udev", "-v /run/udev"),
     ] {
         let report = check(machine(name).path());
@@ -194,7 +194,7 @@ fn what_is_told_of_healthy_machines_is_true_of_them() {
     let class = finding("a GeForce, and udev knows no disk", "gpu-gdr-attr");
     assert_eq!(class.cause.as_deref(), Some("gpu-class"));
     assert_eq!(check(machine("64 GPUs").path()).verdicts.len(), 64);
-    let sp5 = finding("SLES 15 SP5, whose kernel is too old for P2PDMA", "kernel-version");
+    let sp5 = finding("SLES 15 SP5 with a kernel that is too old for P2PDMA", "kernel-version");
     assert_eq!(sp5.fix, Some(FixId::KernelP2pdma));
 }
 

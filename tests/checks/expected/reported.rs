@@ -78,7 +78,7 @@ pub(crate) fn reports() -> Vec<Variant> {
             "p2pdma-healthy",
             Route::None,
             Route::Compat,
-            &["udev-database"],
+            &["udev-database", "dm-lvm"],
             &["udev-database", "dm-lvm"],
             vec![
                 empty("/.dockerenv"),
@@ -374,7 +374,7 @@ pub(crate) fn elsewhere() -> Vec<Variant> {
             // Expected in compat mode; but libcufile from 1.16 on hangs without /proc/modules, which this sandbox does not have.
             Route::None,
             Route::Compat,
-            &["ctr-proc-sys"],
+            &["ctr-proc-sys", "kernel-version"],
             &["ctr-proc-sys", "kernel-version"],
             vec![
                 put("files/proc/sys/kernel/osrelease", "4.4.0\n"),

@@ -160,7 +160,7 @@ fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_the
     let newer = pending("the keys are written, the initramfs has them, and a reboot is missing");
     assert_eq!(newer.fix, None);
     assert!(
-        newer.advice.as_ref().is_some_and(|advice| advice.starts_with("Reboot, for the initramfs was made anew")),
+        newer.advice.as_ref().is_some_and(|advice| advice.starts_with("Reboot, because the initramfs is newer")),
         "{newer:?}"
     );
     let lasting = pending("the keys are in effect, and the initramfs is older than they are");

@@ -178,7 +178,7 @@ pub(crate) fn variations() -> Vec<Variant> {
             "new-kernel-no-driver",
             Route::None,
             Route::P2pdma,
-            &["gpu-present"],
+            &["gpu-present", "cfg-p2p-both"],
             &["gpu-present", "lib-open-probe", "cfg-p2p-both"],
             vec![
                 link("files/sys/bus/pci/devices/0000:be:00.0/driver", "../../drivers/vfio-pci"),

@@ -1,0 +1,173 @@
+//! Why the NVIDIA driver does not serve a GPU, by the kernel log.
+
+use crate::checks::context::{Context, LAST_PROPRIETARY};
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::FixId;
+use crate::host::{self, Architecture};
+
+const ID: CheckId = CheckId::GpuPresent;
+
+/// Why a GPU is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The GPU has no system processor, which the open kernel modules need.
+    NoGsp,
+    /// The GPU needs the open kernel modules.
+    NeedsOpen,
+    /// The driver does not know the GPU.
+    Unsupported,
+    /// The GPU needs an older driver branch.
+    Legacy,
+    /// Another driver has the GPU.
+    Taken,
+    /// The firmware of the machine gave the GPU no address space.
+    NoBar,
+    /// Files of the driver's firmware are missing.
+    NoFirmware,
+    /// The GPU no longer answers on the bus.
+    OffBus,
+    /// The system processor did not start.
+    Gsp,
+    /// The GPU did not start for another reason.
+    NoStart,
+    /// The module does not fit the running kernel.
+    OtherKernel,
+    /// Secure Boot or lockdown refused the module.
+    Key,
+}
+
+/// Parts of lines in lower case; a cause comes before its consequences. The driver wraps its messages, so a part is never longer than a line.
+/// Lines: NVIDIA/open-gpu-kernel-modules#322, #876, #943, #1230; NVIDIA/nvtrust#29, #56.
+const SIGNS: &[(Reason, &[&str])] = &[
+    (Reason::NoGsp, &["nvrm", "is not supported by open"]),
+    (Reason::NoGsp, &["does not include the required gpu"]),
+    (Reason::NeedsOpen, &["nvrm", "use of the nvidia open"]),
+    (Reason::Legacy, &["nvrm", "legacy driver"]),
+    (Reason::Unsupported, &["nvrm", "is not supported by the"]),
+    (Reason::Taken, &["nvrm", "probe routine was not called"]),
+    (Reason::NoBar, &["pci i/o region assigned to your nvidia device"]),
+    (Reason::NoFirmware, &["gsp_", ".bin failed with error"]),
+    (Reason::NoFirmware, &["nvrm", "no firmware image found"]),
+    (Reason::OffBus, &["nvrm", "fallen off the bus"]),
+    (Reason::Gsp, &["nvrm", "cannot initialize gsp firmware"]),
+    (Reason::Gsp, &["nvrm", "wpr2 already up"]),
+    (Reason::NoStart, &["nvrm", "rminitadapter failed"]),
+    (Reason::OtherKernel, &["nvidia: version magic"]),
+    (Reason::OtherKernel, &["nvidia: disagrees about version of symbol"]),
+    (Reason::OtherKernel, &["nvidia: unknown symbol"]),
+    (Reason::Key, &["unavailable key is rejected"]),
+    (Reason::Key, &["unsigned module is rejected"]),
+    (Reason::Key, &["unsigned module loading is restricted"]),
+    (Reason::Key, &["key was rejected by service"]),
+];
+
+/// The reason that the log names, with its line.
+fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
+    let log = host::kernel_log(ctx.root)?;
+    let lower = log.to_ascii_lowercase();
+    let is_loaded = host::Driver::of(ctx.root).is_loaded();
+    SIGNS
+        .iter()
+        // A module that was refused is not loaded; the line does not name the module.
+        .filter(|(reason, _)| !(is_loaded && matches!(reason, Reason::Key | Reason::OtherKernel)))
+        .filter(|(reason, _)| *reason != Reason::Key || is_installed(ctx))
+        .find_map(|(reason, parts)| {
+            let at = lower.lines().position(|line| parts.iter().all(|part| line.contains(part)))?;
+            Some((*reason, log.lines().nth(at)?.trim().to_owned()))
+        })
+}
+
+/// Whether a driver is installed for the running kernel.
+pub(crate) fn is_installed(ctx: &Context<'_>) -> bool {
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    host::module_info(ctx.root, "nvidia").is_some()
+        || host::dkms_rows(ctx.root).iter().any(|row| row.name == "nvidia" && row.is_installed_for(&release))
+}
+
+/// The finding for GPUs on the bus that the driver does not show, if the kernel log has the reason.
+pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
+    let (reason, line) = reason(ctx)?;
+    let version = host::nvidia_driver(ctx.root).map_or_else(String::new, |version| format!(" {version}"));
+    let is_old = ctx.before_turing().next().is_some();
+    let confidential = host::confidential_guest(ctx.root);
+    let judged = match reason {
+        // In a confidential guest a GPU without CC mode cannot be identified, and the driver reports it as unsupported.
+        Reason::NoGsp | Reason::Unsupported if confidential.is_some() && !is_old => {
+            Judged::lack(ID, "the driver cannot use the GPU in this confidential virtual machine")
+                .missing(Cost::System, EVERY)
+                .advice("Switch the GPU to confidential computing mode on the host, or use a virtual machine without SEV-SNP or TDX.")
+        }
+        Reason::NoGsp if is_old => {
+            Judged::lack(ID, "the open kernel modules do not support this GPU: it is older than Turing")
+                .missing(Cost::Install, EVERY)
+                .fixes(ctx.driver_fix())
+                .advice(install(ctx))
+        }
+        Reason::NoGsp => Judged::lack(ID, "the open kernel modules do not recognise this GPU")
+            .missing(Cost::System, EVERY)
+            .advice("Power the machine off and on. In a virtual machine, check how the host passes the GPU through."),
+        Reason::NeedsOpen => Judged::lack(ID, "this GPU needs the open kernel modules, and the proprietary ones are installed")
+            .missing(Cost::Install, EVERY)
+            .fix(FixId::NvidiaDriverOpen)
+            .advice("Install the open kernel modules of the same driver version, then reboot."),
+        Reason::Legacy | Reason::Unsupported if is_old => {
+            Judged::lack(ID, format!("driver{version} no longer supports this GPU"))
+                .missing(Cost::Install, EVERY)
+                .fixes(ctx.driver_fix())
+                .advice(install(ctx))
+        }
+        Reason::Legacy => Judged::lack(ID, "this GPU needs a legacy driver, which has no GPUDirect Storage").never(EVERY),
+        Reason::Unsupported => Judged::lack(ID, format!("driver{version} does not support this GPU"))
+            .missing(Cost::Install, EVERY)
+            .fixes(ctx.driver_fix())
+            .advice("Install a driver release that lists this GPU: it is newer than the installed driver."),
+        Reason::Taken => Judged::lack(ID, "another driver has the GPU, so the NVIDIA driver does not use it")
+            .missing(Cost::Reboot, EVERY)
+            .advice("Unbind the other driver (nouveau or vfio-pci), rebuild the initramfs, then reboot."),
+        Reason::NoBar => Judged::lack(ID, "the firmware of the machine gave the GPU no address space")
+            .missing(Cost::System, EVERY)
+            .advice("Enable 'Above 4G Decoding' in the firmware. In a virtual machine, enlarge its 64-bit MMIO window."),
+        Reason::NoFirmware => Judged::lack(ID, "the GSP firmware of the driver is missing, so the GPU does not start")
+            .missing(Cost::Install, EVERY)
+            .advice(format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.")),
+        Reason::OffBus => Judged::lack(ID, "the GPU fell off the bus and no longer answers")
+            .missing(Cost::Reboot, EVERY)
+            .advice("Power the machine off and on. If it happens again, check power, cooling and the slot."),
+        Reason::Gsp => Judged::lack(ID, "the system processor of the GPU (GSP) did not start")
+            .missing(Cost::Reboot, EVERY)
+            .advice("Power the machine off and on. If it stays, install driver and firmware of one version."),
+        Reason::NoStart => Judged::lack(ID, "the driver is loaded, but the GPU does not start")
+            .missing(Cost::Reboot, EVERY)
+            .advice("Power the machine off and on. If it stays, send the output of nvidia-bug-report.sh to NVIDIA."),
+        Reason::OtherKernel => Judged::lack(ID, "the installed NVIDIA driver does not fit the running kernel")
+            .missing(Cost::Root, EVERY)
+            .advice(format!(
+                "Run `sudo dkms autoinstall -k {}`, then `sudo modprobe nvidia`.",
+                host::kernel_release(ctx.root).unwrap_or_default()
+            )),
+        Reason::Key => Judged::lack(ID, "Secure Boot refuses the installed NVIDIA driver: its key is not enrolled")
+            .missing(Cost::Reboot, EVERY)
+            .fix(FixId::SecureBootKey)
+            .advice("Run `sudo gds-top fix secure-boot-key`. The driver is installed; do not install it again."),
+    };
+    let judged = judged.found(host::KERNEL_LOG, line);
+    Some(match confidential {
+        Some((source, text)) => judged.found(source, text),
+        None => judged,
+    })
+}
+
+/// Which driver to install.
+pub(crate) fn install(ctx: &Context<'_>) -> String {
+    match ctx.before_turing().max_by_key(|gpu| gpu.architecture) {
+        None => "Install the NVIDIA driver with the open kernel modules.".to_owned(),
+        Some(gpu) if gpu.architecture == Architecture::BeforeMaxwell => {
+            "No driver with GPUDirect Storage supports this GPU.".to_owned()
+        }
+        Some(gpu) => format!(
+            "Install the proprietary driver, branch {LAST_PROPRIETARY}: it is the last for {}, and the open modules do not drive it.",
+            gpu.architecture.name()
+        ),
+    }
+}

@@ -1,0 +1,27 @@
+//! Confidential virtual machines: SEV of AMD and TDX of Intel.
+
+use super::kernel_log::{KERNEL_LOG, kernel_log};
+use super::root::Root;
+
+/// The sign of a virtual machine with encrypted memory: the source and its text.
+#[must_use]
+pub fn confidential_guest(root: &Root) -> Option<(String, String)> {
+    let marks = ["/dev/sev-guest", "/dev/tdx_guest", "/dev/tdx-guest", "/sys/devices/platform/sev-guest"];
+    if let Some(mark) = marks.into_iter().find(|mark| root.exists(mark)) {
+        return Some((mark.to_owned(), "exists".to_owned()));
+    }
+    let cpus = root.read_text("/proc/cpuinfo").unwrap_or_default();
+    if cpus.lines().any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "tdx_guest")) {
+        return Some(("/proc/cpuinfo".to_owned(), "tdx_guest".to_owned()));
+    }
+    let log = kernel_log(root)?;
+    let line = log.lines().find(|line| {
+        let line = line.to_ascii_lowercase();
+        // Hosts report SME, which encrypts memory without keeping devices out.
+        (line.contains("memory encryption features active") && (line.contains("sev") || line.contains("tdx")))
+            || line.contains("tdx: guest detected")
+            || line.contains("sev: snp guest platform device initialized")
+            || line.contains("sev-guest: initialized")
+    })?;
+    Some((KERNEL_LOG.to_owned(), line.trim().to_owned()))
+}
