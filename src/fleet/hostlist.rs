@@ -71,7 +71,7 @@ mod tests {
             (&["node1", "node2", "node3", "node7"][..], "node[1-3,7]"),
             (&["node003", "node001", "node002"], "node[001-003]"),
             (&["n8", "n9", "n10", "n11"], "n[8-11]"),
-            (&["n09", "n10"], "n09,n10"),
+            (&["n09", "n10"], "n10,n09"),
             (&["gpu-a-1", "gpu-b-1"], "gpu-a-1,gpu-b-1"),
             (&["n1-ib", "n2-ib"], "n[1-2]-ib"),
             (&["login", "node5", "node5"], "node5,login"),
