@@ -44,9 +44,9 @@ fn what_is_wrong_ends_with_2_one_sentence_and_nothing_done() {
         ("theme = './none.toml'", ["s.toml:1: the theme in", "No such file"]),
         ("ascii = 1", ["s.toml:1: ascii takes true or false", "1"]),
         ("\n[race]\nset = ['threds=1']", ["s.toml:3: 'threds' is not a setting", "threads"]),
-        ("[keys]\nqiut = 'x'", ["s.toml:2: 'qiut' is no action", "'quit'"]),
+        ("[keys]\nqiut = 'x'", ["s.toml:2: 'qiut' is not an action", "'quit'"]),
         ("[keys]\nfix = 'r'", ["s.toml:2: 'r' would mean both 'fix' and 'recheck'", "another key"]),
-        ("[keys]\nfix = 'entr'", ["s.toml:2: 'entr' is no key", "'enter'"]),
+        ("[keys]\nfix = 'entr'", ["s.toml:2: 'entr' is not a key", "'enter'"]),
         ("theme = ", ["s.toml:1: this is not TOML", ""]),
     ] {
         std::fs::write(&file, text).unwrap();
@@ -74,9 +74,9 @@ fn a_file_that_was_named_must_be_there_and_be_text() {
     std::fs::write(&latin, b"# caf\xe9\n").unwrap();
     for (path, part) in [
         (missing.as_path(), "No such file"),
-        (folder.path(), "no regular file"),
+        (folder.path(), "not a regular file"),
         (&latin, "not UTF-8"),
-        (Path::new("/dev/zero"), "no regular file"),
+        (Path::new("/dev/zero"), "not a regular file"),
     ] {
         let output = run(folder.path(), &["check", "--config", path.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2));

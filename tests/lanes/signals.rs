@@ -64,7 +64,9 @@ fn a_model_that_is_being_made_is_left_in_no_part() {
     ended(&["make-model", "--yes", "qwen3-0.6b", path], place.path(), partial);
     assert_eq!(left(place.path()), 0);
     let made = place.path().join("gds-top/models/qwen3-0.6b");
-    for arguments in [["load", "qwen3-0.6b", "--gpu", "host"], ["--headless", "qwen3-0.6b", "--gpu", "host"]] {
+    for arguments in
+        [["load", "qwen3-0.6b", "--gpu", "host", "--yes"], ["--headless", "qwen3-0.6b", "--gpu", "host", "--yes"]]
+    {
         ended(&arguments, place.path(), |_| left(&made) > 0);
         assert_eq!(left(&made), 0, "{arguments:?}");
     }

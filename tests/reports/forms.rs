@@ -199,7 +199,7 @@ proptest! {
         let trace = exported(&state, Format::Trace).remove(0);
         prop_assert!(serde_json::from_str::<serde_json::Value>(&trace).is_ok());
         for line in exported(&state, Format::Prom).remove(0).lines().filter(|l| !l.starts_with('#')) {
-            prop_assert!(line.rsplit_once("} ").is_some_and(|(_, v)| v.parse::<f64>().is_ok_and(f64::is_finite)), "{}", line);
+            prop_assert!(line.rsplit_once(' ').is_some_and(|(_, v)| v.parse::<f64>().is_ok_and(f64::is_finite)), "{}", line);
         }
     }
 }

@@ -181,7 +181,7 @@ fn ended_by_a_signal_it_removes_its_folder() {
         let dir = place.dir();
         let size = if wait_for_cells { "4M" } else { "4G" };
         let small = ["--seconds", "30", "--size", "4K", "--threads", "1", "--file-size", size];
-        let arguments = [&["io", dir.to_str().unwrap(), "--gpu", "host"], &small[..]].concat();
+        let arguments = [&["io", dir.to_str().unwrap(), "--gpu", "host", "--yes"], &small[..]].concat();
         if !wait_for_cells && rustix::fs::statvfs(&dir).is_ok_and(|told| told.f_bavail * told.f_frsize < 10 << 30) {
             eprintln!("skipped: too little room");
             continue;

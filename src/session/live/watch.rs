@@ -26,7 +26,7 @@ pub enum WatchSessionError {
     Watch(#[from] WatchError),
 }
 
-/// What is watched.
+/// The program or process to watch.
 #[derive(Clone, Debug)]
 pub enum WatchTarget {
     /// A program to start.

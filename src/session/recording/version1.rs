@@ -77,7 +77,7 @@ fn run(result: &mut RunResult) {
     }
 }
 
-/// `auto took pread: 100 % of the model lies in the page cache, …`
+/// `auto` in the notes of version 1.
 fn auto_choice(note: &str) -> Option<AutoChoice> {
     let (engine, why) = note.strip_prefix("auto took ")?.split_once(':')?;
     let reason = if why.contains("reading through it is taken to be faster") {
