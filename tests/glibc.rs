@@ -61,7 +61,7 @@ fn the_program_needs_no_symbol_that_glibc_added_after_its_merge() {
 #[test]
 fn released_programs_run_on_glibc_2_28() {
     let Some(programs) = std::env::var_os("GDS_TOP_RELEASED") else {
-        println!("skipped: GDS_TOP_RELEASED names no released program; .ci/release does");
+        eprintln!("skipped: GDS_TOP_RELEASED names no released program; .ci/release does");
         return;
     };
     let mut seen = 0;
@@ -78,7 +78,7 @@ fn versions_of_a_system_program_are_read() {
     let shell = Path::new("/bin/sh");
     let data = std::fs::read(shell).unwrap_or_default();
     if FileHeader64::<Endianness>::parse(&*data).is_err() {
-        println!("skipped: /bin/sh is not a 64-bit ELF file");
+        eprintln!("skipped: /bin/sh is not a 64-bit ELF file");
         return;
     }
     let needed = needed(shell);

@@ -153,15 +153,14 @@ impl Run<'_> {
         let ids = fixes.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
         note(&format!("in effect after one reboot: {ids}"));
         let is_live = self.work.place.is_live();
-        if is_live && self.work.order.mode == Mode::Ask && io::stdin().is_terminal() {
-            if let Ok(true) = ask_word("Reboot now?") {
-                let argv = ["sudo", "systemctl", "reboot"].map(str::to_owned);
-                if let Err(why) = fixes::run_for_root(&argv, &mut |line| note(&line)) {
-                    note(&format!("the reboot failed: {why}"));
-                    return BAD_ANSWER;
-                }
-                return FINE;
+        let asks = is_live && self.work.order.mode == Mode::Ask && io::stdin().is_terminal();
+        if asks && matches!(ask_word("Reboot now?"), Ok(true)) {
+            let argv = ["sudo", "systemctl", "reboot"].map(str::to_owned);
+            if let Err(why) = fixes::run_for_root(&argv, &mut |line| note(&line)) {
+                note(&format!("the reboot failed: {why}"));
+                return BAD_ANSWER;
             }
+            return FINE;
         }
         note(&format!("reboot, then run {COMMAND} again; it continues with what is left"));
         FINE

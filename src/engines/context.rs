@@ -140,7 +140,7 @@ impl EngineContext<'_> {
         default: (u64, impl Into<String>),
         bounds: (u64, u64),
     ) -> Chosen {
-        Chosen::chosen(setting, self.order.settings.get(setting), default, bounds)
+        Chosen::ordered_or(setting, self.order.settings.get(setting), default, bounds)
     }
 
     /// The length of a read, in complete pages.

@@ -20,7 +20,7 @@ impl Chosen {
     }
 
     /// The ordered value, else `default` with its reason; within `least..=most` in any case.
-    pub(super) fn chosen(
+    pub(super) fn ordered_or(
         setting: Setting,
         ordered: Option<u64>,
         (default, why): (u64, impl Into<String>),

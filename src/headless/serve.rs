@@ -31,7 +31,6 @@ impl MetricsServer {
     }
 
     /// A handle that ends [`MetricsServer::run`] from another thread.
-    #[must_use]
     pub fn stopper(&self) -> impl Fn() + Send + 'static {
         let server = self.server.clone();
         move || server.unblock()

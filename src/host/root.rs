@@ -118,6 +118,9 @@ enum View {
     Folder(Box<Folder>),
 }
 
+/// Files that were read, each with its content or why it could not be read.
+type Kept = BTreeMap<PathBuf, Result<Vec<u8>, Unread>>;
+
 /// A view of a machine. Slow answers (NVML, libcufile, commands, kernel symbols) are fetched once and kept; files and
 /// paths are read again each time.
 pub struct Root {
@@ -128,7 +131,7 @@ pub struct Root {
     commands: Mutex<BTreeMap<Vec<String>, &'static OnceLock<Option<CommandOutput>>>>,
     timings: Mutex<Vec<(String, Duration)>>,
     /// Files that were read in this round of checks; `None` outside of a round.
-    kept: Mutex<Option<BTreeMap<PathBuf, Result<Vec<u8>, Unread>>>>,
+    kept: Mutex<Option<Kept>>,
     pub(super) recording: Option<Mutex<Recording>>,
 }
 
@@ -279,7 +282,7 @@ impl Root {
         read
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Option<BTreeMap<PathBuf, Result<Vec<u8>, Unread>>>> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -50,6 +50,7 @@ fn escaped(json: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};

@@ -271,10 +271,10 @@ impl App {
         self.ctx.notice = None;
         let Some((area, spot)) = hit else { return Effect::default() };
         match spot {
-            Spot::Screen(screen) => return self.show(screen),
+            Spot::Screen(screen) => self.show(screen),
             Spot::Key(action) => {
                 let asked = std::mem::take(&mut self.quit_asked);
-                return self.act(action, asked, session);
+                self.act(action, asked, session)
             }
             Spot::Time { from_us, to_us } => {
                 let share = f64::from(at.x.saturating_sub(area.x)) / f64::from(area.width.saturating_sub(1).max(1));

@@ -80,6 +80,7 @@ fn background(text: &str) -> Option<Background> {
 }
 
 #[cfg(test)]
+#[allow(clippy::panic)]
 mod tests {
     use super::*;
 

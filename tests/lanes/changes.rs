@@ -27,7 +27,7 @@ fn a_file_that_was_cut_or_has_grown_since_is_a_change() {
 #[test]
 fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of_the_lane() {
     let Some(built) = standins::build() else { return };
-    for engine in Engine::named().cloned().filter(|engine| !matches!(engine, Engine::Nixl(_) | Engine::Auto)) {
+    for engine in Engine::named().filter(|engine| !matches!(engine, Engine::Nixl(_) | Engine::Auto)).cloned() {
         let folder = folder();
         let model = models::odd(folder.path());
         let machine = folder.path().join("machine");

@@ -62,7 +62,6 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         nvidia_fs: None,
         cufile_settings: Default::default(),
         container: Some("docker".into()),
-        ..Machine::default()
     };
     put(1_000, EventBody::MachineSeen { machine });
     let check = |id: &str, group, status, summary: &str| EventBody::CheckDone {

@@ -101,9 +101,8 @@ impl Screen for Environment {
     fn click(&mut self, spot: Spot, session: &State, ctx: &mut Context) -> Effect {
         match spot {
             Spot::Row(line) if self.guide.is_some() => {
-                if self.guide.replace(line) == Some(line) {
-                    return self.act(Action::Open, session, ctx);
-                }
+                let again = self.guide.replace(line) == Some(line);
+                return if again { self.act(Action::Open, session, ctx) } else { Effect::default() };
             }
             Spot::Row(line) => {
                 let Some(row) = self.drawn.borrow().get(line).cloned() else { return Effect::default() };

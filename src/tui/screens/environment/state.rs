@@ -97,7 +97,7 @@ pub(super) fn finding_of<'s>(state: &'s State, row: &RowKey) -> Option<&'s Findi
 }
 
 /// A plan that was offered for a finding or is in the checklist; for an applied fix, the plan that was applied.
-pub(super) fn plan_of<'s>(state: &'s State, id: FixId) -> Option<&'s FixPlan> {
+pub(super) fn plan_of(state: &State, id: FixId) -> Option<&FixPlan> {
     let applied = state.applied.iter().find(|fix| fix.plan.id == id);
     if let Some(fix) = applied.filter(|fix| fix.stands) {
         return Some(&fix.plan);

@@ -124,7 +124,7 @@ fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, theme: &Theme, extras: &Extras) {
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
         let spot = Spot::Time { from_us: micros(chart.x.0), to_us: micros(chart.x.1) };
         for y in plot.y..plot.y + plot.height {
-            pen.hit(y, plot.x, plot.width, spot.clone());
+            pen.hit(y, plot.x, plot.width, spot);
         }
     }
 }

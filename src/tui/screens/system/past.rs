@@ -141,7 +141,7 @@ fn chart(pen: &mut Pen<'_>, picture: &Picture, state: &State, ui: &Ui<'_>, theme
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
         let spot = Spot::Time { from_us: micros(from), to_us: micros(to) };
         for y in plot.y..plot.y + plot.height {
-            inside.hit(y, plot.x, plot.width, spot.clone());
+            inside.hit(y, plot.x, plot.width, spot);
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &Sta
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
         let spot = Spot::Time { from_us: micros(from), to_us: micros(to) };
         for y in plot.y..plot.y + plot.height {
-            pen.hit(y, plot.x, plot.width, spot.clone());
+            pen.hit(y, plot.x, plot.width, spot);
         }
     }
 }
