@@ -165,7 +165,7 @@ fn a_folder_that_cannot_be_written_says_so() {
 }
 
 #[test]
-fn a_cached_model_is_used_again_while_whole_and_mended_when_not() {
+fn a_cached_model_is_used_again_if_complete_and_repaired_if_not() {
     let cache = TempDir::new().unwrap();
     let profile = Profile::named("qwen3-0.6b").unwrap();
     let options = SynthOptions { scale: 0.002, seed: 0 };

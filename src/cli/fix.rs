@@ -12,7 +12,7 @@ use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
 use crate::host::Root;
 use std::path::{Path, PathBuf};
 
-/// Runs the command. Exit status 1 when something asked for was not mended or not undone.
+/// Runs the command. Exit status 1 when something asked for was not fixed or not undone.
 pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     let (place, view) = match open(order.root) {
         Ok(both) => both,
@@ -159,7 +159,7 @@ impl Work<'_> {
             return print_json(&serde_json::json!({"plans": chosen}));
         }
         if chosen.is_empty() {
-            note("nothing to fix: no check that can be mended here warns or fails");
+            note("nothing to fix: no check that can be fixed here warns or fails");
             return FINE;
         }
         let mut status = FINE;
@@ -173,7 +173,7 @@ impl Work<'_> {
         status
     }
 
-    /// The plans that are named, by their ids or by the checks that they mend; all where none is named. A fix that no check asks for can be named, too.
+    /// The plans that are named, by their ids or by the checks that they fix; all if none is named. A fix that no check asks for can be named, too.
     fn choose(&self, plans: Vec<FixPlan>, report: &Report) -> Result<Vec<FixPlan>, String> {
         let ids = self.order.ids;
         if ids.is_empty() {

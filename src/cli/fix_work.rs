@@ -28,7 +28,7 @@ pub(super) enum Mode {
 /// What the command line asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Order<'a> {
-    /// Fixes, or checks that they mend.
+    /// Fixes, or checks that they fix.
     pub(super) ids: &'a [String],
     /// What to do with them.
     pub(super) mode: Mode,

@@ -64,7 +64,7 @@ pub fn progress(progress: &FixProgress) -> String {
         FixStage::Applying => "applying",
         FixStage::Verifying => "verifying",
         FixStage::Waiting => "in place",
-        FixStage::Mended => "mended",
+        FixStage::Mended => "fixed",
         FixStage::StillWrong => "still wrong",
         FixStage::Undone => "undone",
         FixStage::Failed => "failed",

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const RECORD: &str = "run/udev/data/b254:0";
 
 #[test]
-fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
+fn the_fault_is_fixed_proven_and_taken_back_without_a_trace() {
     let machine = Machine::new("h200-vm-no-udev");
     let before = machine.image();
     let plan = machine.plan("udev-record");

@@ -36,14 +36,14 @@ pub fn repair(root: &Root, text: &str) -> Repaired {
     for _ in 0..MOST {
         let next = match syntax::parse(&out.text) {
             Err(mistake) => {
-                spelling(&out.text, mistake.at).filter(|(mended, _)| is_further(mended, &out.text, mistake.at))
+                spelling(&out.text, mistake.at).filter(|(repaired, _)| is_further(repaired, &out.text, mistake.at))
             }
             Ok(_) => errors(&out.text, &around)
                 .into_iter()
                 .find_map(|(problem, which)| value(&out.text, &problem, &around[which])),
         };
-        let Some((mended, what)) = next else { break };
-        out.text = mended;
+        let Some((repaired, what)) = next else { break };
+        out.text = repaired;
         out.done.push(what);
     }
     out.left = errors(&out.text, &around)
@@ -69,9 +69,9 @@ fn errors(text: &str, around: &[Surroundings<'_>; 2]) -> Vec<(Problem, usize)> {
 }
 
 /// Whether a repair of the spelling got rid of the mistake, and did not only move it.
-fn is_further(mended: &str, before: &str, at: usize) -> bool {
-    let grown = mended.len().saturating_sub(before.len());
-    syntax::parse(mended).map_or_else(|mistake| mistake.at > at + grown, |_| true)
+fn is_further(repaired: &str, before: &str, at: usize) -> bool {
+    let grown = repaired.len().saturating_sub(before.len());
+    syntax::parse(repaired).map_or_else(|mistake| mistake.at > at + grown, |_| true)
 }
 
 /// Whether a piece of text is blanks and comments only.

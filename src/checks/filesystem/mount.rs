@@ -99,7 +99,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let path = host::udev_record_path(device);
     let inside = host::container(ctx.root);
     let is_recorded = ctx.root.exists(&path);
-    let mend = |judged: Judged| {
+    let remedied = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
         judged.advice(match (&inside, is_recorded) {
             (Some(container), _) => {
@@ -122,9 +122,9 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
                 Some("E:ID_FS_USAGE=filesystem") => {
                     Judged::pass(ID, "udev knows the file system of this disk").found(&path, "E:ID_FS_USAGE=filesystem")
                 }
-                Some(other) => mend(Judged::lack(ID, "udev knows this disk, but not as one with a file system"))
+                Some(other) => remedied(Judged::lack(ID, "udev knows this disk, but not as one with a file system"))
                     .found(&path, other),
-                None => mend(Judged::lack(
+                None => remedied(Judged::lack(
                     ID,
                     "udev's record of this disk does not name its file system: cuFile refuses its files (5027)",
                 ))
@@ -132,7 +132,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             }
         }
         Err(why) if why.is_missing() => {
-            let judged = mend(Judged::lack(
+            let judged = remedied(Judged::lack(
                 ID,
                 "udev has no record of this disk: cuFile cannot register any file on it (error 5027)",
             ))

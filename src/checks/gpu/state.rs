@@ -73,16 +73,16 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
         .root
         .read_text(host::registry::PARAMS_FILE)
         .is_ok_and(|text| host::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
-    let mend = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let advice = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
     let judged = if is_static {
         Judged::info(ID, "BAR1 is mapped completely, so its use has no meaning")
     } else if free < LEAST_BUFFER_BYTES {
         Judged::lack(ID, format!("only {} of BAR1 are free: no buffer can be registered", units::bytes(free)))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice(mend)
+            .advice(advice)
     } else if free < DEFAULT_CACHE_BYTES {
         Judged::warn(ID, format!("only {} of BAR1 are free: registering fails with 5016 soon", units::bytes(free)))
-            .advice(mend)
+            .advice(advice)
     } else {
         Judged::pass(ID, format!("{} of BAR1 are free", units::bytes(free)))
     };

@@ -49,7 +49,7 @@ fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
 
-fn mend(ctx: &Context<'_>) -> String {
+fn advice(ctx: &Context<'_>) -> String {
     let driver = host::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
     let module = host::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
     let release = host::kernel_release(ctx.root).unwrap_or_default();
@@ -77,7 +77,7 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
         }
         None => Judged::warn(ID, summary).fix(FixId::NvfsDkms),
     };
-    Some(judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded).advice(mend(ctx)).why(WHY))
+    Some(judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded).advice(advice(ctx)).why(WHY))
 }
 
 /// The crash itself, if the kernel log reports it.
@@ -92,7 +92,7 @@ pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
     .missing(Cost::Reboot, stopped(crashed))
     .explaining()
     .fix(FixId::NvfsDkms)
-    .advice(mend(ctx))
+    .advice(advice(ctx))
     .why(WHY);
     Some(match other_driver(ctx) {
         Some(_) => judged.cause(ID),

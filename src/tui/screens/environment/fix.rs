@@ -105,7 +105,7 @@ fn ago(seconds: u64) -> String {
 /// The outcome of a fix in a few words; `None` while it runs.
 const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
     match stage {
-        FixStage::Mended => Some((Status::Pass, "mended")),
+        FixStage::Mended => Some((Status::Pass, "fixed")),
         FixStage::StillWrong => Some((Status::Warn, "still wrong")),
         FixStage::Failed => Some((Status::Fail, "failed")),
         FixStage::Waiting => Some((Status::Info, "waits for a reboot")),
