@@ -2,10 +2,10 @@
 //! of them; prints medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use gds_top::domain::{CacheState, Engine, Event, EventBody, LaneId, Target};
+use gds_top::core::{CacheState, Engine, Event, EventBody, LaneId, Target};
 use gds_top::engines::record_spans;
+use gds_top::models::{self, plan};
 use gds_top::session::State;
-use gds_top::weights::{self, plan};
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;
@@ -87,12 +87,12 @@ fn main() {
         write_model(path, shards, tensors);
     }
     bench(&wanted, "headers of 100 000 tensors in one file", 100_000, || {
-        black_box(weights::open(&one).expect("a model"));
+        black_box(models::open(&one).expect("a model"));
     });
     bench(&wanted, "headers of 100 000 tensors in 400 files", 100_000, || {
-        black_box(weights::open(&many).expect("a model"));
+        black_box(models::open(&many).expect("a model"));
     });
-    let model = weights::open(&many).expect("a model");
+    let model = models::open(&many).expect("a model");
     bench(&wanted, "plan of one read a tensor, 100 000", 100_000, || {
         black_box(plan::per_tensor(&model));
     });

@@ -2,7 +2,7 @@
 //! and the slowest run, and a single time for an action that happens once.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use gds_top::domain::{
+use gds_top::core::{
     CacheState, Engine, Event, EventBody, LaneId, LaneStage, ModelInfo, PackedSpans, Phase, PhaseTimes, RunResult,
     ShardInfo, Span, Target, TensorInfo,
 };

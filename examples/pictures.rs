@@ -1,11 +1,11 @@
 //! Draws the pictures of the README: screens as SVG, from the recordings that come with the program and a captured machine.
 //! `cargo run --example pictures -- assets/pictures tests/machines/h200-vm-no-udev`
 
-use gds_top::domain::{Event, EventBody};
-use gds_top::host::Root;
+use gds_top::core::{Event, EventBody};
+use gds_top::machine::Root;
 use gds_top::session::{State, shipped};
 use gds_top::tui::{OffScreen, ScreenId};
-use gds_top::{checks, fixes, host};
+use gds_top::{checks, fixes, machine};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn picture(state: &State, screen: ScreenId, keys: &str, title: &str) -> String {
 fn environment(machine: &Path) -> Result<State, String> {
     let view = Root::open(machine)?;
     let found = checks::run(&view, &view.captured_paths(), None, &mut |_| {});
-    let bodies = [EventBody::MachineSeen { machine: host::machine(&view) }]
+    let bodies = [EventBody::MachineSeen { machine: machine::machine(&view) }]
         .into_iter()
         .chain(found.findings.iter().map(|finding| EventBody::CheckDone { finding: finding.clone() }))
         .chain(found.verdicts.iter().map(|verdict| EventBody::VerdictReached { verdict: verdict.clone() }))

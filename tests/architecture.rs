@@ -1,4 +1,4 @@
-//! The rooms of `docs/architecture.md` and the arrows between them, read from the sources: an arrow against the table fails.
+//! The modules of `docs/architecture.md` and their imports, read from the sources: an import that the table does not allow fails.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,32 +12,30 @@ mod ids;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 23] = [
+/// Each module and the modules it may use. `cli` may use all.
+const ARROWS: [(&str, &[&str]); 22] = [
     ("text", &[]),
-    ("domain", &[]),
+    ("core", &[]),
     ("trust", &[]),
-    ("host", &["domain", "device", "trust"]),
-    ("checks", &["host", "domain", "text"]),
-    ("fixes", &["checks", "host", "domain", "trust", "text"]),
-    ("explain", &["checks", "fixes", "domain", "text"]),
-    ("weights", &["domain", "trust", "text"]),
-    ("device", &["domain"]),
-    ("engines", &["weights", "device", "domain"]),
-    ("kvcache", &["engines", "device", "domain", "trust"]),
-    ("iogrid", &["engines", "device", "domain", "trust"]),
-    ("telemetry", &["host", "domain"]),
-    ("watch", &["domain", "device", "weights", "trust"]),
+    ("machine", &["core", "device", "trust"]),
+    ("checks", &["machine", "core", "text"]),
+    ("fixes", &["checks", "machine", "core", "trust", "text"]),
+    ("explain", &["checks", "fixes", "core", "text"]),
+    ("models", &["core", "trust", "text"]),
+    ("device", &["core"]),
+    ("engines", &["models", "device", "core"]),
+    ("workloads", &["engines", "device", "core", "trust"]),
+    ("telemetry", &["machine", "core"]),
+    ("watch", &["core", "device", "models", "trust"]),
     (
         "session",
         &[
-            "iogrid",
-            "kvcache",
-            "domain",
-            "host",
+            "workloads",
+            "core",
+            "machine",
             "checks",
             "fixes",
-            "weights",
+            "models",
             "device",
             "engines",
             "telemetry",
@@ -46,26 +44,25 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "text",
         ],
     ),
-    ("analysis", &["domain"]),
-    ("present", &["session", "analysis", "domain", "text"]),
-    ("report", &["present", "session", "analysis", "domain", "text"]),
-    ("tui", &["present", "session", "domain", "analysis", "config", "text"]),
-    ("fleet", &["report", "present", "analysis", "domain", "text"]),
-    ("headless", &["present", "session", "report", "domain", "text"]),
-    ("config", &["domain"]),
+    ("analysis", &["core"]),
+    ("present", &["session", "analysis", "core", "text"]),
+    ("report", &["present", "session", "analysis", "core", "text"]),
+    ("tui", &["present", "session", "core", "analysis", "config", "text"]),
+    ("fleet", &["report", "present", "analysis", "core", "text"]),
+    ("headless", &["present", "session", "report", "core", "text"]),
+    ("config", &["core"]),
     (
         "cli",
         &[
-            "domain",
-            "host",
+            "core",
+            "machine",
             "checks",
             "explain",
             "fixes",
-            "weights",
+            "models",
             "device",
             "engines",
-            "kvcache",
-            "iogrid",
+            "workloads",
             "telemetry",
             "watch",
             "session",
@@ -82,17 +79,17 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ),
 ];
 
-/// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
+/// Crates that only some modules may name: devices and native libraries stay where their `unsafe` is.
 const FOREIGN: [(&str, &[&str]); 11] = [
     // `device` implements the crate's `IoMemory` for its memory, `trust` has its rule for files that are loaded; everything else of cuFile is the engines'.
     // `watch` names its codes.
-    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust", "explain", "watch"]),
+    ("cufile_ffi", &["engines", "device", "workloads", "trust", "explain", "watch"]),
     ("cufile_audit", &["watch"]),
     ("nixl_ffi", &["engines"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),
     ("memmap2", &["device"]),
-    ("nvml_wrapper", &["host", "telemetry"]),
+    ("nvml_wrapper", &["machine", "telemetry"]),
     ("ratatui", &["tui", "config"]),
     ("crossterm", &["tui", "config", "cli"]),
     ("clap", &["cli"]),
@@ -151,30 +148,30 @@ fn names_behind(code: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-fn rooms() -> Vec<String> {
-    let mut rooms: Vec<String> = fs::read_dir("src")
+fn modules() -> Vec<String> {
+    let mut modules: Vec<String> = fs::read_dir("src")
         .unwrap()
         .filter_map(|e| {
             let e = e.unwrap();
             e.file_type().unwrap().is_dir().then(|| e.file_name().to_string_lossy().into_owned())
         })
         .collect();
-    rooms.sort();
-    rooms
+    modules.sort();
+    modules
 }
 
 #[test]
-fn every_folder_of_src_is_a_room_of_the_table() {
-    let mut table: Vec<String> = ARROWS.iter().map(|(room, _)| (*room).to_owned()).collect();
+fn every_folder_of_src_is_a_module_of_the_table() {
+    let mut table: Vec<String> = ARROWS.iter().map(|(module, _)| (*module).to_owned()).collect();
     table.sort();
-    assert_eq!(rooms(), table);
+    assert_eq!(modules(), table);
 }
 
 #[test]
-fn rooms_use_only_the_rooms_that_the_table_allows() {
+fn modules_use_only_the_modules_that_the_table_allows() {
     let mut wrong = Vec::new();
-    for (room, allowed) in ARROWS {
-        for path in sources(&Path::new("src").join(room)) {
+    for (module, allowed) in ARROWS {
+        for path in sources(&Path::new("src").join(module)) {
             let code = code(&path);
             let mut used = names_behind(&code, "crate::");
             used.extend(names_behind(&code, "gds_top::"));
@@ -183,11 +180,11 @@ fn rooms_use_only_the_rooms_that_the_table_allows() {
             let depth = path.components().count() - if path.ends_with("mod.rs") { 3 } else { 2 };
             used.extend(names_behind(&code, &"super::".repeat(depth + 1)).into_iter().filter(|n| n != "super"));
             for name in used {
-                let is_room = ARROWS.iter().any(|(r, _)| *r == name);
-                let own_module = Path::new("src").join(room).join(format!("{name}.rs")).exists()
-                    || Path::new("src").join(room).join(&name).is_dir();
-                if is_room && name != room && !allowed.contains(&name.as_str()) && !own_module {
-                    wrong.push(format!("{}: {room} may not use {name}", path.display()));
+                let is_module = ARROWS.iter().any(|(r, _)| *r == name);
+                let own_module = Path::new("src").join(module).join(format!("{name}.rs")).exists()
+                    || Path::new("src").join(module).join(&name).is_dir();
+                if is_module && name != module && !allowed.contains(&name.as_str()) && !own_module {
+                    wrong.push(format!("{}: {module} may not use {name}", path.display()));
                 }
             }
         }
@@ -196,22 +193,22 @@ fn rooms_use_only_the_rooms_that_the_table_allows() {
 }
 
 #[test]
-fn native_libraries_and_fronts_are_named_only_in_their_rooms() {
+fn native_libraries_and_front_ends_are_named_only_in_their_modules() {
     let mut wrong = Vec::new();
-    for (room, _) in ARROWS {
-        for path in sources(&Path::new("src").join(room)) {
+    for (module, _) in ARROWS {
+        for path in sources(&Path::new("src").join(module)) {
             let code = code(&path);
             for (name, allowed) in FOREIGN {
                 let named = code.match_indices(&format!("{name}::")).any(|(at, _)| {
                     !code[..at].chars().next_back().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
                 });
-                if named && !allowed.contains(&room) {
-                    wrong.push(format!("{}: {room} may not use {name}", path.display()));
+                if named && !allowed.contains(&module) {
+                    wrong.push(format!("{}: {module} may not use {name}", path.display()));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "crates outside their rooms:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "crates outside their modules:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -278,7 +275,7 @@ fn sentences_about_results_are_only_in_present() {
 
 #[test]
 fn the_words_of_the_house_do_no_input_or_output() {
-    for path in sources(Path::new("src/domain"))
+    for path in sources(Path::new("src/core"))
         .into_iter()
         .chain(sources(Path::new("src/analysis")))
         .chain(sources(Path::new("src/present")))
@@ -292,11 +289,11 @@ fn the_words_of_the_house_do_no_input_or_output() {
 }
 
 #[test]
-fn the_reader_of_arrows_sees_every_way_of_naming_a_room() {
+fn the_reader_of_arrows_sees_every_path_to_a_module() {
     assert_eq!(names_behind("use crate::tui::App;", "crate::"), ["tui"]);
     assert_eq!(
-        names_behind("use crate::{domain::{A, B}, host, session::S};", "crate::"),
-        ["domain", "host", "session"]
+        names_behind("use crate::{core::{A, B}, machine, session::S};", "crate::"),
+        ["core", "machine", "session"]
     );
     assert_eq!(names_behind("let x = crate::report::json(); mycrate::no();", "crate::"), ["report"]);
 }

@@ -265,7 +265,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     let (_, other) = desk.json(&["tune", "qwen3-0.6b", "--root", &machine("no-gpu")], &[]);
     assert_ne!(told["keys"], other["keys"], "{other}");
     let archive = desk.folder.path().join("machine.tar.zst");
-    let view = gds_top::host::Root::folder_recorded(Path::new(&folder)).unwrap();
+    let view = gds_top::machine::Root::folder_recorded(Path::new(&folder)).unwrap();
     let report = gds_top::checks::run(&view, &view.captured_paths(), None, &mut |_| {});
     let _ = gds_top::checks::cufile_json::lint_machine(
         &view,

@@ -7,7 +7,7 @@
 mod program;
 
 use crate::program::{PROGRAM, gds_top};
-use gds_top::domain::{CacheState, Engine, EventBody};
+use gds_top::core::{CacheState, Engine, EventBody};
 use gds_top::session::live::{self, GpuChoice, SessionConfig};
 use gds_top::session::{Command, Feed, LaneStatus, State};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 
 mod standins;
 
-use gds_top::domain::{Metric, Sample};
+use gds_top::core::{Metric, Sample};
 use gds_top::telemetry::{GpuRef, Sampler, SamplerConfig};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};

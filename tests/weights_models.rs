@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use gds_top::domain::ModelInfo;
-use gds_top::weights::synth::random_bytes;
-use gds_top::weights::{self, Profile, SynthOptions, WeightsError};
+use gds_top::core::ModelInfo;
+use gds_top::models::synth::random_bytes;
+use gds_top::models::{self, Profile, SynthOptions, WeightsError};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
 fn synth(profile: &str, dir: &Path, scale: f64, seed: u64) -> Result<ModelInfo, WeightsError> {
-    weights::synthesize(&Profile::named(profile).unwrap(), dir, &SynthOptions { scale, seed }, &mut |_, _| true)
+    models::synthesize(&Profile::named(profile).unwrap(), dir, &SynthOptions { scale, seed }, &mut |_, _| true)
 }
 
 fn entries(dir: &Path) -> Vec<String> {
@@ -70,7 +70,7 @@ fn progress_rises_to_the_total_and_no_partial_file_stays() {
     let mut steps = Vec::new();
     let profile = Profile::named("llama-3.1-8b").unwrap();
     let options = SynthOptions { scale: 0.002, seed: 0 };
-    let model = weights::synthesize(&profile, dir.path(), &options, &mut |done, total| {
+    let model = models::synthesize(&profile, dir.path(), &options, &mut |done, total| {
         steps.push((done, total));
         true
     })
@@ -98,14 +98,14 @@ fn a_writer_that_is_broken_off_leaves_nothing_behind_and_the_earlier_model_whole
     let broken = std::panic::catch_unwind(|| {
         let profile = Profile::named("qwen2.5-7b").unwrap();
         let options = SynthOptions { scale: 0.001, seed: 0 };
-        let _ = weights::synthesize(&profile, dir.path(), &options, &mut |_, _| panic!("broken off"));
+        let _ = models::synthesize(&profile, dir.path(), &options, &mut |_, _| panic!("broken off"));
     });
     assert!(broken.is_err());
     let profile = Profile::named("qwen2.5-7b").unwrap();
-    let ended = weights::synthesize(&profile, dir.path(), &SynthOptions { scale: 0.001, seed: 0 }, &mut |_, _| false);
+    let ended = models::synthesize(&profile, dir.path(), &SynthOptions { scale: 0.001, seed: 0 }, &mut |_, _| false);
     assert!(matches!(ended, Err(WeightsError::Stopped)), "{ended:?}");
     assert_eq!(entries(dir.path()), ["model.safetensors"]);
-    assert_eq!(weights::open(dir.path()).unwrap(), earlier);
+    assert_eq!(models::open(dir.path()).unwrap(), earlier);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_cached_model_is_used_again_if_complete_and_repaired_if_not() {
     let profile = Profile::named("qwen3-0.6b").unwrap();
     let options = SynthOptions { scale: 0.002, seed: 0 };
     let made = |calls: &mut u32| {
-        weights::profile_model(&profile, cache.path(), &options, &mut |_, _| {
+        models::profile_model(&profile, cache.path(), &options, &mut |_, _| {
             *calls += 1;
             true
         })
@@ -229,7 +229,7 @@ fn a_link_that_takes_the_folders_place_while_a_model_is_written_is_not_followed(
     let mut swapped = false;
     let profile = Profile::named("qwen3-0.6b").unwrap();
     let options = SynthOptions { scale: 0.001, seed: 2 };
-    let _ = weights::synthesize(&profile, &target, &options, &mut |_, _| {
+    let _ = models::synthesize(&profile, &target, &options, &mut |_, _| {
         if !std::mem::replace(&mut swapped, true) {
             std::fs::rename(&target, &aside).unwrap();
             std::os::unix::fs::symlink(&victim, &target).unwrap();

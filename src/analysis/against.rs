@@ -1,7 +1,7 @@
 //! Runs compared with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
 use super::median_u64;
-use crate::domain::{CacheState, Engine, RunResult};
+use crate::core::{CacheState, Engine, RunResult};
 use serde::Deserialize;
 
 /// The compared part of a run; `runs[]` of a report is a list of these.

@@ -2,7 +2,7 @@
 
 use super::median_u64;
 use super::rows::TensorRow;
-use crate::domain::{Phase, PhaseTimes};
+use crate::core::{Phase, PhaseTimes};
 use std::ops::Range;
 
 /// Borders of the classes in bytes: norms and biases, small matrices, attention, experts and MLP, embeddings.
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::analysis::rows::tests::model;
     use crate::analysis::tensor_rows;
-    use crate::domain::Span;
+    use crate::core::Span;
 
     #[test]
     fn tensors_fall_into_classes_by_size_and_unmeasured_ones_into_none() {

@@ -1,7 +1,7 @@
 //! Engines compared: medians over the runs of each, and how far it is from the fastest of its group.
 
 use super::median_u64;
-use crate::domain::{Access, CacheState, Engine, RunResult, units};
+use crate::core::{Access, CacheState, Engine, RunResult, units};
 
 /// The runs of one engine in a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,7 +154,7 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::domain::PhaseTimes;
+    use crate::core::PhaseTimes;
 
     pub(in crate::analysis) fn run(engine: Engine, cache: CacheState, repeat: u32, wall_ns: u64) -> RunResult {
         RunResult {
@@ -217,7 +217,7 @@ pub(super) mod tests {
     #[test]
     fn a_command_that_shows_no_load_wins_nothing() {
         let told = |bytes, verified| {
-            let outside = crate::domain::Outside {
+            let outside = crate::core::Outside {
                 program: None,
                 exit: "status 0".into(),
                 stderr_tail: None,

@@ -339,7 +339,7 @@ mod tests {
         let noisy = |shift: u64, bytes_per_ns| {
             let (mut rows, wall_ns) = rows(&sizes(), 100_000, bytes_per_ns);
             for (i, row) in rows.iter_mut().enumerate() {
-                row.phases.add(crate::domain::Phase::Sync, row.busy_ns() * ((i as u64 * 5 + shift) % 13) / 30);
+                row.phases.add(crate::core::Phase::Sync, row.busy_ns() * ((i as u64 * 5 + shift) % 13) / 30);
             }
             cost_model(&rows, wall_ns, &[]).unwrap()
         };

@@ -1,6 +1,6 @@
 //! How the bytes of a load arrived over its clock: the one landing curve of screens and reports.
 
-use crate::domain::{Phase, Span};
+use crate::core::{Phase, Span};
 
 /// Steps in which the bytes of a load are added up over its clock.
 const BINS: usize = 2048;

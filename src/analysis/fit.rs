@@ -196,7 +196,7 @@ fn explained(points: &[(f64, f64, f64)], line: impl Fn(f64) -> f64) -> f64 {
 #[allow(clippy::unwrap_used)]
 pub(super) mod tests {
     use super::*;
-    use crate::domain::{Phase, PhaseTimes};
+    use crate::core::{Phase, PhaseTimes};
     use proptest::prelude::*;
 
     pub(in crate::analysis) fn row(bytes: u64, overhead_ns: u64, moving_ns: u64) -> TensorRow {

@@ -1,6 +1,6 @@
 //! The grid of storage measurements as tables, and its ranges of rates.
 
-use crate::domain::{Access, CellKey, CellResult, Grid, Pattern, Transfer};
+use crate::core::{Access, CellKey, CellResult, Grid, Pattern, Transfer};
 
 /// One table of a grid: block sizes down, transfers and threads across.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub fn warmth(rate: f64, (least, best): (f64, f64)) -> f64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{GridPlan, Percentiles};
+    use crate::core::{GridPlan, Percentiles};
 
     fn grid() -> Grid {
         let cells = GridPlan::cells_of(

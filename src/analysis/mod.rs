@@ -28,7 +28,7 @@ pub use timing::{Timing, Timings, timing};
 pub use watch::{WatchAdvice, is_proven_direct, watch_advice};
 pub use winner::{LEAST_RUNS, Outcome};
 
-pub use crate::domain::median::{median, median_u64};
+pub use crate::core::median::{median, median_u64};
 
 /// The run with the median time, which speaks for its repeats as a whole; of an even number the faster of the two in the middle. `None` of none.
 #[must_use]

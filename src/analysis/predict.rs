@@ -3,7 +3,7 @@
 
 use super::median;
 use super::timing::{Parts, Timing, Untold, along, nearest};
-use crate::domain::CacheState;
+use crate::core::CacheState;
 
 /// The model whose load is to be predicted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -251,7 +251,7 @@ mod tests {
     use super::super::timing::timing;
     use super::*;
     use crate::analysis::compare::tests::run;
-    use crate::domain::{Engine, Phase, Span};
+    use crate::core::{Engine, Phase, Span};
 
     fn shape(sizes: &[u64]) -> Shape {
         Shape { sizes_bytes: sizes.to_vec(), ..Shape::default() }

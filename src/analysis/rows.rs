@@ -1,6 +1,6 @@
 //! One row a tensor: when it was loaded and where its time went.
 
-use crate::domain::{ModelInfo, PHASES, Phase, PhaseTimes, Span};
+use crate::core::{ModelInfo, PHASES, Phase, PhaseTimes, Span};
 
 /// Offsets that are a multiple of this can be read with O_DIRECT as they are, on every block device in use.
 const DIRECT_ALIGN: u64 = 4096;
@@ -206,7 +206,7 @@ fn unpainted(next: &mut [usize], at: usize) -> usize {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::domain::{ShardInfo, TensorInfo};
+    use crate::core::{ShardInfo, TensorInfo};
     use proptest::prelude::*;
 
     /// A model of one shard with tensors of these sizes, one after the other behind a header of 100 bytes.

@@ -4,7 +4,7 @@
 use super::fit::fit;
 use super::median;
 use super::rows::TensorRow;
-use crate::domain::{CacheState, Engine, Phase, PhaseTimes, RunResult, Span};
+use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Advice for a watched program, as data. Each piece of advice has the calls that prove it.
 
-use crate::domain::{RouteProof, WatchReport, WatchedFailure};
+use crate::core::{RouteProof, WatchReport, WatchedFailure};
 
 /// Fewer transfers than this show no habit.
 const HABIT: u64 = 16;
@@ -104,7 +104,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
         advice.push(WatchAdvice::Unfinished(report.unfinished));
     }
     let used: Vec<_> = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).collect();
-    let inferred = |file: &&&crate::domain::WatchedFile| file.route == crate::domain::Route::Compat;
+    let inferred = |file: &&&crate::core::WatchedFile| file.route == crate::core::Route::Compat;
     let compat = used.iter().filter(inferred).count() as u64;
     if compat > 0 {
         let proven = used.iter().filter(inferred).all(|file| file.proven);
@@ -166,7 +166,7 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{BufferUse, Route, Transfers, WatchedFile};
+    use crate::core::{BufferUse, Route, Transfers, WatchedFile};
 
     fn file(reads: Transfers) -> WatchedFile {
         WatchedFile {

@@ -94,7 +94,7 @@ impl ComparisonGroup {
 #[allow(clippy::expect_used)]
 mod tests {
     use super::*;
-    use crate::domain::{CacheState, Engine};
+    use crate::core::{CacheState, Engine};
 
     fn engine(engine: Engine, median: u64, slowest: u64) -> RankedEngine {
         RankedEngine {

@@ -2,8 +2,8 @@
 //! configuration.
 
 use crate::checks::cufile::config_file::Config;
-use crate::domain::FixId;
-use crate::host::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root};
+use crate::core::FixId;
+use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
     }
 
     fn nvidia(&self) -> Option<&PciNvidia> {
-        self.pci.get_or_init(|| host::pci_nvidia(self.root)).as_ref()
+        self.pci.get_or_init(|| machine::pci_nvidia(self.root)).as_ref()
     }
 
     /// Addresses of the NVSwitches on the bus.
@@ -89,7 +89,7 @@ impl<'a> Context<'a> {
     /// The GPUs of this system that the open kernel modules cannot drive. Waits for NVML.
     pub(crate) fn before_turing(&self) -> impl Iterator<Item = &GpuKind> {
         self.kinds
-            .get_or_init(|| host::gpu_kinds(self.root))
+            .get_or_init(|| machine::gpu_kinds(self.root))
             .iter()
             .filter(|gpu| gpu.architecture < Architecture::TuringOrLater)
     }
@@ -123,7 +123,7 @@ impl<'a> Context<'a> {
     pub(crate) fn gpus(&self) -> &[GpuSeen] {
         self.gpus.get_or_init(|| {
             let nvml = self.root.nvml();
-            let machine = host::machine(self.root);
+            let machine = machine::machine(self.root);
             let on_bus = |address: &str| self.pci()?.iter().find(|pci| pci.address == address)?.architecture();
             let all = machine.gpus.into_iter().map(|gpu| {
                 let nvml = nvml.gpus.iter().find(|n| n.uuid == gpu.uuid).cloned();
@@ -157,12 +157,12 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn is_aarch64(&self) -> bool {
-        host::is_aarch64(self.root)
+        machine::is_aarch64(self.root)
     }
 
     /// (major, minor) of the kernel release.
     pub(crate) fn kernel(&self) -> Option<(u32, u32)> {
-        host::kernel_version(self.root)
+        machine::kernel_version(self.root)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The conclusion of a check and its meaning for each route, before it is known which routes matter.
 
 use crate::checks::spec::CheckId;
-use crate::domain::{Evidence, Finding, FixId, Route, Status};
-use crate::host::Unread;
+use crate::core::{Evidence, Finding, FixId, Route, Status};
+use crate::machine::Unread;
 
 /// The effort of a fix. The route with the smallest sum is the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

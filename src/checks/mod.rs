@@ -24,11 +24,11 @@ pub use round::run;
 pub use spec::{CheckId, CheckSpec};
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
-use crate::domain::Machine;
-use crate::host::{self, Root};
+use crate::core::Machine;
+use crate::machine::{self, Root};
 
 /// The machine with the settings of its cufile.json. Waits for NVML and libcufile, so call it after the checks.
 #[must_use]
 pub fn machine(root: &Root) -> Machine {
-    Machine { cufile_settings: cufile_json::settings(root), ..host::machine(root) }
+    Machine { cufile_settings: cufile_json::settings(root), ..machine::machine(root) }
 }

@@ -1,6 +1,6 @@
 //! The findings and verdicts of a round of checks.
 
-use crate::domain::{Finding, Route, Status, Verdict};
+use crate::core::{Finding, Route, Status, Verdict};
 
 /// The outcome of a round of checks.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,8 +13,8 @@ use super::pcie::topology;
 use super::report::Report;
 use super::storage::{health, nvme};
 use super::verdict::{merge::merge, settle::settle};
-use crate::domain::Finding;
-use crate::host::{self, Root};
+use crate::core::Finding;
+use crate::machine::{self, Root};
 use std::path::PathBuf;
 use std::thread::Scope;
 use std::time::Instant;
@@ -41,8 +41,8 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
                 // The kernel log names the reason if a driver or a disk was refused.
-                let _ = host::kernel_log(root);
-                let _ = host::nvidia_fs_known(root);
+                let _ = machine::kernel_log(root);
+                let _ = machine::nvidia_fs_known(root);
             }
         });
         round(root, paths, gpu, emit, began)
@@ -55,7 +55,7 @@ fn early<'scope>(scope: &'scope Scope<'scope, '_>, ask: impl FnOnce() + Send + '
 }
 
 fn host_has_gpu(root: &Root) -> bool {
-    crate::host::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
+    crate::machine::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
 }
 
 /// The groups of checks in the order in which they run. Those that need no slow answer come first.

@@ -1,6 +1,6 @@
 //! The findings and verdicts as text for a terminal or a pipe: the answer first, then what is wrong, then the rest by group.
 
-use crate::domain::{Basis, Finding, Group, Route, Status, Verdict};
+use crate::core::{Basis, Finding, Group, Route, Status, Verdict};
 use crate::text::{indented, sanitise_line};
 use std::fmt::Write as _;
 

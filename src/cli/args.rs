@@ -1,7 +1,7 @@
 //! Arguments that several commands share: engines, conditions and output.
 
 use super::hints::Engines;
-use crate::domain::{CacheState, Engine, SettingOrder};
+use crate::core::{CacheState, Engine, SettingOrder};
 use crate::report::Format;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

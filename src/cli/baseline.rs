@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
 use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
-use crate::domain::{CacheState, Engine, units};
+use crate::core::{CacheState, Engine, units};
 use crate::session::{LaneStatus, State, recording};
 use crate::text::sanitise_line;
 use serde::Deserialize;

@@ -5,7 +5,7 @@ use super::outcome::{Ran, note, print, print_json};
 use super::view::examined;
 use crate::checks::{self, cufile_json};
 use crate::fixes;
-use crate::host::{LiveOptions, Root};
+use crate::machine::{LiveOptions, Root};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

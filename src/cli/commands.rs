@@ -1,7 +1,7 @@
 //! The command line: the commands and their arguments.
 
 use super::args::{ExportArgs, LoadArgs, OutputArgs, RaceArgs};
-use crate::weights::Profile;
+use crate::models::Profile;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -515,7 +515,7 @@ pub(super) enum ConfigSub {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::domain::{CacheState, Engine};
+    use crate::core::{CacheState, Engine};
 
     #[test]
     fn the_command_line_is_consistent() {

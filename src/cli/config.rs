@@ -7,9 +7,9 @@ use super::race::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
 use crate::checks::{self};
-use crate::host::Root;
+use crate::machine::Root;
+use crate::models;
 use crate::text::{sanitise, sanitise_line};
-use crate::weights;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -259,11 +259,11 @@ fn hardware(view: &Root, model_bytes: Option<u64>, paths: &[std::path::PathBuf])
 
 /// Tensor bytes of a model, and its path; a shape profile by name has none.
 fn model_bytes(model: &str) -> Result<(u64, Vec<std::path::PathBuf>), String> {
-    if !Path::new(model).exists() && weights::Profile::names().contains(&model) {
-        let profile = weights::Profile::named(model).map_err(|error| error.to_string())?;
+    if !Path::new(model).exists() && models::Profile::names().contains(&model) {
+        let profile = models::Profile::named(model).map_err(|error| error.to_string())?;
         return Ok((profile.bytes_total, Vec::new()));
     }
-    let opened = weights::open(model).map_err(|error| error.to_string())?;
+    let opened = models::open(model).map_err(|error| error.to_string())?;
     let bytes = opened.shards.iter().map(|shard| shard.file_bytes.saturating_sub(shard.data_offset)).sum();
     Ok((bytes, vec![opened.path]))
 }

@@ -1,8 +1,8 @@
 //! Asks before much is written to a disk.
 
 use super::outcome::note;
-use crate::domain::units::{self, GIB};
-use crate::weights::{self, Profile};
+use crate::core::units::{self, GIB};
+use crate::models::{self, Profile};
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::Path;
 
@@ -39,9 +39,9 @@ pub(super) fn to_make(model: &str, yes: bool) -> Result<(), String> {
     if Path::new(model).exists() || !Profile::names().contains(&model) {
         return Ok(());
     }
-    let error = |error: weights::WeightsError| error.to_string();
-    let folder = weights::cache_folder().map_err(error)?.join(model);
-    if weights::open(&folder).is_ok() {
+    let error = |error: models::WeightsError| error.to_string();
+    let folder = models::cache_folder().map_err(error)?.join(model);
+    if models::open(&folder).is_ok() {
         return Ok(());
     }
     to_write(Profile::named(model).map_err(error)?.bytes_total, &folder, yes)

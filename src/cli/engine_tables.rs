@@ -1,7 +1,7 @@
 //! The engines and their settings as Markdown, made of the specification; docs/settings.md holds a copy.
 
-use crate::domain::spec::ENGINES;
-use crate::domain::{Need, Setting};
+use crate::core::spec::ENGINES;
+use crate::core::{Need, Setting};
 
 const fn need(need: Need) -> &'static str {
     match need {

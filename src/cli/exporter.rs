@@ -5,7 +5,7 @@ use super::outcome::{FINE, Ran, note};
 use super::view::examined;
 use crate::checks;
 use crate::headless::MetricsServer;
-use crate::host::{LiveOptions, Root};
+use crate::machine::{LiveOptions, Root};
 use crate::report;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -7,9 +7,9 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_colour
 use super::race::headless_options;
 use super::view::examined;
 use crate::checks::{self, Report};
-use crate::domain::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
+use crate::core::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
 use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
-use crate::host::Root;
+use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
 /// Runs the command. Exit status 1 when something asked for was not fixed or not undone.

@@ -3,9 +3,9 @@
 use super::args::OutputArgs;
 use super::outcome::{note, print};
 use super::view::open_view;
-use crate::domain::{FixId, FixProgress};
+use crate::core::{FixId, FixProgress};
 use crate::fixes::{self, Place, guide};
-use crate::host::Root;
+use crate::machine::Root;
 use crate::text::write_json;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 use super::fix_work::{Mode, Work, ask, ask_word, open};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use crate::checks::{self, Report};
-use crate::domain::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status, StepState};
+use crate::core::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status, StepState};
 use crate::fixes::guided::{self, Next};
 use crate::fixes::{self, FixError, SetUp, guide};
-use crate::host::Root;
+use crate::machine::Root;
 use crate::session;
 use std::io::{self, IsTerminal};
 

@@ -1,8 +1,8 @@
 //! Values of arguments that shell completions offer, although the program accepts others too.
 
-use crate::domain::spec::ENGINES;
-use crate::domain::{CacheState, Engine, EngineError};
-use crate::weights::Profile;
+use crate::core::spec::ENGINES;
+use crate::core::{CacheState, Engine, EngineError};
+use crate::models::Profile;
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;
 use std::marker::PhantomData;

@@ -3,12 +3,12 @@
 use super::args::{Export, OutputArgs};
 use super::outcome::{Ran, has_terminal};
 use super::{race, settings};
-use crate::domain::units::{GIB, KIB, MIB, bytes};
-use crate::domain::{Access, GridPlan, Pattern, Transfer};
-use crate::iogrid;
+use crate::core::units::{GIB, KIB, MIB, bytes};
+use crate::core::{Access, GridPlan, Pattern, Transfer};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, GridRequest, SessionConfig};
 use crate::tui;
+use crate::workloads::io;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -111,7 +111,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
             bytes(least)
         ));
     }
-    iogrid::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
+    io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
     let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
     // One file to read and one to write.
     super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;

@@ -3,11 +3,11 @@
 use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
-use crate::domain::{CacheState, FallbackReason, KvPath, KvSystem, units};
-use crate::kvcache::{self, Folder, Request, Shape};
+use crate::core::{CacheState, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
+use crate::workloads::kv::{self, Folder, Request, Shape};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     };
     // A call that cannot be met leaves alone what an earlier one kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
-    let mut plan = kvcache::plan(&request, &place).map_err(|error| error.to_string())?;
+    let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;
     let mut folder =
         Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found).map_err(|error| error.to_string())?;
     if let Err(sentence) = ready(&mut plan, &mut folder, dir, args) {
@@ -171,7 +171,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
 }
 
 /// Writes what the lanes need, where there is room for what they write.
-fn ready(plan: &mut kvcache::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
+fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
     let as_found = args.as_found;
     let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
     if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
@@ -202,7 +202,7 @@ fn list(output: &OutputArgs) -> u8 {
         let workloads: Vec<_> = KvSystem::ALL
             .iter()
             .map(|kind| {
-                let settings: Vec<_> = kvcache::parameters(*kind)
+                let settings: Vec<_> = kv::parameters(*kind)
                     .iter()
                     .map(|p| json!({"name": p.name, "default": p.default, "least": p.range.0, "most": p.range.1, "what": p.what}))
                     .collect();
@@ -223,10 +223,10 @@ fn list(output: &OutputArgs) -> u8 {
             "  variants {}; by default {shape}, {tokens} tokens\n",
             kind.usual_variants().map(KvPath::name).join(", ")
         );
-        for p in kvcache::parameters(kind) {
+        for p in kv::parameters(kind) {
             text += &format!("  {:<18} {:>8}  {}\n", p.name, p.default, p.what);
         }
-        text += &format!("  of its source's other settings: {}\n\n", kvcache::elsewhere(kind));
+        text += &format!("  of its source's other settings: {}\n\n", kv::elsewhere(kind));
     }
     text += "shapes (layers, KV heads, head size, type, bytes of a token):\n";
     for shape in shapes {

@@ -2,7 +2,7 @@
 
 use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};
-use crate::host::run_limited;
+use crate::machine::run_limited;
 use crate::session::live::{Loader, loaders, python};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Measured loads for predictions: from recordings, reports and shipped recordings.
 
 use crate::analysis::{self, Prediction, Shape, Threads, Timings};
-use crate::domain::{CacheState, Machine, Setting, units};
+use crate::core::{CacheState, Machine, Setting, units};
 use crate::engines;
 use crate::present::SessionAnalysis;
 use crate::session::{State, recording, shipped};

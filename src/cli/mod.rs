@@ -38,7 +38,7 @@ mod together;
 mod view;
 mod watch;
 
-use crate::{engines, iogrid};
+use crate::engines;
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
 use outcome::{BAD_CALL, Ran, fail};
@@ -72,9 +72,9 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Export(args)) => exporter::run(&args),
         Some(Sub::Fleet(args)) => fleet::run(&args),
         Some(Sub::Lane) => Ok(engines::run_lane()),
-        Some(Sub::GridProcess) => Ok(iogrid::run_grid()),
+        Some(Sub::GridProcess) => Ok(crate::workloads::io::run_grid()),
         Some(Sub::Io { io, export, output }) => io::run(&io, export.plan(), &output),
-        Some(Sub::KvLane) => Ok(crate::kvcache::run_lane()),
+        Some(Sub::KvLane) => Ok(crate::workloads::kv::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::Watch(args)) => watch::run(args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
@@ -95,7 +95,7 @@ fn run(cli: Cli) -> Ran {
             }))
         }
         Some(Sub::ReadPass { model, block_bytes, threads }) => {
-            Ok(engines::ceilings::pass(&model, crate::domain::ReaderSetting { block_bytes, threads }))
+            Ok(engines::ceilings::pass(&model, crate::core::ReaderSetting { block_bytes, threads }))
         }
         Some(Sub::Load { list_loaders: true, output, .. }) => Ok(loaders::list(&output)),
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {

@@ -4,8 +4,8 @@ use super::args::OutputArgs;
 use super::consent;
 use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::{columns, ended_by_signals};
-use crate::domain::units;
-use crate::weights::{self, Profile, SynthOptions, WeightsError};
+use crate::core::units;
+use crate::models::{self, Profile, SynthOptions, WeightsError};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn synth(
     let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
     let mut last = None;
     let made = Profile::named(name).and_then(|profile| {
-        weights::synthesize(&profile, dir, &SynthOptions { scale, seed }, &mut |done, total| {
+        models::synthesize(&profile, dir, &SynthOptions { scale, seed }, &mut |done, total| {
             let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
             if bar && last != Some(percent) {
                 last = Some(percent);
@@ -105,7 +105,7 @@ fn list_profiles(output: &OutputArgs) -> Ran {
 
 /// Prints what a model consists of.
 pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
-    let opened = weights::open(model).map_err(|error| {
+    let opened = models::open(model).map_err(|error| {
         if Profile::names().contains(&model) {
             note(&format!(
                 "'{model}' is a shape profile; write it with 'gds-top make-model {model} DIR' to inspect it"
@@ -113,7 +113,7 @@ pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
         }
         error.to_string()
     })?;
-    let inspection = weights::inspect(&opened);
+    let inspection = models::inspect(&opened);
     if output.json {
         let value = serde_json::to_value(&inspection);
         return value

@@ -6,7 +6,7 @@ use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
 use super::{race, settings};
 use crate::analysis::median;
-use crate::domain::{CacheState, Engine, units};
+use crate::core::{CacheState, Engine, units};
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
 use crate::text::sanitise_line;
@@ -81,8 +81,8 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if let Some(sentence) = refused(race) {
         return Err(sentence);
     }
-    if std::path::Path::new(model).exists() || !crate::weights::Profile::names().contains(&model) {
-        crate::weights::open(model).map_err(|error| error.to_string())?;
+    if std::path::Path::new(model).exists() || !crate::models::Profile::names().contains(&model) {
+        crate::models::open(model).map_err(|error| error.to_string())?;
     }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
@@ -393,7 +393,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
 mod tests {
     use super::super::args::LoadArgs;
     use super::*;
-    use crate::domain::{Setting, SettingOrder};
+    use crate::core::{Setting, SettingOrder};
 
     #[test]
     fn ratios_are_of_medians_and_the_noise_is_that_of_the_bare_loads() {

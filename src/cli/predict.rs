@@ -4,8 +4,8 @@ use super::args::OutputArgs;
 use super::measured::{Source, sources};
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
 use crate::analysis::{Prediction, Timings};
-use crate::domain::units;
-use crate::weights::{self, Profile, dtype};
+use crate::core::units;
+use crate::models::{self, Profile, dtype};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn named(model: &str) -> Result<Model, String> {
         let sizes_bytes = sizes.map_err(|problem| format!("the profile '{model}' is damaged: {problem:?}"))?;
         return Ok(Model { name: profile.title, sizes_bytes });
     }
-    let opened = weights::open(model).map_err(|e| e.to_string())?;
+    let opened = models::open(model).map_err(|e| e.to_string())?;
     Ok(Model { name: opened.name.clone(), sizes_bytes: opened.tensors.iter().map(|t| t.bytes).collect() })
 }
 
@@ -210,7 +210,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
 mod tests {
     use super::*;
     use crate::analysis;
-    use crate::domain::CacheState;
+    use crate::core::CacheState;
     use crate::report;
     use crate::session::{State, recording};
     use std::sync::OnceLock;

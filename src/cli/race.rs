@@ -7,7 +7,7 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use crate::analysis::Measured;
 use crate::config::ThemeName;
-use crate::domain::{CacheState, Engine, units};
+use crate::core::{CacheState, Engine, units};
 use crate::headless::{self, Asked};
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};

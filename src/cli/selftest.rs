@@ -4,11 +4,11 @@ use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
 use super::race::{config, headless_options, labelled};
 use super::sweep::end_on_signals;
-use crate::domain::{CacheState, EventBody, units};
+use crate::core::{CacheState, EventBody, units};
 use crate::headless::Progress;
+use crate::models::{self, Profile, SynthOptions};
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, LaneStatus, State};
-use crate::weights::{self, Profile, SynthOptions};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -61,8 +61,8 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
 
 fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
     let make = || {
-        let folder = weights::cache_folder()?;
-        weights::profile_model(&Profile::named(profile)?, &folder, &SynthOptions { scale, seed: 1 }, &mut |_, _| true)
+        let folder = models::cache_folder()?;
+        models::profile_model(&Profile::named(profile)?, &folder, &SynthOptions { scale, seed: 1 }, &mut |_, _| true)
     };
     make().map(|model| model.path).map_err(|e| e.to_string())
 }

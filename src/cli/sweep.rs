@@ -5,7 +5,7 @@ use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, p
 use super::race::{config, on_signals};
 use super::swept::{PROOF_RUNS, Proof, Swept, Tried, WORTH, because, noise};
 use crate::analysis;
-use crate::domain::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
+use crate::core::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
 use crate::session::Command;
 use crate::session::live::{self, SessionConfig};
 use crossbeam_channel::Sender;

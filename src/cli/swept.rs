@@ -1,7 +1,7 @@
 //! The result of a sweep: as text with the reasons, as JSON, and as the command that uses it.
 
 use super::args::RaceArgs;
-use crate::domain::{CacheState, Engine, EngineSettings, PHASES, PhaseTimes, Setting, units};
+use crate::core::{CacheState, Engine, EngineSettings, PHASES, PhaseTimes, Setting, units};
 use crate::text::quoted;
 use serde_json::json;
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@ use super::args::{Export, OutputArgs, RaceArgs};
 use super::consent;
 use super::outcome::{INTERRUPTED, Ran, note};
 use super::race::{baseline, config, ended_by_signals, follow};
-use crate::weights::{self, Profile, WeightsError};
+use crate::models::{self, Profile, WeightsError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,9 +37,9 @@ fn made(name: &str, ended: &AtomicBool) -> Result<String, String> {
     }
     note(&format!("a synthetic model in the shape of {name} is loaded; it is made once and kept"));
     let make = || {
-        let (profile, folder) = (Profile::named(name)?, weights::cache_folder()?);
+        let (profile, folder) = (Profile::named(name)?, models::cache_folder()?);
         let go_on = &mut |_, _| !ended.load(Ordering::Relaxed);
-        weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), go_on)
+        models::profile_model(&profile, &folder, &models::SynthOptions::default(), go_on)
     };
     let model = make().map_err(|e: WeightsError| e.to_string())?;
     let path = model.path.into_os_string().into_string();

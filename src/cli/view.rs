@@ -1,6 +1,6 @@
 //! The machine that a command examines, live or captured, and the paths on it.
 
-use crate::host::Root;
+use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
 /// The live machine, or a captured one.

@@ -2,7 +2,7 @@
 
 use super::taste::ColourDepth;
 use super::toml_text::{Text, Value};
-use crate::domain::{CacheState, Engine, EngineError, SettingError, SettingOrder};
+use crate::core::{CacheState, Engine, EngineError, SettingError, SettingOrder};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use super::palette::{Ink, Palette};
 use super::taste::ThemeName;
 use super::toml_text::{Text, Value};
-use crate::domain::{Engine, PHASES, Status};
+use crate::core::{Engine, PHASES, Status};
 use std::fmt::Write as _;
 use std::path::Path;
 use toml::de::DeTable;

@@ -1,7 +1,7 @@
 //! Read-only mappings of files that others opened, and how much of a file the page cache holds.
 
 use super::error::DeviceError;
-use crate::domain::units;
+use crate::core::units;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;

@@ -3,7 +3,7 @@
 use super::Device;
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
-use crate::domain::units;
+use crate::core::units;
 use cudarc::driver::result;
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -3,7 +3,7 @@
 use super::error::DeviceError;
 use super::memory::DeviceMemory;
 use super::staging::CopyQueue;
-use crate::domain::units;
+use crate::core::units;
 use cudarc::driver::result;
 
 /// One copy.

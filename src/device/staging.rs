@@ -5,7 +5,7 @@ use super::cuda::CudaDevice;
 use super::error::DeviceError;
 use super::memory::{DeviceMemory, map_huge, unmap_huge};
 use super::stream::Stream;
-use crate::domain::units;
+use crate::core::units;
 use cudarc::driver::{result, sys};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -4,7 +4,7 @@
 use super::error::DeviceError;
 use super::memory::HostPart;
 use super::staging::Slot;
-use crate::domain::units;
+use crate::core::units;
 use io_uring::{IoUring, opcode, types};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};

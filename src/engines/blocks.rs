@@ -1,6 +1,6 @@
 //! Handing out blocks to workers, in file order.
 
-use crate::weights::plan::Block;
+use crate::models::plan::Block;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Page size, and the alignment of O_DIRECT reads.

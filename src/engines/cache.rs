@@ -3,8 +3,8 @@
 use super::context::EngineContext;
 use super::error::LoadError;
 use super::files;
+use crate::core::{CacheState, ModelInfo};
 use crate::device;
-use crate::domain::{CacheState, ModelInfo};
 use rustix::fs::Advice;
 use std::num::NonZeroU64;
 use std::path::Path;

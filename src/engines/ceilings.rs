@@ -6,9 +6,9 @@ use super::cache;
 use super::error::LoadError;
 use super::files;
 use super::probe::answer;
+use crate::core::{Ceiling, CeilingKind, ModelInfo, ReaderSetting, units};
 use crate::device::{CopyQueue, CudaDevice, Device, DeviceMemory, Slot, Staging};
-use crate::domain::{Ceiling, CeilingKind, ModelInfo, ReaderSetting, units};
-use crate::weights;
+use crate::models;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub fn measure(asked: Asked<'_>) -> u8 {
             put(copies(gpu).map_err(|e| format!("the pinned copy rate was not measured: {e}")));
         }
         if !asked.copies_only {
-            match weights::open(asked.model) {
+            match models::open(asked.model) {
                 Ok(model) => {
                     put(direct_reads(&model, !asked.passes_follow)
                         .map_err(|e| format!("the O_DIRECT read rate was not measured: {e}")));
@@ -76,7 +76,7 @@ pub fn pass(model: &Path, reader: ReaderSetting) -> u8 {
     answer(|_| {
         let begin = Instant::now();
         let read = || -> Result<f64, String> {
-            let model = weights::open(model).map_err(|e| e.to_string())?;
+            let model = models::open(model).map_err(|e| e.to_string())?;
             whole(&model, reader).map_err(|e| e.to_string())
         };
         match read() {

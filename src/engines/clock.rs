@@ -1,7 +1,7 @@
 //! The run's clock and the recorders that write spans against it.
 
-use crate::domain::{Phase, Span};
-use crate::weights::plan::Block;
+use crate::core::{Phase, Span};
+use crate::models::plan::Block;
 use std::time::Instant;
 
 /// The zero of a run: context up, nothing pinned, no file open.

@@ -4,9 +4,9 @@ use super::blocks::PAGE;
 use super::clock::Clock;
 use super::error::LoadError;
 use super::settings::Chosen;
+use crate::core::{AutoChoice, LaneOrder, ModelInfo, Route, RouteCounts, Setting, Span, TensorInfo};
 use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
-use crate::domain::{AutoChoice, LaneOrder, ModelInfo, Route, RouteCounts, Setting, Span, TensorInfo};
-use crate::weights::plan::{self, Block};
+use crate::models::plan::{self, Block};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -155,7 +155,7 @@ impl EngineContext<'_> {
         self.cufile.is_some_and(|cufile| cufile.direct_possible)
     }
 
-    /// The reads of the data section in file order (see [`crate::weights::coalesced`]), of this lane's part of each file.
+    /// The reads of the data section in file order (see [`crate::models::coalesced`]), of this lane's part of each file.
     #[must_use]
     pub fn blocks(&self, block_bytes: u64, align: u64) -> Vec<Block> {
         match self.order.ranges.as_slice() {

@@ -3,7 +3,7 @@
 use super::error::LoadError;
 use super::route::Counted;
 use super::settings::Chosen;
-use crate::domain::{Access, Route, RouteCounts, Setting, Target, units};
+use crate::core::{Access, Route, RouteCounts, Setting, Target, units};
 use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -3,7 +3,7 @@
 use super::context::EngineContext;
 use super::error::{LoadError, explain};
 use super::files;
-use crate::domain::ModelInfo;
+use crate::core::ModelInfo;
 use cufile_ffi::Error;
 use std::fs::File;
 use std::path::Path;

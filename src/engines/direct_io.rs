@@ -7,7 +7,7 @@
 use super::cufile::{CuFile, max_direct_io_kib};
 use super::error::{LoadError, explain};
 use super::settings::{AS_SET, Chosen};
-use crate::domain::{Engine, LaneOrder, Setting, units};
+use crate::core::{Engine, LaneOrder, Setting, units};
 use cufile_ffi::Version;
 
 /// The value in NVIDIA's /etc/cufile.json, and the default of libcufile from 1.20 on (up to 1.18 it is 1024), so it

@@ -1,8 +1,8 @@
 //! Why a load did not work, as sentences.
 
+use crate::core::units;
 use crate::device::DeviceError;
-use crate::domain::units;
-use crate::weights::WeightsError;
+use crate::models::WeightsError;
 use std::path::PathBuf;
 use thiserror::Error;
 

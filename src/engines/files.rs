@@ -1,8 +1,8 @@
 //! Opens shards and reads complete ranges of them.
 
 use super::error::LoadError;
-use crate::domain::{LaneOrder, ModelInfo, ShardInfo};
-use crate::weights;
+use crate::core::{LaneOrder, ModelInfo, ShardInfo};
+use crate::models;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -199,7 +199,7 @@ fn check_length(shard: &ShardInfo) -> Result<(), LoadError> {
 /// first reads: the place of a tensor in the image is needed only when its bytes have arrived.
 pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
     let model = &order.model;
-    let mut again = match weights::reread(model) {
+    let mut again = match models::reread(model) {
         Ok(again) => again,
         Err(error) => {
             // A length that is another says more than a header that no longer fits it.
@@ -208,7 +208,7 @@ pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
         }
     };
     if !order.ranges.is_empty() {
-        again = weights::clipped(&again, &order.ranges);
+        again = models::clipped(&again, &order.ranges);
     }
     if again.tensors != model.tensors || again.shards != model.shards {
         check_lengths(model)?;

@@ -2,8 +2,8 @@
 
 use super::error::LoadError;
 use super::protocol::{GO, monotonic_ns};
-use crate::domain::{LaneOrder, Span};
-use crate::weights::{self, plan};
+use crate::core::{LaneOrder, Span};
+use crate::models::{self, plan};
 use std::time::Duration;
 
 /// Waits for the session's word; returns the CLOCK_MONOTONIC nanoseconds at which all lanes go on. `announce` says that this lane waits.
@@ -43,8 +43,8 @@ pub(super) fn to_whole_image(order: &LaneOrder, spans: &mut [Span]) -> Result<()
         return Ok(());
     }
     let (from, to) = (plan::part_bases(&order.ranges), order.model.image_bases());
-    let whole = weights::reread(&order.model)?;
-    let numbers = weights::clipped_numbers(&whole, &order.ranges);
+    let whole = models::reread(&order.model)?;
+    let numbers = models::clipped_numbers(&whole, &order.ranges);
     for span in spans {
         if let Some(tensor) = &mut span.tensor {
             *tensor = numbers.get(*tensor as usize).copied().unwrap_or(*tensor);

@@ -6,8 +6,8 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::{LoadError, explain};
 use super::slab::{self, Opening, Slab};
-use crate::domain::{self, Phase, Setting, Span};
-use crate::weights::plan::Block;
+use crate::core::{self, Phase, Setting, Span};
+use crate::models::plan::Block;
 use cufile_ffi::{Batch, BatchEntry, Direction, Route};
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let wanted_entries = wanted.count();
     let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool supports");
     let mut loaded = slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes, in_flight])?;
-    let compat = loaded.route.as_ref().is_some_and(|told| told.route == domain::Route::Compat);
+    let compat = loaded.route.as_ref().is_some_and(|told| told.route == core::Route::Compat);
     if compat && moved_in_the_submit(&mut loaded.spans) {
         loaded.notes.push(
             "in compat mode cuFile moves the bytes of a batch inside the call that submits it, so that time is counted as transfer".to_owned(),

@@ -5,7 +5,7 @@ use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::gds_slab;
 use super::settings::Chosen;
-use crate::domain::Setting;
+use crate::core::Setting;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     gds_slab::threaded(context, Chosen::fixed(Setting::Register, 0, "the engine never registers"))

@@ -8,7 +8,7 @@ use super::error::{LoadError, explain};
 use super::files;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Chosen;
-use crate::domain::{ModelInfo, Phase, Setting, TensorInfo, units};
+use crate::core::{ModelInfo, Phase, Setting, TensorInfo, units};
 use cufile_ffi::FileHandle;
 use std::os::fd::AsFd;
 

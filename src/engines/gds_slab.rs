@@ -7,7 +7,7 @@ use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::settings::Chosen;
 use super::slab::{self, Opening, Slab};
-use crate::domain::Phase;
+use crate::core::Phase;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // Registration pays on a direct route only: in compat mode the library allocates shadow buffers of the same size and reads no faster.

@@ -9,9 +9,9 @@ use super::files::{self, Opened};
 use super::readers::{Made, Rings, ThreadSettings};
 use super::settings::Chosen;
 use super::slab::run_threads;
+use crate::core::{Phase, Setting};
 use crate::device::{DeviceError, DeviceMemory, HostPart, ReadRing};
-use crate::domain::{Phase, Setting};
-use crate::weights::plan::Block;
+use crate::models::plan::Block;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 

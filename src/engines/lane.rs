@@ -13,8 +13,8 @@ use super::protocol::{LaneMessage, monotonic_ns};
 use super::settings::{AS_SET, Chosen};
 use super::verify;
 use super::{auto, cache};
+use crate::core::{Engine, LaneOrder, LaneStage, LogLevel, Route, RunResult, Setting, Span, units};
 use crate::device::Device;
-use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, Route, RunResult, Setting, Span, units};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs one lane. Returns the exit status of its process: 0 when a result was sent (also one with an error in it), 2 when the order could not be read.

@@ -9,8 +9,8 @@ use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files;
 use super::settings::Chosen;
+use crate::core::{Phase, Setting, ShardInfo};
 use crate::device::{DeviceError, FileMapping};
-use crate::domain::{Phase, Setting, ShardInfo};
 use std::fs::File;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {

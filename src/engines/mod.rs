@@ -50,7 +50,7 @@ pub use nvfs::{NVFS_STATS, nvfs_reads};
 pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
 
-use crate::domain::Engine;
+use crate::core::Engine;
 // Parts of which other modules build their lanes.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};

@@ -1,7 +1,7 @@
 //! The NIXL library of a lane: found, loaded, and its back end (the plugin GDS, GDS_MT or POSIX) started before the clock.
 
 use super::error::LoadError;
-use crate::domain::{Engine, LaneOrder, NixlPlugin, Setting};
+use crate::core::{Engine, LaneOrder, NixlPlugin, Setting};
 use nixl_ffi::{Agent, Library};
 use serde_json::{Value, json};
 use std::sync::Mutex;

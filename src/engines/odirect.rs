@@ -13,9 +13,9 @@ use super::host;
 use super::pread::{self, CopyPipe};
 use super::readers::{Made, Rings, ThreadSettings};
 use super::settings::Chosen;
+use crate::core::{Phase, Setting, Span, units::MIB};
 use crate::device::{CopyQueue, DeviceError, ReadRing, Slot, Staging};
-use crate::domain::{Phase, Setting, Span, units::MIB};
-use crate::weights::plan::Block;
+use crate::models::plan::Block;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 

@@ -8,9 +8,9 @@ use super::error::LoadError;
 use super::files::{self, Opened};
 use super::host;
 use super::readers::ThreadSettings;
+use crate::core::{Phase, Setting, Span, units::MIB};
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
-use crate::domain::{Phase, Setting, Span, units::MIB};
-use crate::weights::plan::Block;
+use crate::models::plan::Block;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

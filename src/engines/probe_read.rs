@@ -3,8 +3,8 @@
 
 use super::probe::{answer, with_own_log};
 use super::route::Counted;
+use crate::core::{Access, RouteCounts, units::MIB};
 use crate::device::{CudaDevice, Device, DeviceMemory};
-use crate::domain::{Access, RouteCounts, units::MIB};
 use cufile_ffi::values::{PARAM_ALLOW_COMPAT_MODE, PARAM_FORCE_COMPAT_MODE};
 use cufile_ffi::{Driver, Error, FileHandle, Library, OpenOptions};
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ fn open(path: &Path) -> std::io::Result<(File, u64)> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::Route;
+    use crate::core::Route;
 
     #[test]
     fn a_shard_is_preferred_and_small_files_are_not_tried() {

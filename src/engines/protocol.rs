@@ -1,7 +1,7 @@
 //! The messages of a lane process to its session: one JSON object per line, on a descriptor that is used for nothing
 //! else.
 
-use crate::domain::{LaneStage, LogLevel, PackedSpans, RunResult};
+use crate::core::{LaneStage, LogLevel, PackedSpans, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// Set for a lane whose heap keeps freed memory, so that the report can show it.
@@ -126,7 +126,7 @@ pub fn monotonic_ns() -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{Phase, Span};
+    use crate::core::{Phase, Span};
 
     #[test]
     fn every_kind_of_message_is_read_as_it_was_written_and_half_of_one_is_refused() {

@@ -3,8 +3,8 @@
 use super::context::EngineContext;
 use super::error::LoadError;
 use super::settings::Chosen;
+use crate::core::{Phase, Span};
 use crate::device::{DeviceError, ReadBuffer, ReadRing};
-use crate::domain::{Phase, Span};
 use std::sync::{Mutex, PoisonError};
 
 /// How threads read.

@@ -2,8 +2,8 @@
 //! grants host memory even if it does not have it, and kills a process later.
 
 use super::error::LoadError;
+use crate::core::units;
 use crate::device::Device;
-use crate::domain::units;
 use std::path::{Path, PathBuf};
 
 /// Refuses a load of so many bytes that cannot fit.

@@ -1,7 +1,7 @@
 //! The route of transfers according to a library's counters. It is proven only if the counters account for all
 //! transfers and all of their bytes.
 
-use crate::domain::{Access, Route, RouteCounts, units};
+use crate::core::{Access, Route, RouteCounts, units};
 
 /// The counters of a library between two readings.
 #[derive(Clone, Copy, Debug)]

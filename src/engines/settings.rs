@@ -1,6 +1,6 @@
 //! The settings that an engine uses, each with the reason for its value.
 
-use crate::domain::Setting;
+use crate::core::Setting;
 
 /// A setting with the value that is used.
 #[derive(Clone, Debug)]

@@ -10,13 +10,13 @@ use super::error::LoadError;
 use super::files;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Chosen;
-use crate::device::{DeviceMemory, MemoryPart};
-use crate::domain::Setting;
-use crate::domain::{
+use crate::core::Setting;
+use crate::core::{
     Phase, Span,
     units::{self, MIB},
 };
-use crate::weights::plan::Block;
+use crate::device::{DeviceMemory, MemoryPart};
+use crate::models::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
 //! One page for each check, from the table of the checks.
 
 use crate::checks::{CheckId, CheckSpec};
-use crate::domain::FixId;
+use crate::core::FixId;
 
 /// The page of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::causes::Cause as Row;
 use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, keys, lines};
 use crate::checks::log_signatures::Explained;
 use crate::checks::{CheckId, cufile_json};
-use crate::domain::FixId;
+use crate::core::FixId;
 use crate::fixes::spec;
 
 impl Answer {

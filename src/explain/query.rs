@@ -3,7 +3,7 @@
 use super::{Answer, checks, cuda_codes, keys, page};
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
-use crate::domain::FixId;
+use crate::core::FixId;
 
 /// A query that nothing in the tables fits.
 #[derive(Clone, Debug, PartialEq, Eq)]

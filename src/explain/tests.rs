@@ -58,7 +58,7 @@ fn every_fix_has_a_page_and_pages_name_only_fixes_that_exist() {
     for page in checks::pages() {
         assert!(!page.look.is_empty() && page.why.ends_with('.'), "{}", page.id);
     }
-    for id in crate::domain::FixId::ALL {
+    for id in crate::core::FixId::ALL {
         assert_eq!(kinds(id.as_str()).iter().filter(|kind| kind.0 == Kind::Fix).count(), 1, "{id}");
         let check = crate::fixes::spec::of(*id).check;
         assert!(checks::of(check.as_str()).is_some(), "{check} has no page");

@@ -2,8 +2,8 @@
 
 use super::parts::{empty, run, words};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::host::Root;
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::machine::Root;
 use std::path::PathBuf;
 
 /// How to move a model to a disk from which a direct route reads.

@@ -4,8 +4,8 @@ use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Excluded, Root, Unread, nvidia_fs_excluded};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Excluded, Root, Unread, nvidia_fs_excluded};
 use std::path::PathBuf;
 
 /// The plan that switches the counters of nvidia-fs on.

@@ -8,7 +8,7 @@ use super::resume::boot_id;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
 use super::{FixError, Place};
-use crate::domain::{Change, FixPlan, FixPolicy, Needs};
+use crate::core::{Change, FixPlan, FixPolicy, Needs};
 use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;

@@ -3,8 +3,8 @@
 use super::command_line::{arguments, place};
 use super::parts::{empty, family, initramfs as rebuild, run};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::Root;
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::Root;
 use std::path::PathBuf;
 
 /// The plan for the IOMMU in pass-through mode.

@@ -1,8 +1,8 @@
 //! Words of the kernel's command line, written where what starts this machine has them from.
 
 use super::parts::{Family, family, line_in, run, words};
-use crate::domain::Change;
-use crate::host::{BootLoader, Root, boot_loader, kernel_release, os_release};
+use crate::core::Change;
+use crate::machine::{BootLoader, Root, boot_loader, kernel_release, os_release};
 use std::ops::Range;
 use std::path::PathBuf;
 

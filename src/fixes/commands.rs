@@ -1,6 +1,6 @@
 //! Running the commands of a fix, with their output line by line.
 
-use crate::domain::units;
+use crate::core::units;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;

@@ -3,8 +3,8 @@
 use super::parts::{empty, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::Root;
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::Root;
 use std::path::PathBuf;
 
 const WHY: &str = "A fault in it stops every program that opens cuFile, even if the user's file is correct.";

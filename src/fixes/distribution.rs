@@ -1,8 +1,8 @@
 //! Which release of which distribution a machine runs, as far as packages and kernels go.
 
 use super::parts::{Family, run};
-use crate::domain::Change;
-use crate::host::{Root, os_release};
+use crate::core::Change;
+use crate::machine::{Root, os_release};
 
 /// Distributions that are rebuilt from RHEL and numbered as it is.
 const NUMBERED_AS_RHEL: &[&str] =

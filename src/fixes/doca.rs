@@ -9,8 +9,8 @@ use super::packages::{dkms_version, install};
 use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, built_in, kernel_release, os_release};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Root, built_in, kernel_release, os_release};
 use std::path::PathBuf;
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";

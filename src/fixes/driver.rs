@@ -4,8 +4,8 @@ use super::packages::install;
 use super::parts::{Family, empty, run};
 use super::{distribution, fabric, secure_boot};
 use crate::checks::Report;
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
-use crate::host::{
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
+use crate::machine::{
     Architecture, GpuKind, Root, gpu_kinds, kernel_release, nvidia_driver, nvidia_version_line, os_release,
 };
 

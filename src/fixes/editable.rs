@@ -1,7 +1,7 @@
 //! The files that each fix may edit. A fix writes no other file, and nothing else is taken back from the journal, whatever an entry names.
 
 use super::spec;
-use crate::domain::FixId;
+use crate::core::FixId;
 use std::path::{Component, Path};
 
 /// Whether a fix may edit a file.

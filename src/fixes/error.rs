@@ -1,6 +1,6 @@
 //! Why a fix was not applied or undone, in sentences.
 
-use crate::domain::FixId;
+use crate::core::FixId;
 use std::path::PathBuf;
 use thiserror::Error;
 

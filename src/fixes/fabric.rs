@@ -3,8 +3,8 @@
 use super::packages::install;
 use super::parts::{Family, empty, line_in, run};
 use super::{distribution, repository};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, gpu_kinds, kernel_release, nvidia_driver, os_release, pci_nvidia};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Root, gpu_kinds, kernel_release, nvidia_driver, os_release, pci_nvidia};
 
 /// The driver that Fabric Manager must match.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use super::command_line::is_kept_with_the_image;
 use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, Finding, FixId, FixPlan, Route, Status};
-use crate::host::{Root, container, os_release};
+use crate::core::{Change, Finding, FixId, FixPlan, Route, Status};
+use crate::machine::{Root, container, os_release};
 
 /// The plan with the obstacle that this machine has for it.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {

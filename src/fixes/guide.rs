@@ -5,11 +5,11 @@ use super::plans::{fix_of, for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::{CheckId, Report};
-use crate::domain::{Finding, FixId, Guide, GuideStep as Step, Route, Status};
-use crate::host::{Root, nvidia_driver};
+use crate::core::{Finding, FixId, Guide, GuideStep as Step, Route, Status};
+use crate::machine::{Root, nvidia_driver};
 use std::fmt::Write as _;
 
-pub use crate::domain::StepState as State;
+pub use crate::core::StepState as State;
 
 /// The id by which the checklist is asked for.
 pub const ID: &str = "nvidia-gds";

@@ -3,7 +3,7 @@
 use super::journal::{Journal, Stage};
 use super::resume::boot_id;
 use super::{Place, spec, statement};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
 
 /// The next action of the guided set-up.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +119,7 @@ fn lines(plan: &FixPlan) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{FixRisk, Route};
+    use crate::core::{FixRisk, Route};
 
     fn plan(id: FixId, commands: &[&str], obstacle: Option<&str>) -> FixPlan {
         let changes = commands.iter().map(|line| super::super::parts::run(line)).collect();

@@ -1,8 +1,8 @@
 //! Kernel packages that a package manager holds back, and the commands that release them.
 
 use super::parts::{Family, run};
-use crate::domain::Change;
-use crate::host::Root;
+use crate::core::Change;
+use crate::machine::Root;
 
 /// The commands that release held kernels, and a sentence that says what held them.
 pub(super) fn released(root: &Root, family: Family) -> (Vec<Change>, Option<String>) {

@@ -5,8 +5,8 @@ use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
 use super::{distribution, driver, repository, secure_boot};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::host::{Root, cufile_wheel};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::machine::{Root, cufile_wheel};
 
 /// nvidia-fs, with libcufile and the tools of the CUDA that the driver serves.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -118,7 +118,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
 
 /// nvidia-fs built for the running kernel.
 pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
-    let kernel = crate::host::kernel_release(root);
+    let kernel = crate::machine::kernel_release(root);
     let module = dkms_version(root, "nvidia-fs");
     let (k, v) = (kernel.as_deref().unwrap_or("KERNEL"), module.as_deref().unwrap_or("VERSION"));
     // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions if the driver's is a

@@ -6,7 +6,7 @@ use super::lock::{is_locked, lock};
 use super::rollback::{RolledBack, roll_back};
 use super::step::{Hook, Step, step};
 use super::{FixError, Place, hold};
-use crate::domain::FixId;
+use crate::core::FixId;
 use crate::text::quoted_line;
 
 /// The state of the journal for commands that change nothing: damaged entries, interrupted fixes, and whether a fix

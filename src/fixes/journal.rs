@@ -2,7 +2,7 @@
 
 use super::store::{Closed, distrust};
 use super::{FixError, Place, editable};
-use crate::domain::{FixId, FixRisk, Needs};
+use crate::core::{FixId, FixRisk, Needs};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;

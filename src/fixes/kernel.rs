@@ -4,8 +4,8 @@ use super::distribution::{called, dnf, fedora, id, release, rhel};
 use super::held;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, kernel_release, os_release};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Root, kernel_release, os_release};
 
 /// The newest kernel that is installed, for a shell: `6.12.30+bpo-amd64`.
 const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | cut -d / -f 4)";
@@ -114,7 +114,7 @@ pub(super) fn has_nvidia_fs(root: &Root, report: &Report) -> bool {
     let installed = || root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
     root.exists("/sys/module/nvidia_fs")
         || root.exists("/proc/driver/nvidia-fs")
-        || report.finding(CheckId::NvfsVersion).is_some_and(|finding| finding.status == crate::domain::Status::Pass)
+        || report.finding(CheckId::NvfsVersion).is_some_and(|finding| finding.status == crate::core::Status::Pass)
         || dkms_has(root, is_nvidia_fs)
         || installed()
 }

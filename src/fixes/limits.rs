@@ -1,8 +1,8 @@
 //! The limit on locked memory in limits.d: lines that contradict it are changed, others stay.
 
 use super::parts::{empty, line_in};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::Root;
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::Root;
 use std::path::PathBuf;
 
 const FIRST: &str = "/etc/security/limits.conf";

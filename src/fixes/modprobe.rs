@@ -1,8 +1,8 @@
 //! Lines of modprobe.d: where a parameter or a dependency of a module is set, and how it is set there without changing anything else.
 
 use super::parts::line_in;
-use crate::domain::Change;
-use crate::host::{Root, Unread};
+use crate::core::Change;
+use crate::machine::{Root, Unread};
 use std::ops::Range;
 use std::path::PathBuf;
 

@@ -3,8 +3,8 @@
 use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
 use super::parts::{empty, family, initramfs, run, words};
-use crate::domain::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, built_in, nvme_subsystems};
+use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Root, built_in, nvme_subsystems};
 
 const WORD: &str = "nvme_core.multipath=N";
 const WHY: &str = "P2PDMA does not pass through the multipath head (NVIDIA's guide on GDS, NVMe P2PDMA). Do not switch it off if disks have several paths: each \

@@ -2,7 +2,7 @@
 
 use super::distribution;
 use super::parts::Family;
-use crate::host::Root;
+use crate::machine::Root;
 
 /// The command that installs packages.
 pub(super) fn install(root: &Root, family: Family, package: &str) -> String {

@@ -1,8 +1,8 @@
 //! Parts of plans: the family of distributions, commands, and changes of files.
 
 use super::spec;
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, os_release};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Root, os_release};
 use std::path::PathBuf;
 
 /// A plan of a fix with the title and check of its specification.

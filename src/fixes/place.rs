@@ -2,7 +2,7 @@
 
 use super::FixError;
 use super::store::{Chain, Closed};
-use crate::domain::{FixPlan, Needs};
+use crate::core::{FixPlan, Needs};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

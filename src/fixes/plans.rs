@@ -6,8 +6,8 @@ use super::{
     repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::{CheckId, Report};
-use crate::domain::{Finding, FixId, FixPlan, Status};
-use crate::host::Root;
+use crate::core::{Finding, FixId, FixPlan, Status};
+use crate::machine::Root;
 
 /// The plans of all fixes that findings of `report` ask for, in the order of the findings.
 #[must_use]

@@ -1,6 +1,6 @@
 //! The preview of a plan as text: a diff for files, the command line for commands.
 
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::text::{diff, quoted_line, sanitise};
 use std::fmt::Write as _;
 

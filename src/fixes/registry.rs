@@ -2,8 +2,8 @@
 
 use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::Root;
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::Root;
 use std::path::PathBuf;
 
 /// The file for the keys if no other file sets any.

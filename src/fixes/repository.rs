@@ -2,8 +2,8 @@
 
 use super::distribution;
 use super::parts::{Family, empty, run};
-use crate::domain::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, os_release};
+use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Root, os_release};
 
 /// The server of the repository.
 pub(super) const SERVER: &str = "developer.download.nvidia.com";

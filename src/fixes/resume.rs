@@ -3,7 +3,7 @@
 use super::journal::{CommandState, Entry, Journal, Stage};
 use super::{Place, files};
 use crate::checks::Report;
-use crate::domain::{OpenPlan, OpenStep, Status, StepState};
+use crate::core::{OpenPlan, OpenStep, Status, StepState};
 use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;

@@ -3,8 +3,8 @@
 use super::packages::{dkms_version, install};
 use super::parts::{Family, empty, run};
 use crate::checks::{CheckId, Report};
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::host::{Root, kernel_release, os_release, secure_boot};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::machine::{Root, kernel_release, os_release, secure_boot};
 
 /// The certificate with which DKMS signs on Ubuntu, and elsewhere (`prepare_mok` in dkms 3.0.10 and 3.2.2).
 const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";

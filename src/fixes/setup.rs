@@ -3,7 +3,7 @@
 
 use super::resume::boot_id;
 use super::{FixError, Journal, Place};
-use crate::domain::{FixId, Route};
+use crate::core::{FixId, Route};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! The specification of every fix: title, changes, undo, needs, check, systems and the files that it may edit. Lists, docs and plans use it.
 
 use crate::checks::CheckId;
-use crate::domain::{FixId, Needs};
+use crate::core::{FixId, Needs};
 
 /// The effect of an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

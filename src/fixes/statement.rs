@@ -1,7 +1,7 @@
 //! Sentences about the effect of an undo.
 
 use super::spec::{self, Undo};
-use crate::domain::{Change, FixId, FixPlan, Needs};
+use crate::core::{Change, FixId, FixPlan, Needs};
 use crate::text::quoted_line;
 
 /// The statement for a plan. `FixPlan::undo` has the instructions for work by hand before.

@@ -2,7 +2,7 @@
 
 use super::journal::{Entry, Stage};
 use super::statement;
-use crate::domain::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
+use crate::core::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
 use crate::text::{sanitise, sanitise_line};
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 
 use super::parts::Family;
 use super::{distribution, repository};
-use crate::host::{Root, cuda_packages, cuda_served, nvidia_driver};
+use crate::machine::{Root, cuda_packages, cuda_served, nvidia_driver};
 
 type Version = (u32, u32);
 

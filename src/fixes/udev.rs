@@ -2,8 +2,8 @@
 
 use super::parts::{empty, line_in, run, words};
 use crate::checks::Report;
-use crate::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{PathFacts, Root, Unread, udev_record_path};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{PathFacts, Root, Unread, udev_record_path};
 use std::path::PathBuf;
 
 /// The missing udev records of the devices of the paths under examination.

@@ -6,7 +6,7 @@ use super::lock::lock;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
 use super::{FixError, Place, merge};
-use crate::domain::FixId;
+use crate::core::FixId;
 use crate::text::quoted_line;
 
 /// The result of an undo.

@@ -4,7 +4,7 @@ use super::Place;
 use super::files::has_text;
 use super::journal::{Entry, Journal, Stage};
 use super::statement;
-use crate::domain::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
 use rustix::fd::OwnedFd;
 
 /// Every fix that is applied here, the newest last. One that two journals know is the one that this process would undo.

@@ -3,8 +3,8 @@
 use super::commands::run_for_root;
 use super::{FixError, Place, apply_with, hold, undo_with};
 use crate::checks;
-use crate::domain::{Change, FixId, FixPlan, FixProgress, FixStage, Needs, Status};
-use crate::host::Root;
+use crate::core::{Change, FixId, FixPlan, FixProgress, FixStage, Needs, Status};
+use crate::machine::Root;
 use crate::text::quoted_line;
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use super::node::{Node, Workload, badness};
 use super::read::Fleet;
 use crate::analysis::median;
-use crate::domain::Route;
+use crate::core::Route;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -218,8 +218,8 @@ fn odd_rates<'a>(group: &BandwidthGroup<'a>, all: &mut Vec<Oddity<'a>>) {
         let Workload { engine, cache, model, .. } = group.workload;
         all.push(Oddity {
             fact: format!("bandwidth of {engine}, {cache} cache, {model}"),
-            value: crate::domain::units::rate(*rate),
-            usual: crate::domain::units::rate(group.median),
+            value: crate::core::units::rate(*rate),
+            usual: crate::core::units::rate(group.median),
             usual_nodes: inside,
             peers: group.rates.len(),
             nodes: vec![node],

@@ -3,7 +3,7 @@
 use super::error::FleetError;
 use super::node::Workload;
 use crate::analysis::median;
-use crate::domain::Status;
+use crate::core::Status;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -93,9 +93,9 @@ pub(super) struct Check {
 pub(super) struct Verdict {
     #[serde(default)]
     pub(super) path: String,
-    pub(super) route: crate::domain::Route,
+    pub(super) route: crate::core::Route,
     #[serde(default)]
-    pub(super) possible: Option<crate::domain::Route>,
+    pub(super) possible: Option<crate::core::Route>,
     #[serde(default)]
     pub(super) proven: bool,
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! A node and what is compared between nodes.
 
-use crate::domain::Route;
+use crate::core::Route;
 use std::collections::BTreeMap;
 
 /// Runs that can be compared: the same engine, cache state, model and size.

@@ -4,7 +4,7 @@ use super::compare::{BandwidthGroup, Cause, Oddity};
 use super::hostlist::hostlist;
 use super::node::Node;
 use super::read::Fleet;
-use crate::domain::{Route, Status, units};
+use crate::core::{Route, Status, units};
 use crate::present::{Answer, Head};
 use crate::report::section::{Block, Cells, Detail, Item, Section};
 use crate::text::CsvRows;

@@ -3,7 +3,7 @@
 use super::error::FleetError;
 use super::input::{self, Unread};
 use super::node::{Facts, Node, badness};
-use crate::domain::{Route, Status};
+use crate::core::{Route, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ mod serve;
 
 pub use serve::MetricsServer;
 
-use crate::domain::{Engine, ProgramEnd, Route, Status};
+use crate::core::{Engine, ProgramEnd, Route, Status};
 use crate::report::{self, ExportError, Format};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crate::text::sanitise_line;

@@ -1,7 +1,7 @@
 //! Progress of a session: a bar on a terminal, otherwise a line for each start and end.
 
 use super::Options;
-use crate::domain::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
+use crate::core::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
 use crate::present::engine_rows::cannot_run;
 use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};

@@ -2,7 +2,7 @@
 
 use super::labels::{cache_capital, engine, engine_in, factor};
 use crate::analysis::{Advice, Lesson};
-use crate::domain::{Access, CacheState, Engine, units};
+use crate::core::{Access, CacheState, Engine, units};
 
 /// The advice in one or two sentences.
 #[must_use]

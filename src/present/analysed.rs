@@ -5,7 +5,7 @@ use crate::analysis::{
     Advice, ComparisonGroup, CostModel, Crossover, Prediction, RunFacts, Shape, TensorRow, Timings, advice, cost_model,
     crossover, of_median_time, predict, tensor_rows, timing,
 };
-use crate::domain::{CacheState, Engine, ModelInfo, RunResult};
+use crate::core::{CacheState, Engine, ModelInfo, RunResult};
 use crate::session::{Lane, State};
 
 /// A run that ended, with its tensors.

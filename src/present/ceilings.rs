@@ -3,7 +3,7 @@
 use super::labels::{engine, engine_in};
 use super::together::how;
 use crate::analysis::{median, median_u64};
-use crate::domain::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
+use crate::core::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
 use crate::session::{Group, Lane, State};
 
 /// The ceiling of a lane that loaded, and the share of it that was reached.
@@ -185,7 +185,7 @@ pub fn cold_reads(state: &State) -> Vec<ColdReads<'_>> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{Event, EventBody, LaneId, ModelInfo, PhaseTimes, ReadPass, Target};
+    use crate::core::{Event, EventBody, LaneId, ModelInfo, PhaseTimes, ReadPass, Target};
     use serde_json::json;
 
     #[test]

@@ -4,7 +4,7 @@ use super::engine_rows::row_groups;
 use super::table::ResultRow;
 use super::winner::Naming;
 use crate::analysis::{ComparisonGroup, compare};
-use crate::domain::{Engine, RunResult};
+use crate::core::{Engine, RunResult};
 use crate::session::State;
 use std::borrow::Cow;
 

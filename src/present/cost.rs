@@ -5,7 +5,7 @@ use super::labels::{cache_capital, engine};
 use super::phases;
 use super::view::{GAP, Head, Table, number, text};
 use crate::analysis::{CostModel, SizeClass, size_classes};
-use crate::domain::{PHASES, Phase, units};
+use crate::core::{PHASES, Phase, units};
 
 /// The first cells of a row: engine, cache state, and the load if there are several.
 pub(super) fn named(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>, several: bool) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::labels;
 use crate::analysis::{RankedEngine, of_median_time, rank_engines};
-use crate::domain::{CacheState, Engine, Failure, LaneShare, RunResult, Status, Target};
+use crate::core::{CacheState, Engine, Failure, LaneShare, RunResult, Status, Target};
 use crate::session::{Lane, LaneStatus, State};
 use std::cell::OnceCell;
 
@@ -323,7 +323,7 @@ pub fn cannot_run(why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Event, EventBody, LaneId, Part};
+    use crate::core::{Event, EventBody, LaneId, Part};
 
     fn planned(lanes: &[(u32, Option<LaneShare>)]) -> State {
         let mut state = State::default();

@@ -2,7 +2,7 @@
 
 use super::labels::engine_in;
 use super::progress;
-use crate::domain::{LogLevel, Status};
+use crate::core::{LogLevel, Status};
 use crate::session::{Lane, State};
 use std::collections::BTreeSet;
 

@@ -3,7 +3,7 @@
 use super::labels::{factor, plural, proof};
 use super::view::{Answer, GAP};
 use crate::analysis::{GridTable, rate_ratio};
-use crate::domain::{Access, CellKey, CellResult, Grid, Status, Transfer, units};
+use crate::core::{Access, CellKey, CellResult, Grid, Status, Transfer, units};
 
 /// `sequential read`.
 #[must_use]
@@ -211,7 +211,7 @@ fn verified(result: &CellResult) -> String {
 mod tests {
     use super::*;
     use crate::analysis::grid_tables;
-    use crate::domain::{GridPlan, Pattern, Percentiles};
+    use crate::core::{GridPlan, Pattern, Percentiles};
 
     fn grid() -> Grid {
         let cells = GridPlan::cells_of(

@@ -5,7 +5,7 @@ use super::engine_rows::{EngineRow, RowGroup, row_groups};
 use super::labels::{self, plural};
 use super::view::Answer;
 use super::{grid, progress, verdict, watch, winner};
-use crate::domain::{Grid, Status, units};
+use crate::core::{Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
 /// The answers of a session, the most important first.

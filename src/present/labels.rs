@@ -2,7 +2,7 @@
 
 use super::view::GAP;
 use crate::analysis::RankedEngine;
-use crate::domain::{AutoChoice, AutoReason, CacheState, Engine, Route, RouteCounts, RunResult, Status, units};
+use crate::core::{AutoChoice, AutoReason, CacheState, Engine, Route, RouteCounts, RunResult, Status, units};
 
 /// An engine in a sentence. Tables and options have its name as it is typed.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use super::analysed::model_bytes;
 use super::labels::plural;
-use crate::domain::{Fallback, FallbackReason, Machine, Status, units};
+use crate::core::{Fallback, FallbackReason, Machine, Status, units};
 use crate::session::State;
 
 /// A fact with its label.
@@ -64,7 +64,7 @@ fn gpus(machine: &Machine) -> Vec<Fact> {
     if machine.gpus.is_empty() {
         return vec![("GPU", "none; data goes to host memory".to_owned())];
     }
-    let gpu = |gpu: &crate::domain::Gpu| {
+    let gpu = |gpu: &crate::core::Gpu| {
         let memory = gpu.memory_total_bytes.map_or_else(String::new, |bytes| format!(", {}", units::bytes(bytes)));
         let link = match (gpu.pcie_generation, gpu.pcie_width) {
             (Some((_, generation)), Some((_, width))) => format!(", PCIe {generation}.0 ×{width}"),

@@ -5,7 +5,7 @@ use super::cost::{heads, named};
 use super::labels::percent;
 use super::phases::title;
 use super::view::{Table, number};
-use crate::domain::{PHASES, Phase, RunResult, units};
+use crate::core::{PHASES, Phase, RunResult, units};
 
 /// The time of each kind of run by phase; `None` if no phase is known.
 #[must_use]

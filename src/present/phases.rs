@@ -1,7 +1,7 @@
 //! The time of a run by phase.
 
 use super::view::GAP;
-use crate::domain::{Phase, PhaseTimes, RunResult};
+use crate::core::{Phase, PhaseTimes, RunResult};
 
 /// Phases with their share of the time, 0 to 1, the largest first.
 #[must_use]

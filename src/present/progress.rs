@@ -3,7 +3,7 @@
 use super::engine_rows::{group_of, row_groups};
 use super::labels;
 use super::view::Answer;
-use crate::domain::{CacheState, LaneStage, RunResult, Status, units};
+use crate::core::{CacheState, LaneStage, RunResult, Status, units};
 use crate::session::{Lane, LaneStatus, State};
 
 /// The progress of the running run.

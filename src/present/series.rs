@@ -3,7 +3,7 @@
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::labels::engine_in;
 use crate::analysis::{CostModel, LandingCurve};
-use crate::domain::{CacheState, Ceiling, Engine, Metric, units};
+use crate::core::{CacheState, Ceiling, Engine, Metric, units};
 use crate::session::{Lane, State};
 
 /// Points of a line, about two a column of a wide screen.

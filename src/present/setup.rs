@@ -3,7 +3,7 @@
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::cost::{heads, named};
 use super::view::{Table, number, text};
-use crate::domain::{CacheState, RunResult, units};
+use crate::core::{CacheState, RunResult, units};
 
 /// The part of the set-up that comes after the clock and is none of it.
 const AFTER: &str = "release_after_clock";

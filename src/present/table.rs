@@ -6,7 +6,7 @@ use super::labels;
 use super::phases;
 use super::view::{GAP, Head, Table, or_gap};
 use crate::analysis::{RankedEngine, of_median_time};
-use crate::domain::{RunResult, Status, units};
+use crate::core::{RunResult, Status, units};
 
 /// An engine of a group, and its good runs.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use super::labels::{factor, run_verified};
 use super::phases::largest;
 use super::view::{Table, number, or_gap, text};
 use crate::analysis::{median_u64, of_median_time};
-use crate::domain::{RunResult, units};
+use crate::core::{RunResult, units};
 use crate::session::{Group, Lane, LaneStatus, State};
 
 /// The groups of a session that have ended: the good repeats as one table with medians and ranges, and each repeat that failed.

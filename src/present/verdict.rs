@@ -2,7 +2,7 @@
 
 use super::labels::counted;
 use super::view::Answer;
-use crate::domain::{Basis, Finding, Route, Status, Verdict};
+use crate::core::{Basis, Finding, Route, Status, Verdict};
 use crate::session::State;
 
 /// Why a session has no verdict.

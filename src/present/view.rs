@@ -1,6 +1,6 @@
 //! The forms that view models have: an answer and a table.
 
-use crate::domain::Status;
+use crate::core::Status;
 
 /// One answer of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

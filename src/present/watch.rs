@@ -2,8 +2,8 @@
 
 use super::view::{Answer, Table, number, text};
 use crate::analysis::{WatchAdvice, is_proven_direct, watch_advice};
-use crate::domain::units::{bytes, count, duration, plural};
-use crate::domain::{AttachedProcess, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile};
+use crate::core::units::{bytes, count, duration, plural};
+use crate::core::{AttachedProcess, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile};
 
 /// Rows of a table of files or tensors in a terminal.
 const ROWS: usize = 20;
@@ -364,7 +364,7 @@ fn failed(failure: &WatchedFailure) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Transfers, WatchedLibrary};
+    use crate::core::{Transfers, WatchedLibrary};
 
     fn file(route: Route, proof: RouteProof) -> WatchedFile {
         WatchedFile {

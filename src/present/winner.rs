@@ -3,7 +3,7 @@
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
 use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine};
-use crate::domain::{Access, Engine, Status, Target, units};
+use crate::core::{Access, Engine, Status, Target, units};
 
 /// The parts of a group's name that differ between the groups of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::CacheState;
+    use crate::core::CacheState;
 
     fn engine_of(engine: Engine, ms: u64, runs: usize) -> RankedEngine {
         RankedEngine {

@@ -3,7 +3,7 @@
 use super::labels::proof;
 use super::machine::unnamed_library;
 use super::view::{Head, Table, number, or_gap, text};
-use crate::domain::{HandleCacheCounts, Percentiles, RouteCounts, RunResult, WorkloadResult, units};
+use crate::core::{HandleCacheCounts, Percentiles, RouteCounts, RunResult, WorkloadResult, units};
 use crate::session::State;
 
 /// Layers of a run beyond which only some are shown; `layers.csv` and the JSON have all.

@@ -15,7 +15,7 @@ pub(super) fn footer(state: &crate::session::State) -> String {
 }
 
 /// The name of a meter in files: `pcie_rx_bytes_per_s`.
-pub(super) fn metric_name(metric: crate::domain::Metric) -> String {
+pub(super) fn metric_name(metric: crate::core::Metric) -> String {
     match serde_json::to_value(metric) {
         Ok(serde_json::Value::String(name)) => name,
         _ => format!("{metric:?}"),

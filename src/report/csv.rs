@@ -1,7 +1,7 @@
 //! The report as tables for spreadsheets and data frames (RFC 4180): results, runs, tensors, samples. The names of the columns contain the units; an empty cell is a
 //! gap.
 
-use crate::domain::{Grid, Metric, PHASES};
+use crate::core::{Grid, Metric, PHASES};
 use crate::present::SessionAnalysis;
 use crate::present::table::COLUMNS;
 use crate::session::{Lane, State};
@@ -316,7 +316,7 @@ pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
+    use crate::core::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
 
     fn grid() -> Grid {
         let cells =

@@ -3,7 +3,7 @@
 use super::section::{Block, Cells, HeatCell, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
 use super::svg::{bars, chart, layers, legend, markup};
-use crate::domain::{Status, heat_colour};
+use crate::core::{Status, heat_colour};
 use crate::present::{Answer, GAP, SessionAnalysis};
 use crate::session::State;
 use std::fmt::Write;

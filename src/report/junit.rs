@@ -1,6 +1,6 @@
 //! Checks and runs as JUnit XML, which CI systems show: a failing check and a failed run are failures.
 
-use crate::domain::Status;
+use crate::core::Status;
 use crate::present::labels;
 use crate::session::{LaneStatus, State};
 use crate::text::sanitise_line;
@@ -46,7 +46,7 @@ pub(super) fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn checks(state: &State) -> Vec<Case> {
-    let one = |finding: &crate::domain::Finding| {
+    let one = |finding: &crate::core::Finding| {
         let outcome = match finding.status {
             Status::Fail => Outcome::Failed {
                 message: finding.summary.clone(),
@@ -122,7 +122,7 @@ fn suite(out: &mut dyn Write, name: &str, cases: &[Case]) -> io::Result<()> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{Event, EventBody, Finding, Group};
+    use crate::core::{Event, EventBody, Finding, Group};
 
     fn finding(id: &str, status: Status) -> Finding {
         Finding {

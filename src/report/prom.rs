@@ -3,7 +3,7 @@
 
 use super::common::tool;
 use crate::analysis::median;
-use crate::domain::{Finding, Route, RunResult, Status, Target};
+use crate::core::{Finding, Route, RunResult, Status, Target};
 use crate::present::{SessionAnalysis, ceilings};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! A section of a report: a title, sentences, and tables, lists or charts. Renderers know these and nothing about results.
 
-use crate::domain::{LayerTimes, PhaseTimes, Status};
+use crate::core::{LayerTimes, PhaseTimes, Status};
 use crate::present::{Head, Table};
 
 /// A section.

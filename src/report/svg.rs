@@ -2,7 +2,7 @@
 //! dark.
 
 use super::section::{Axis, Bar, Scale, Series};
-use crate::domain::{LayerTimes, PHASES, units};
+use crate::core::{LayerTimes, PHASES, units};
 use crate::present::phases;
 use std::fmt::Write;
 

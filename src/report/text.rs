@@ -2,7 +2,7 @@
 
 use super::section::{Block, Cells, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
-use crate::domain::Status;
+use crate::core::Status;
 use crate::present::{Answer, SessionAnalysis};
 use crate::session::State;
 use crate::text::{indented, sanitise_line, table_lines, width};

@@ -3,7 +3,7 @@
 use super::lane::Lane;
 use super::state::State;
 use super::together::Group;
-use crate::domain::{CacheState, Ceiling, CeilingKind, Target};
+use crate::core::{CacheState, Ceiling, CeilingKind, Target};
 
 impl State {
     /// The lowest measured ceiling of a load: cold, the device's read rate; hot, that of the page cache or of pinned
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_whole_is_bound_by_the_slowest_of_its_gpus_and_of_its_models_files() {
-        use crate::domain::{Engine, Event, EventBody, LaneId, LaneShare, ModelInfo, Part};
+        use crate::core::{Engine, Event, EventBody, LaneId, LaneShare, ModelInfo, Part};
         let gpu = |ordinal: u32| Target::Gpu { ordinal, uuid: None, name: "H".into() };
         let session = |lanes: &[(Target, &str, u64, bool)]| {
             let mut state = State::default();

@@ -1,6 +1,6 @@
 //! The commands of a front to a session.
 
-use crate::domain::{Engine, FixId};
+use crate::core::{Engine, FixId};
 
 /// The [`Command::Speed`] at which a replay takes as long as the session did.
 pub const REAL_TIME: u32 = 16;
@@ -18,7 +18,7 @@ pub enum Command {
     UndoFix(FixId),
     /// Run the race again; `None` is the engines of the first plan.
     Race(Option<Vec<Engine>>),
-    /// Run the plan of this name, see [`crate::domain::RacePlan`]; the user has agreed to the files that it writes.
+    /// Run the plan of this name, see [`crate::core::RacePlan`]; the user has agreed to the files that it writes.
     RunPlan(String),
     /// Stop the running lane and drop the waiting ones.
     CancelRace,

@@ -1,7 +1,7 @@
 //! A feed: events coming, commands going. Live sessions and replays look the same from here.
 
 use super::command::Command;
-use crate::domain::Event;
+use crate::core::Event;
 use crossbeam_channel::{Receiver, Sender};
 
 /// A front's connection to a session. When `events` closes, the session is over.

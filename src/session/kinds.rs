@@ -58,7 +58,7 @@ fn is_repeat(first: &Lane, lane: &Lane) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, Target};
+    use crate::core::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, Target};
     use crate::session::State;
 
     fn tell(state: &mut State, body: EventBody) {

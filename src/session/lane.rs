@@ -1,6 +1,6 @@
 //! One lane of the state: its progress and its measurements.
 
-use crate::domain::{
+use crate::core::{
     CacheState, Engine, EventBody, Failure, LaneId, LaneShare, LaneStage, PackedSpans, RunResult, Target,
 };
 

@@ -1,6 +1,6 @@
 //! The plans of the Race screen, from `profiles/plans`: data, so that another plan is a file and no code.
 
-use crate::domain::{CacheState, KvSystem};
+use crate::core::{CacheState, KvSystem};
 use serde::Deserialize;
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 //! its spans.
 
 use super::recording::{Reader, RecordingError};
-use crate::domain::{Event, EventBody, LaneId, LaneStage, Phase, Span};
+use crate::core::{Event, EventBody, LaneId, LaneStage, Phase, Span};
 use std::collections::VecDeque;
 
 /// Steps in which the progress of a short load is shown.

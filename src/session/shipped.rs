@@ -2,8 +2,8 @@
 
 use super::recording::{Reader, RecordingError};
 use super::state::State;
+use crate::core::{Engine, EventBody};
 use crate::device::heap;
-use crate::domain::{Engine, EventBody};
 use std::path::Path;
 
 /// A recording inside the program.

@@ -3,8 +3,8 @@
 use super::kinds::Kinds;
 use super::lane::{Lane, LaneStatus};
 use super::timed::TimedSample;
-use crate::domain::units::NS_PER_S;
-use crate::domain::{
+use crate::core::units::NS_PER_S;
+use crate::core::{
     AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
     Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport,
 };
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// Findings of one group.
-    pub fn group(&self, group: crate::domain::Group) -> impl Iterator<Item = &Finding> {
+    pub fn group(&self, group: crate::core::Group) -> impl Iterator<Item = &Finding> {
         self.checks.iter().filter(move |f| f.group == group)
     }
 }

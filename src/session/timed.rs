@@ -1,6 +1,6 @@
 //! Samples as a state keeps them: a race of an hour has tens of thousands, and a tree each would take most of the memory that the screens need.
 
-use crate::domain::{LaneId, Metric, Sample};
+use crate::core::{LaneId, Metric, Sample};
 
 /// A sample and when it was taken.
 #[derive(Clone, Debug, PartialEq)]

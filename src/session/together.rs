@@ -3,8 +3,8 @@
 
 use super::lane::Lane;
 use super::state::State;
-use crate::domain::median::median_u64;
-use crate::domain::{ModelInfo, RunResult, Target, together};
+use crate::core::median::median_u64;
+use crate::core::{ModelInfo, RunResult, Target, together};
 use std::sync::Arc;
 
 /// Lanes that run at the same time.
@@ -132,7 +132,7 @@ impl Together {
         let wall_ns = median_u64(&runs.iter().map(|r| r.wall_ns).collect::<Vec<_>>())?;
         let range_ns = (runs.first()?.wall_ns, runs.last()?.wall_ns);
         let typical = runs.into_iter().min_by_key(|r| r.wall_ns.abs_diff(wall_ns))?;
-        let bytes_per_s = crate::domain::units::bytes_per_s(typical.bytes, wall_ns)?;
+        let bytes_per_s = crate::core::units::bytes_per_s(typical.bytes, wall_ns)?;
         Some(Self { one_model, typical, n, wall_ns, range_ns, bytes_per_s })
     }
 }
@@ -176,7 +176,7 @@ fn places(lanes: &[&Lane]) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, LaneStage, Part};
+    use crate::core::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, LaneStage, Part};
 
     fn gpu(ordinal: u32) -> Target {
         Target::Gpu { ordinal, uuid: None, name: "H200".into() }

@@ -1,6 +1,6 @@
 //! Meters of procfs: the run process, the machine, this process. A value that cannot be read is absent.
 
-use crate::domain::Metric;
+use crate::core::Metric;
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Meters of one GPU by NVML, on a separate thread.
 
 use super::meters::Values;
-use crate::domain::{Metric, Target};
+use crate::core::{Metric, Target};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::{Device, Nvml};

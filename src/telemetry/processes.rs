@@ -1,6 +1,6 @@
 //! Processes that have a CUDA context or cuFile in them, read from procfs: their use of memory, storage and CPU, and how they seem to read models.
 
-use crate::domain::{OpenFile, ProcessUse, SeenRoute};
+use crate::core::{OpenFile, ProcessUse, SeenRoute};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

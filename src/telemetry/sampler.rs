@@ -2,7 +2,7 @@
 
 use super::meters::{LaneMeters, MachineMeters, SelfMeters, Values, cpu_ns};
 use super::nvml::{GpuRef, NvmlThread};
-use crate::domain::{LaneId, Sample};
+use crate::core::{LaneId, Sample};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -202,7 +202,7 @@ fn after(last: Instant, interval: Duration, now: Instant) -> (Instant, u64) {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::domain::Metric;
+    use crate::core::Metric;
 
     fn config(interval_ms: u64) -> SamplerConfig {
         SamplerConfig { interval: Duration::from_millis(interval_ms), nvml_library: None, ..SamplerConfig::default() }

@@ -2,7 +2,7 @@
 //! procfs.
 
 use super::processes::Processes;
-use crate::domain::{DiskUse, GpuUse, SystemSample};
+use crate::core::{DiskUse, GpuUse, SystemSample};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;

@@ -14,7 +14,7 @@ use super::screen_id::ScreenId;
 use super::theme::Theme;
 use super::widgets::scroll::Scroll;
 use super::{ascii, everywhere, frame, help, layout, screens};
-use crate::domain::{FixId, FixStage};
+use crate::core::{FixId, FixStage};
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{
     Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,

@@ -1,6 +1,6 @@
 //! The frame: the machine, the verdict, the tabs, the keys that work now, and the CPU time and memory of the program.
 
-use crate::domain::{LogLevel, Metric, Route, Status};
+use crate::core::{LogLevel, Metric, Route, Status};
 use crate::present::labels::proof;
 use crate::present::verdict;
 use crate::session::{REAL_TIME, State};

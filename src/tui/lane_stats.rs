@@ -3,7 +3,7 @@
 use super::jobs::lane::{LaneFacts, LaneJob};
 use super::jobs::tensor_rows::TensorRows;
 use crate::analysis::{Advice, CostModel, LandingCurve, RunFacts, advice, compare};
-use crate::domain::{LaneId, RunResult};
+use crate::core::{LaneId, RunResult};
 use crate::present::series::progress_curve;
 use crate::present::{EngineRow, row_groups};
 use crate::session::{Lane, LaneStatus, State};

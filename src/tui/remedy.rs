@@ -1,6 +1,6 @@
 //! The plan that fixes a finding, and the plan that comes next.
 
-use crate::domain::{Finding, FixId, FixPlan, FixStage, Status, Verdict};
+use crate::core::{Finding, FixId, FixPlan, FixStage, Status, Verdict};
 use crate::present::verdict::steps;
 use crate::session::State;
 

@@ -1,6 +1,6 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
-use crate::domain::{
+use crate::core::{
     AppliedFix, Basis, Change, Event, EventBody, Evidence, Finding, FixId, FixPlan, FixPolicy, FixProgress, FixRisk,
     FixStage, Gpu, Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };

@@ -1,7 +1,7 @@
 //! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
 
 use crate::config::{Background, ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
-use crate::domain::{Engine, LaneInks, Phase, Status, heat_colour};
+use crate::core::{Engine, LaneInks, Phase, Status, heat_colour};
 use ratatui::style::{Color, Modifier, Style};
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Answers as headlines of a screen, and names of engines in the columns that there are.
 
-use crate::domain::{Engine, Status, Verdict};
+use crate::core::{Engine, Status, Verdict};
 use crate::present::engine_rows::EngineRow;
 use crate::present::verdict::{self, Missing};
 use crate::present::{Answer, headline, labels};

@@ -2,7 +2,7 @@
 
 use super::error::WatchError;
 use super::routes;
-use crate::domain::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport};
+use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport};
 use procfs::process::{FDTarget, MMapPath, Process};
 use std::collections::BTreeMap;
 use std::path::Path;

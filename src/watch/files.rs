@@ -1,7 +1,7 @@
 //! A file of the watched program: its transfers, and the tensors that they read.
 
-use crate::domain::{Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
-use crate::weights::header::{HeaderTensor, read_header};
+use crate::core::{Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
+use crate::models::header::{HeaderTensor, read_header};
 use std::path::Path;
 
 /// Offsets, sizes and addresses that are multiples of this can be transferred without a bounce buffer.

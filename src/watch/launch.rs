@@ -5,7 +5,7 @@ use super::library::Library;
 use super::rings::{Group, Reader};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
-use crate::domain::{ProgramEnd, WatchReport};
+use crate::core::{ProgramEnd, WatchReport};
 use cufile_audit::layout::{ENV_FILE, header};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;

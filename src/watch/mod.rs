@@ -1,6 +1,6 @@
 //! Watches what GDS does in any program: starts it with the recording library, or looks at a running one, and makes a [`WatchReport`] of what it sees.
 //!
-//! [`WatchReport`]: crate::domain::WatchReport
+//! [`WatchReport`]: crate::core::WatchReport
 
 mod attach;
 mod error;
@@ -16,7 +16,7 @@ pub use attach::{Attached, attach};
 pub use error::WatchError;
 pub use launch::{Launch, Watched, start};
 
-use crate::domain::WatchReport;
+use crate::core::WatchReport;
 
 /// What a session watches.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The route of the transfers, and what shows it. Only counters prove a route.
 
-use crate::domain::{Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
+use crate::core::{Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
 use std::path::Path;
 
 const NVIDIA_FS: &str = "/proc/driver/nvidia-fs/stats";
@@ -98,7 +98,7 @@ fn route_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Transfers;
+    use crate::core::Transfers;
 
     fn report(statistics: Option<RouteStatistics>) -> WatchReport {
         let mut file = super::super::files::File::new("/f".to_owned()).seen();

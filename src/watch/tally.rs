@@ -3,7 +3,7 @@
 use super::files::{File, How, Transfer};
 use super::rings::{Group, Totals};
 use super::streams::{Ended, Pending, Streams};
-use crate::domain::{BufferUse, CallTotal, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary};
+use crate::core::{BufferUse, CallTotal, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary};
 use cufile_audit::layout::{Answer, FUNCTIONS, Function, Record, kind};
 use cufile_ffi::values::BATCH_COMPLETE;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -298,7 +298,7 @@ impl Tally {
     pub(super) fn report(&self, totals: &Totals) -> WatchReport {
         let calls = totals.functions.iter().zip(FUNCTIONS).filter(|(total, _)| total[0] > 0);
         let mut files: Vec<_> = self.files.iter().map(File::seen).collect();
-        let bytes = |file: &crate::domain::WatchedFile| file.reads.bytes + file.writes.bytes;
+        let bytes = |file: &crate::core::WatchedFile| file.reads.bytes + file.writes.bytes;
         files.sort_by(|a, b| bytes(b).cmp(&bytes(a)).then_with(|| a.path.cmp(&b.path)));
         WatchReport {
             libraries: (self.libraries.iter())

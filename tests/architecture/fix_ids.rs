@@ -1,11 +1,11 @@
 //! Ids of fixes are string literals only where they are defined.
 
-use gds_top::domain::FixId;
+use gds_top::core::FixId;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The only file that spells the ids.
-const DEFINED_IN: &str = "src/domain/fix_id.rs";
+const DEFINED_IN: &str = "src/core/fix_id.rs";
 
 /// Words that are an id of a fix and something else too: in a file, or (`*`) the id of a check with the same name.
 const OTHER_MEANING: &[(&str, &str)] = &[

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that may name ids as text: the specification, and ids of fixes that are equal to ids of checks.
-const SPECIFICATIONS: [&str; 3] = ["src/checks/spec/", "src/domain/fix_id.rs", "src/fixes/spec.rs"];
+const SPECIFICATIONS: [&str; 3] = ["src/checks/spec/", "src/core/fix_id.rs", "src/fixes/spec.rs"];
 /// Folders that are not converted yet. The list may only shrink.
 const LEFT: [&str; 2] = ["src/explain/", "src/tui/testdata.rs"];
 

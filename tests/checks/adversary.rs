@@ -3,7 +3,7 @@
 
 use crate::expected::storage::{peermem, rdma_host};
 use crate::machine::*;
-use gds_top::domain::{Route, Status};
+use gds_top::core::{Route, Status};
 use serde_json::{Value, json};
 
 #[test]

@@ -4,8 +4,8 @@
 use crate::expected::expected;
 use crate::machine::{build, fixture, fixtures, put};
 use gds_top::checks;
-use gds_top::domain::{Finding, Status};
-use gds_top::host::{LiveOptions, Root};
+use gds_top::core::{Finding, Status};
+use gds_top::machine::{LiveOptions, Root};
 
 /// Findings as text, with the host's name as the capture writes it.
 fn clean(findings: &[Finding]) -> Vec<String> {

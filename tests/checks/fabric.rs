@@ -1,7 +1,7 @@
 //! Machines with NVSwitches: Fabric Manager that is missing, of another version, or not running keeps CUDA from starting.
 
 use crate::machine::*;
-use gds_top::domain::{FixId, Route};
+use gds_top::core::{FixId, Route};
 use serde_json::json;
 
 const PROGRAM: &str = "files/usr/bin/nv-fabricmanager";
@@ -72,5 +72,5 @@ fn a_version_that_differs_is_said_before_cuda_was_asked() {
     // The file of its process is missing: that alone stops nothing, because CUDA was not asked.
     let report = machine(installed("580.95.05"));
     let finding = report.finding("gpu-fabric").unwrap();
-    assert_eq!((finding.status, finding.blocks.len()), (gds_top::domain::Status::Warn, 0), "{}", finding.summary);
+    assert_eq!((finding.status, finding.blocks.len()), (gds_top::core::Status::Warn, 0), "{}", finding.summary);
 }

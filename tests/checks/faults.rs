@@ -1,7 +1,7 @@
 //! Machines with one fault each: the cause, the verdict, and no failure because a part of a capture is missing.
 
 use crate::machine::*;
-use gds_top::domain::{Route, Status};
+use gds_top::core::{Route, Status};
 use serde_json::json;
 
 #[test]
@@ -277,7 +277,7 @@ fn what_a_capture_lacks_never_becomes_a_failure() {
             }
             let folder = build(base, &[without(part)]);
             let report = check(folder.path());
-            let bad = |f: &&gds_top::domain::Finding| f.status == Status::Fail;
+            let bad = |f: &&gds_top::core::Finding| f.status == Status::Fail;
             let failing: Vec<String> =
                 report.findings.iter().filter(bad).map(|f| format!("{}: {}", f.id, f.summary)).collect();
             if !failing.is_empty() {

@@ -1,7 +1,7 @@
 //! Cases from the field, containers and clusters, and users without rights: the cause first, and nothing made up.
 
 use crate::machine::*;
-use gds_top::domain::{Route, Status};
+use gds_top::core::{Route, Status};
 use serde_json::json;
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::machine::fixture;
 use gds_top::checks::{self, CheckId, Report};
-use gds_top::domain::{Finding, FixId, Route, RouteCounts, Status};
-use gds_top::host::Root;
+use gds_top::core::{Finding, FixId, Route, RouteCounts, Status};
+use gds_top::machine::Root;
 use std::path::{Path, PathBuf};
 
 fn root(name: &str) -> Root {

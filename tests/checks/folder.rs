@@ -1,6 +1,6 @@
 //! A captured folder is read inside itself only.
 
-use gds_top::host::{Root, Unread};
+use gds_top::machine::{Root, Unread};
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! What docs/gds-diag.md says of each thing that NVIDIA's gds-diag reports, by running the check that it names on a machine where that thing is so.
 
 use crate::machine::*;
-use gds_top::domain::Status;
-use gds_top::host::Root;
+use gds_top::core::Status;
+use gds_top::machine::Root;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The checks on the machine that runs the tests, on any machine: they end, and their results are consistent.
 
 use gds_top::checks;
-use gds_top::domain::{Finding, Route, Status};
-use gds_top::host::{LiveOptions, Root};
+use gds_top::core::{Finding, Route, Status};
+use gds_top::machine::{LiveOptions, Root};
 use std::time::Duration;
 
 fn live() -> Root {

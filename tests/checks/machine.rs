@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use gds_top::checks::{self, Report};
-use gds_top::domain::{Route, Status};
-use gds_top::host::Root;
+use gds_top::core::{Route, Status};
+use gds_top::machine::Root;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -5,7 +5,7 @@ use crate::capture::answer;
 use crate::machine::*;
 use crate::program::gds_top;
 use gds_top::checks;
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -2,9 +2,9 @@
 //! its check and with its own fix, which the guided installation names too.
 
 use crate::machine::*;
-use gds_top::domain::Status;
+use gds_top::core::Status;
 use gds_top::fixes::{self, guide};
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use serde_json::{Value, json};
 
 const MISSING: &str = "nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)\n";

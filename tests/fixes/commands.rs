@@ -1,7 +1,7 @@
 //! Fixes that run commands on a running machine: in order, streamed, rolled back when one fails, taken up when one was cut short.
 
 use crate::copies::recover;
-use gds_top::domain::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use gds_top::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::copies::Machine;
 use crate::machine::{JOURNAL, said};
-use gds_top::domain::{FixId, FixStage, Route, Status};
+use gds_top::core::{FixId, FixStage, Route, Status};
 use gds_top::fixes;
 use gds_top::fixes::guide::{self, State};
 use std::fs;
@@ -134,7 +134,7 @@ fn a_line_of_the_kernel_log_is_told_by_one_finding_only() {
     fs::write(&path, serde_json::to_string(&commands).unwrap()).unwrap();
     let report = machine.report();
     let telling = |part: &str| -> Vec<&str> {
-        let tells = |f: &&gds_top::domain::Finding| f.evidence.iter().any(|e| e.text.contains(part));
+        let tells = |f: &&gds_top::core::Finding| f.evidence.iter().any(|e| e.text.contains(part));
         report.findings.iter().filter(tells).map(|f| f.id.as_str()).collect()
     };
     assert_eq!(telling("rw_verify_area"), ["nvfs-errors"]);

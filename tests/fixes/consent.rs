@@ -2,7 +2,7 @@
 
 use crate::copies::Machine;
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
-use gds_top::domain::{FixId, FixPlan, FixStage};
+use gds_top::core::{FixId, FixPlan, FixStage};
 use gds_top::fixes;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use std::fs;

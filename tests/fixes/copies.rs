@@ -2,9 +2,9 @@
 
 use crate::machine::{copy, fixture};
 use gds_top::checks::{self, Report};
-use gds_top::domain::{FixPlan, FixStage};
+use gds_top::core::{FixPlan, FixStage};
 use gds_top::fixes::{self, Place};
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

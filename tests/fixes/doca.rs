@@ -3,9 +3,9 @@
 use crate::copies::Machine;
 use crate::machine::*;
 use gds_top::checks;
-use gds_top::domain::{Change, FixId, FixPlan, Route};
+use gds_top::core::{Change, FixId, FixPlan, Route};
 use gds_top::fixes::{self, guide};
-use gds_top::host::Root;
+use gds_top::machine::Root;
 
 const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
 const ROCKY: &str = "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n";
@@ -129,7 +129,7 @@ fn a_repository_that_is_there_keeps_its_lines_and_is_not_added_again() {
     let repo = machine.write("/etc/yum.repos.d/doca.repo", "[ours]\nname=ours\nbaseurl=https://mirror.example/ours");
     let before = machine.image();
     let plan = fixes::plan_by_id(&machine.root(), &machine.report(), FixId::NvmePatch).unwrap();
-    let plan = FixPlan { policy: gds_top::domain::FixPolicy::Ask, obstacle: None, ..plan };
+    let plan = FixPlan { policy: gds_top::core::FixPolicy::Ask, obstacle: None, ..plan };
     fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
     let text = std::fs::read_to_string(repo).unwrap();
     assert!(text.starts_with("[ours]\nname=ours\nbaseurl=https://mirror.example/ours\n[doca]\n"), "{text}");

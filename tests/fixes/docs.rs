@@ -1,6 +1,6 @@
 //! docs/fixes.md is generated from the specification of the fixes.
 
-use gds_top::domain::FixId;
+use gds_top::core::FixId;
 use gds_top::fixes::spec;
 use std::fmt::Write as _;
 use std::fs;

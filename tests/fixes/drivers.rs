@@ -2,9 +2,9 @@
 
 use crate::machine::*;
 use gds_top::checks::{self, Report};
-use gds_top::domain::{Change, FixId, FixPlan, FixPolicy, Needs, Route, Status};
+use gds_top::core::{Change, FixId, FixPlan, FixPolicy, Needs, Route, Status};
 use gds_top::fixes::{self, guide};
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use serde_json::json;
 
 const RELEASE: &str = "files/etc/os-release";

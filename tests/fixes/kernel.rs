@@ -2,9 +2,9 @@
 
 use crate::machine::*;
 use gds_top::checks;
-use gds_top::domain::{Change, FixId, FixPlan};
+use gds_top::core::{Change, FixId, FixPlan};
 use gds_top::fixes;
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

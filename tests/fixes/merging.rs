@@ -1,7 +1,7 @@
 //! Fixes on machines whose files hold other settings: one value is added or changed, everything else stays, and undo restores every byte.
 
 use crate::copies::Machine;
-use gds_top::domain::{Change, FixId, FixPlan, FixPolicy, Needs};
+use gds_top::core::{Change, FixId, FixPlan, FixPolicy, Needs};
 use gds_top::fixes;
 use std::fs;
 
@@ -100,7 +100,7 @@ fn with_grub(machine: &Machine, words: &str) -> String {
         "/etc/default/grub",
         &format!("# ours\nGRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"{words}\" \nGRUB_CMDLINE_LINUX=\"\"\n"),
     );
-    gds_top::host::kernel_release(&machine.root()).unwrap()
+    gds_top::machine::kernel_release(&machine.root()).unwrap()
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_word_that_overrules_modprobe_is_changed_where_it_is() {
 #[test]
 fn a_driver_whose_modules_are_listed_is_not_taken_for_built_in() {
     let machine = with_one_path();
-    let release = gds_top::host::kernel_release(&machine.root()).unwrap();
+    let release = gds_top::machine::kernel_release(&machine.root()).unwrap();
     machine.write(&format!("/lib/modules/{release}/modules.builtin"), "kernel/fs/ext4/ext4.ko\n");
     assert_eq!(files(&machine.plan(MULTIPATH.as_str())), [NVME]);
     // A configuration decides if there is no list.

@@ -2,7 +2,7 @@
 
 use crate::copies::look;
 use crate::machine::{build, config};
-use gds_top::domain::{FixId, FixPlan, FixPolicy, FixStage, Status};
+use gds_top::core::{FixId, FixPlan, FixPolicy, FixStage, Status};
 use gds_top::fixes::{self, Place};
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,9 +3,9 @@
 use crate::copies::image;
 use crate::machine::{build, put};
 use gds_top::checks;
-use gds_top::domain::{Change, FixId, FixPlan, FixPolicy};
+use gds_top::core::{Change, FixId, FixPlan, FixPolicy};
 use gds_top::fixes::{self, Place, spec};
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

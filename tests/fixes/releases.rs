@@ -2,9 +2,9 @@
 
 use crate::machine::*;
 use gds_top::checks;
-use gds_top::domain::{Change, FixPlan};
+use gds_top::core::{Change, FixPlan};
 use gds_top::fixes;
-use gds_top::host::Root;
+use gds_top::machine::Root;
 
 const RELEASE: &str = "files/etc/os-release";
 const UBUNTU_20: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"20.04\"\nPRETTY_NAME=\"Ubuntu 20.04.6 LTS\"\n";
@@ -369,5 +369,5 @@ fn a_link_in_the_place_of_os_release_is_followed_inside_the_machine() {
         ],
     );
     let root = Root::folder(folder.path()).unwrap();
-    assert_eq!(gds_top::host::os_release(&root, "ID").as_deref(), Some("debian"));
+    assert_eq!(gds_top::machine::os_release(&root, "ID").as_deref(), Some("debian"));
 }

@@ -251,7 +251,7 @@ fn every_recipe_of_every_family_has_all_that_a_plan_needs() {
     ];
     for (release, packages, initramfs) in FAMILIES {
         let root = Throwaway::tree(release);
-        for id in gds_top::domain::FixId::ALL.iter().map(|id| id.as_str()).filter(|id| *id != "udev-record") {
+        for id in gds_top::core::FixId::ALL.iter().map(|id| id.as_str()).filter(|id| *id != "udev-record") {
             let shown = root.fix(&[id, "--dry-run", "--json"]);
             assert!(shown.status.success(), "{}: {}", id, err(&shown));
             let told: serde_json::Value = serde_json::from_str(&out(&shown)).unwrap();

@@ -1,7 +1,7 @@
 //! Files that were changed after a fix, and the attributes of files other than their bytes.
 
 use crate::copies::{Machine, recover};
-use gds_top::domain::FixId;
+use gds_top::core::FixId;
 use gds_top::fixes::{self, FixError, Step};
 use std::fs;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 
 use crate::machine::*;
 use gds_top::checks;
-use gds_top::domain::{Change, FixPlan};
+use gds_top::core::{Change, FixPlan};
 use gds_top::fixes;
-use gds_top::host::Root;
+use gds_top::machine::Root;
 
 const DEBIAN: &str = "ID=debian\nVERSION_ID=\"13\"\nVERSION_CODENAME=trixie\n";
 const POP: &str = "ID=pop\nID_LIKE=\"ubuntu debian\"\nVERSION_ID=\"24.04\"\nUBUNTU_CODENAME=noble\n";

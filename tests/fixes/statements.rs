@@ -1,7 +1,7 @@
 //! The statement of a fix's error about the files is true, whichever write fails, and fixes are undone newest first.
 
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
-use gds_top::domain::FixId;
+use gds_top::core::FixId;
 use gds_top::fixes::{self, FixError, Journal, Place, Step};
 use std::collections::BTreeMap;
 use std::fs;
@@ -109,8 +109,8 @@ fn apply(place: &Place, hook: &mut dyn FnMut(Step) -> bool) -> Result<(), FixErr
     fixes::apply(&fixes::plan_by_id(&root, &report, ID).unwrap(), place, hook)
 }
 
-fn tree(top: &Path) -> (gds_top::host::Root, gds_top::checks::Report) {
-    let root = gds_top::host::Root::tree(top).unwrap();
+fn tree(top: &Path) -> (gds_top::machine::Root, gds_top::checks::Report) {
+    let root = gds_top::machine::Root::tree(top).unwrap();
     let report = gds_top::checks::run(&root, &[], None, &mut |_| {});
     (root, report)
 }

@@ -3,7 +3,7 @@
 use crate::copies::{Machine, look, recover};
 use crate::machine::{fixture, fixtures};
 use gds_top::checks;
-use gds_top::domain::{Change, FixId, FixPlan, FixRisk, FixStage, Route, Status};
+use gds_top::core::{Change, FixId, FixPlan, FixRisk, FixStage, Route, Status};
 use gds_top::fixes::{self, FixError, Step};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

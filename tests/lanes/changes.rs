@@ -3,7 +3,7 @@
 use crate::harness::{STANDIN_UUID, folder, gpu_order, order, run, until, with_settings};
 use crate::program::gds_top;
 use crate::{models, standins};
-use gds_top::domain::{CacheState, Engine, LaneOrder};
+use gds_top::core::{CacheState, Engine, LaneOrder};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
@@ -86,7 +86,7 @@ fn a_file_with_other_tensors_of_the_same_length_is_a_change() {
     let folder = folder();
     let path = folder.path().join("m.safetensors");
     models::write(&path, &[("first", "U8", &[100])], 0);
-    let model = gds_top::weights::open(folder.path()).unwrap();
+    let model = gds_top::models::open(folder.path()).unwrap();
     models::write(&path, &[("other", "U8", &[100])], 0);
     let outcome = run(&order(Engine::Pread, &model), &[]);
     assert!(outcome.error().contains("other tensors"), "{}", outcome.error());

@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, run, run_until, standin_env, with_settings};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::domain::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
+use gds_top::core::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
 use std::cell::Cell;
 
 const ENGINES: [Engine; 8] = [

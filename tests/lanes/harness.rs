@@ -1,7 +1,7 @@
 //! Runs the program as a lane: an order on its standard input, frames on its standard output.
 
 use crate::program::gds_top;
-use gds_top::domain::{
+use gds_top::core::{
     CacheState, Engine, EngineSettings, LaneOrder, LaneStage, ModelInfo, RunResult, Setting, Span, Target,
 };
 use gds_top::engines::protocol::{Frame, LaneMessage, monotonic_ns};

@@ -2,7 +2,7 @@
 
 use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::{models, sound, standins};
-use gds_top::domain::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, Phase};
+use gds_top::core::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, Phase};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -240,7 +240,7 @@ fn a_model_that_the_memory_cannot_hold_is_refused_before_a_byte_is_read() {
     if let Err(error) = file.set_len(8 + header.len() as u64 + bytes) {
         return standins::skipped(&format!("a file of 8 TiB without blocks cannot be made here: {error}"));
     }
-    let model = gds_top::weights::open(folder.path()).unwrap();
+    let model = gds_top::models::open(folder.path()).unwrap();
     for engine in ENGINES {
         let outcome = run(&LaneOrder { cache: CacheState::Hot, ..order(engine, &model) }, &[]);
         let error = outcome.error();

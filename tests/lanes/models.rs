@@ -1,13 +1,13 @@
 //! Models for the tests: small synthetic ones, and ones written by hand with every oddity that the format allows.
 
-use gds_top::domain::ModelInfo;
-use gds_top::weights::{self, Profile, SynthOptions};
+use gds_top::core::ModelInfo;
+use gds_top::models::{self, Profile, SynthOptions};
 use std::path::Path;
 
 /// Four shards, 291 tensors, about 9 MB: Llama-3.1-8B with nearly all rows taken away.
 pub(crate) fn synthetic(folder: &Path) -> ModelInfo {
     let profile = Profile::named("llama-3.1-8b").unwrap();
-    weights::synthesize(&profile, folder, &SynthOptions { scale: 0.0005, seed: 7 }, &mut |_, _| true).unwrap()
+    models::synthesize(&profile, folder, &SynthOptions { scale: 0.0005, seed: 7 }, &mut |_, _| true).unwrap()
 }
 
 /// A tensor to be written: name, type, shape.
@@ -68,5 +68,5 @@ pub(crate) fn odd(folder: &Path) -> ModelInfo {
     write(&folder.join("c.safetensors"), &[("empty alone", "F32", &[0, 9])], 0);
     write(&folder.join("d.safetensors"), &[("page", "U8", &[4096])], 4096);
     write(&folder.join("e.safetensors"), &[("single", "I8", &[1])], 0);
-    weights::open(folder).unwrap()
+    models::open(folder).unwrap()
 }

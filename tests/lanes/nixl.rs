@@ -2,7 +2,7 @@
 
 use crate::harness::{folder, gpu_order, order, run, standin_env, with_settings};
 use crate::{models, sound, standins};
-use gds_top::domain::{Engine, LaneOrder, NixlPlugin, Phase, Route};
+use gds_top::core::{Engine, LaneOrder, NixlPlugin, Phase, Route};
 use std::path::PathBuf;
 
 const PLUGINS: [NixlPlugin; 3] = [NixlPlugin::Gds, NixlPlugin::GdsMt, NixlPlugin::Posix];
@@ -25,7 +25,7 @@ fn every_plugin_lands_the_model_tensor_by_tensor_and_tells_its_phases_and_set_up
     let with_bytes = model.tensors.iter().filter(|t| t.bytes > 0).count();
     for plugin in PLUGINS {
         for order in [order(Engine::Nixl(plugin), &model), gpu_order(Engine::Nixl(plugin), &model)] {
-            let gpu = order.target != gds_top::domain::Target::Host;
+            let gpu = order.target != gds_top::core::Target::Host;
             let outcome = run(&order, &env);
             sound::check(&outcome, &model);
             let result = outcome.result();

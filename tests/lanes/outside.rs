@@ -4,7 +4,7 @@ use crate::harness::{STANDIN_UUID, folder};
 use crate::models;
 use crate::program::gds_top;
 use crate::standins;
-use gds_top::domain::ModelInfo;
+use gds_top::core::ModelInfo;
 use gds_top::engines::protocol::monotonic_ns;
 use serde_json::Value;
 use std::path::Path;
@@ -333,7 +333,7 @@ fn the_list_of_loaders_names_each_with_its_package() {
     let out = gds_top().args(["load", "--list-loaders"]).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(0));
-    for name in gds_top::domain::LOADERS {
+    for name in gds_top::core::LOADERS {
         assert!(text.contains(&format!("loader:{name}")), "{text}");
     }
 }
@@ -395,7 +395,7 @@ fn every_script_loads_verifies_and_tells_its_phases_with_the_interface_of_its_pa
     }
     let Some(built) = standins::build() else { return };
     let (folder, model) = model();
-    let engines: Vec<String> = gds_top::domain::LOADERS.iter().map(|name| format!("loader:{name}")).collect();
+    let engines: Vec<String> = gds_top::core::LOADERS.iter().map(|name| format!("loader:{name}")).collect();
     let all = engines.join(",");
     let sets: [&[&str]; 3] = [
         &[],

@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::domain::{Engine, LaneOrder, ModelInfo, Route};
+use gds_top::core::{Engine, LaneOrder, ModelInfo, Route};
 use std::path::PathBuf;
 
 /// libcufile of the wheels of `GDS_TOP_TEST_WHEELS`, oldest first: minor version and file.

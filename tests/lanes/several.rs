@@ -3,7 +3,7 @@
 use crate::harness::{STANDIN_UUID, folder, program};
 use crate::models;
 use crate::standins;
-use gds_top::domain::{EventBody, LaneId, LaneStage};
+use gds_top::core::{EventBody, LaneId, LaneStage};
 use gds_top::session::{State, recording};
 use serde_json::Value;
 use std::path::Path;
@@ -183,7 +183,7 @@ fn a_baseline_of_loads_together_is_held_against_wholes() {
         let said = String::from_utf8(run(&["--gpu", "host,host"]).stdout).unwrap();
         let told = said.split_once("\nAgainst ").unwrap().1;
         assert!(told.contains("2 × host memory") && !told.contains("cache, host memory"), "{told}");
-        assert!(told.contains(&gds_top::domain::units::duration(whole)), "{whole}: {told}");
+        assert!(told.contains(&gds_top::core::units::duration(whole)), "{whole}: {told}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules for every run that succeeded, with any engine, target and settings.
 
 use crate::harness::Outcome;
-use gds_top::domain::{Engine, LaneStage, ModelInfo, Phase, Span};
+use gds_top::core::{Engine, LaneStage, ModelInfo, Phase, Span};
 
 /// Holds a run against the model's files; returns nothing, as all is said by failing.
 pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {

@@ -2,7 +2,7 @@
 
 use crate::program::gds_top;
 use crate::terminal::{PATIENCE, Terminal};
-use gds_top::domain::EventBody;
+use gds_top::core::EventBody;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};

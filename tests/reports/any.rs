@@ -1,6 +1,6 @@
 //! States that any sequence of events might leave, however odd, from dice.
 
-use gds_top::domain::*;
+use gds_top::core::*;
 use gds_top::session::State;
 
 /// Dice that fall the same way for the same seed.

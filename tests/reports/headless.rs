@@ -2,7 +2,7 @@
 
 use crate::any::any_state;
 use crate::race::{race, race_events, reduce, usual_paces};
-use gds_top::domain::{Engine, Event, EventBody, LaneId, Route, Status};
+use gds_top::core::{Engine, Event, EventBody, LaneId, Route, Status};
 use gds_top::headless::{Asked, Options, Outcome, exit_code, exit_code_of, run};
 use gds_top::report::Format;
 use gds_top::session::{Command, Feed, State, recording, replay};

@@ -1,7 +1,7 @@
 //! A race as it might really be, and its state.
 
 use crate::any::Dice;
-use gds_top::domain::*;
+use gds_top::core::*;
 use gds_top::session::State;
 use std::collections::BTreeMap;
 

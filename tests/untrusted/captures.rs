@@ -2,7 +2,7 @@
 
 use crate::{HOSTILE, SHOWN, coloured, plain, run};
 use gds_top::checks;
-use gds_top::host::Root;
+use gds_top::machine::Root;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

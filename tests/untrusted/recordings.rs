@@ -1,7 +1,7 @@
 //! Recordings, which also hold all that run frames say: both are the same events.
 
 use crate::{HOSTILE, coloured, exported, plain};
-use gds_top::domain::Event;
+use gds_top::core::Event;
 use gds_top::report::{self, Format};
 use gds_top::session::{State, recording};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Advice from a single run: large overheads, and the changes that avoid them.
 
 use super::facts::{Advice, Lesson, RunFacts};
-use crate::domain::{Phase, Route, Setting, units};
+use crate::core::{Phase, Route, Setting, units};
 
 /// Shares of the wall time from which a cost is worth a word.
 const WORTH_A_WORD: f64 = 0.10;

@@ -3,7 +3,7 @@
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::analysis::compare::{ComparisonGroup, RankedEngine};
 use crate::analysis::cost::crossover;
-use crate::domain::{CacheState, Engine, KvPath, Route, Target};
+use crate::core::{CacheState, Engine, KvPath, Route, Target};
 
 /// Engines closer than this are equally fast.
 const SAME: f64 = 1.05;

@@ -2,7 +2,7 @@
 
 use crate::analysis::cost::CostModel;
 use crate::analysis::median_u64;
-use crate::domain::{CacheState, Engine, Phase, RunResult, Span};
+use crate::core::{CacheState, Engine, Phase, RunResult, Span};
 use std::collections::BTreeMap;
 
 /// A run and what else is known of it.

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::analysis::compare;
     use crate::analysis::compare::tests::run;
-    use crate::domain::{CacheState, Engine, Phase, PhaseTimes, Route, RouteCounts, RunResult, Setting, Span};
+    use crate::core::{CacheState, Engine, Phase, PhaseTimes, Route, RouteCounts, RunResult, Setting, Span};
 
     fn with_phases(mut run: RunResult, phases: &[(Phase, u64)]) -> RunResult {
         run.phases = PhaseTimes::default();
@@ -143,7 +143,7 @@ mod tests {
         // Host memory has no other route; an engine that wins by compat too wins by something else; runs that overlap have no reason.
         let fast_to_host = run(Engine::Pread, CacheState::Hot, 0, 100);
         assert!(lessons(&[fact(&fast_to_host, 1), fact(&to_host, 1)]).is_empty());
-        let nixl = RunResult { route: Some(counts), ..on_gpu(Engine::Nixl(crate::domain::NixlPlugin::Gds), 0, 100) };
+        let nixl = RunResult { route: Some(counts), ..on_gpu(Engine::Nixl(crate::core::NixlPlugin::Gds), 0, 100) };
         assert!(lessons(&[fact(&nixl, 1), fact(&slow, 1)]).is_empty());
         let (lucky, unlucky) = (RunResult { repeat: 1, ..slow.clone() }, on_gpu(Engine::Pread, 1, 320));
         assert!(lessons(&[fact(&fast, 1), fact(&unlucky, 1), fact(&slow, 1), fact(&lucky, 1)]).is_empty());
@@ -160,7 +160,7 @@ mod tests {
     fn cold_engines_that_take_the_same_time_are_bound_by_the_disk() {
         let told = |walls: Vec<(Engine, u64)>| {
             let chose = |e: &Engine| {
-                (*e == Engine::Auto).then_some(crate::domain::AutoChoice { engine: Engine::Odirect, reason: None })
+                (*e == Engine::Auto).then_some(crate::core::AutoChoice { engine: Engine::Odirect, reason: None })
             };
             let runs: Vec<RunResult> = walls
                 .into_iter()

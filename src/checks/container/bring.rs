@@ -1,6 +1,6 @@
 //! How a container gets what it lacks, in the words of its runtime.
 
-use crate::host::Container;
+use crate::machine::Container;
 
 /// A part of the host that a container lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

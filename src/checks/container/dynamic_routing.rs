@@ -4,7 +4,7 @@ use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::pcie::topology::chain;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::core::Route;
 
 const KEY: &str = "properties.rdma_dynamic_routing";
 const ORDER: &str = "properties.rdma_dynamic_routing_order";

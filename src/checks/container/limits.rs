@@ -4,8 +4,8 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, units};
-use crate::host;
+use crate::core::{FixId, units};
+use crate::machine;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![container(ctx)];
@@ -39,7 +39,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
 
 fn container(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CtrDetect;
-    let judged = match host::container(ctx.root) {
+    let judged = match machine::container(ctx.root) {
         Some(container) => Judged::info(ID, format!("inside a container ({})", container.runtime))
             .found(container.source, container.text),
         None => Judged::pass(ID, "not inside a container")
@@ -96,7 +96,7 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
             ),
             Some(bytes) if bytes < 64 * units::MIB => {
                 Judged::warn(MEMLOCK, format!("only {} may be locked", units::bytes(bytes))).fix(FixId::Memlock).advice(
-                    host::container(ctx.root)
+                    machine::container(ctx.root)
                         .map_or("Run `sudo gds-top fix memlock`, then log in again.", |container| {
                             bring(&container, Lack::Memlock)
                         }),

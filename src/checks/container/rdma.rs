@@ -4,8 +4,8 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 use serde_json::Value;
 
 /// The addresses of this machine's cards in cufile.json: of the mounts, of the file system, or of all (libcufile looks in this order).
@@ -60,7 +60,7 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     let version = ctx.root.read_text("/sys/module/mlx5_core/version").ok().map(|text| text.trim().to_owned());
     let judged = if devices.is_empty() {
         Judged::warn(ID, "no RDMA device is here").found("/sys/class/infiniband", "empty or absent")
-    } else if let Some(container) = host::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
+    } else if let Some(container) = machine::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
         Judged::lack(ID, "the RDMA devices of the host are not in this container")
             .found("/dev/infiniband", "no uverbs device")
             .missing(Cost::Root, &[Route::Rdma])

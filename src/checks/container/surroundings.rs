@@ -5,18 +5,18 @@ use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::units;
-use crate::host;
+use crate::core::units;
+use crate::machine;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(cgroup(ctx));
     out.extend(huge_pages(ctx));
     out.extend(lsm(ctx));
-    if host::container(ctx.root).is_some_and(|c| c.runtime == "kubernetes") {
+    if machine::container(ctx.root).is_some_and(|c| c.runtime == "kubernetes") {
         out.push(operator());
     }
-    if let Some(container) = host::container(ctx.root) {
+    if let Some(container) = machine::container(ctx.root) {
         out.push(
             Judged::info(CheckId::CtrIpc, "the statistics of other processes are seen only in their IPC namespace")
                 .found("/proc/self/ns/ipc", "of this container")
@@ -38,7 +38,7 @@ pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrDevices;
     const WHY: &str = "A container sees the GPU only through device nodes that are brought in when it is started.";
-    let Some(container) = host::container(ctx.root) else { return Vec::new() };
+    let Some(container) = machine::container(ctx.root) else { return Vec::new() };
     if !ctx.root.exists("/proc/driver/nvidia/version") {
         return Vec::new();
     }
@@ -108,7 +108,7 @@ fn lsm(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::UserLsm;
     const FILE: &str = "/sys/fs/selinux/enforce";
     let on = ctx.root.read_text(FILE).ok()?.trim().to_owned();
-    let denied = host::kernel_log(ctx.root).and_then(|log| {
+    let denied = machine::kernel_log(ctx.root).and_then(|log| {
         log.lines()
             .rev()
             .find(|line| line.contains("avc:") && line.contains("denied") && line.contains("nvidia-fs"))
@@ -116,7 +116,7 @@ fn lsm(ctx: &Context<'_>) -> Option<Judged> {
     });
     let judged = match denied {
         Some(line) => Judged::warn(ID, "SELinux denied access to nvidia-fs")
-            .found(host::KERNEL_LOG, line.trim())
+            .found(machine::KERNEL_LOG, line.trim())
             .advice("Label the volume (:z) or allow it by a policy module (ausearch, audit2allow); do not switch SELinux off."),
         None if on == "1" => Judged::info(ID, "SELinux is enforcing"),
         None => Judged::pass(ID, "SELinux is permissive"),
@@ -134,7 +134,7 @@ fn operator() -> Judged {
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
     let overlay = |s: &&Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
     // A machine may have overlays without a container. The file system check covers those.
-    let container = host::container(ctx.root)?;
+    let container = machine::container(ctx.root)?;
     let subject = ctx.subjects.iter().find(overlay)?;
     Some(
         Judged::info(CheckId::CtrRootfs, format!("{} is in the container's root file system", subject.path.display()))

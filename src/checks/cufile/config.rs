@@ -6,8 +6,8 @@ use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host::{self, BlockKind, LibcufileFacts, Unread};
+use crate::core::{FixId, Route};
+use crate::machine::{self, BlockKind, LibcufileFacts, Unread};
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
 
@@ -37,7 +37,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     }
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
-        let disks = host::disks(facts);
+        let disks = machine::disks(facts);
         let source = facts.source.as_deref().unwrap_or("");
         let mount = facts.mount_point.as_deref().map(|p| p.display().to_string()).unwrap_or_default();
         let hits = [
@@ -73,7 +73,7 @@ pub(crate) fn transport_key(ctx: &Context<'_>, subject: &Subject) -> &'static st
         "fs.virtiofs.use_pci_p2pdma"
     } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Md) {
         "block.raid.use_pci_p2pdma"
-    } else if host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma") {
+    } else if machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma") {
         "block.nvmeof.use_pci_p2pdma"
     } else {
         "block.nvme.use_pci_p2pdma"
@@ -122,7 +122,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 )
                 .unread(&file.path, why)
                 .missing(Cost::Root, EVERY);
-                let judged = if host::container(ctx.root).is_some() {
+                let judged = if machine::container(ctx.root).is_some() {
                     judged.advice(format!(
                         "Container engines make a folder where -v names a file that the host does not have: make {} on the host, or leave that -v out, and start the container again.",
                         file.path

@@ -1,7 +1,7 @@
 //! The files of cufile.json as the checks see them: /etc first, the user's file merged over it key by key, then the environment.
 
 use crate::checks::cufile_json::{Severity, Surroundings, lint};
-use crate::host::{Root, Unread};
+use crate::machine::{Root, Unread};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Codes of CUDA with which cuFile fails to open, and their remedies.
 
 use crate::checks::container::bring::{Lack, bring};
-use crate::host::{self, Root};
+use crate::machine::{self, Root};
 
 /// The remedy for a code of CUDA; `None` for a code without a particular one.
 pub(crate) fn remedy(root: &Root, code: i32) -> Option<String> {
@@ -10,7 +10,7 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<String> {
             "CUDA error 35: install the libcufile of the CUDA release that the driver supports, or update the driver."
         }
         46 => "CUDA error 46: another process uses the GPU exclusively. End it, or set the compute mode to Default.",
-        100 => match host::container(root) {
+        100 => match machine::container(root) {
             Some(container) => {
                 return Some(format!("CUDA error 100, no GPU is visible. {}", bring(&container, Lack::Gpu)));
             }

@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
+use crate::core::Route;
 
 /// The helper library for file systems over user-space RDMA; for local disks it does not matter that it is absent.
 pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {

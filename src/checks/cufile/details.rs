@@ -6,7 +6,7 @@ use crate::checks::cufile::{log, static_config};
 use crate::checks::cufile_json::lint_environment;
 use crate::checks::judged::Judged;
 use crate::checks::spec::CheckId;
-use crate::domain::units;
+use crate::core::units;
 
 /// Checks of files and environment.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {

@@ -13,8 +13,8 @@ use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
 use crate::checks::spec::CheckId;
-use crate::domain::FixId;
-use crate::host::{self, LibcufileFacts};
+use crate::core::FixId;
+use crate::machine::{self, LibcufileFacts};
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibFound;
@@ -28,9 +28,9 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             .missing(Cost::Install, EVERY)
             .fix(FixId::LibcufileInstall)
             .advice({
-                let (major, minor) = host::cuda_packages(ctx.root);
+                let (major, minor) = machine::cuda_packages(ctx.root);
                 let wheel =
-                    host::cufile_wheel(major).map_or_else(String::new, |wheel| format!("or pip install {wheel}, "));
+                    machine::cufile_wheel(major).map_or_else(String::new, |wheel| format!("or pip install {wheel}, "));
                 format!("Install the package libcufile-{major}-{minor}, {wheel}or name it by GDS_TOP_LIBCUFILE.")
             })
     } else {
@@ -95,7 +95,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .missing(Cost::System, EVERY)
                 .found("cuFileDriverOpen", how);
             match &modules {
-                _ if host::wsl(ctx.root).is_some() => judged.cause(CheckId::Wsl),
+                _ if machine::wsl(ctx.root).is_some() => judged.cause(CheckId::Wsl),
                 Some(why) if spins => judged.unread("/proc/modules", why).cause(CheckId::CtrProcSys),
                 _ => judged
                     .advice("Run `gds-top check -v` to see its output. Try another libcufile with GDS_TOP_LIBCUFILE."),
@@ -109,7 +109,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .missing(Cost::Root, EVERY);
             let told = explain_cufile(&open.stderr);
             let says = |check: CheckId| told.iter().any(|cause| cause.check == Some(check));
-            if host::wsl(ctx.root).is_some() {
+            if machine::wsl(ctx.root).is_some() {
                 judged.cause(CheckId::Wsl)
             } else if matches!(code, 5002 | -22 | 5030)
                 && (ctx.config().is_fatal() || refused_by_the_library(ctx, facts).is_some())

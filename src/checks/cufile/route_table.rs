@@ -1,8 +1,8 @@
 //! libcufile's own table of routes (cuFileDriverGetP2PFlags, from 1.16 on), read for the kind of storage of a path.
 
 use crate::checks::context::{Context, Subject};
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 /// The bits of a mask, as libcufile's header numbers them.
 pub(crate) const WORDS: [(u64, &str); 5] = [(1, "p2pdma"), (2, "nvfs"), (4, "dmabuf"), (8, "c2c"), (16, "peermem")];
@@ -18,10 +18,10 @@ pub(crate) fn storage(ctx: &Context<'_>, subject: &Subject) -> Option<(&'static 
         "beegfs" | "fhgfs" => ("beegfs", "BeeGFS"),
         "scatefs" => ("scatefs", "ScaTeFS"),
         "virtiofs" => ("virtiofs", "virtiofs"),
-        "ext4" | "xfs" => match host::vendor_driver(facts) {
-            Some(host::VendorDriver { name: "sfxvdriver", .. }) => ("scaleflux", "ScaleFlux"),
+        "ext4" | "xfs" => match machine::vendor_driver(facts) {
+            Some(machine::VendorDriver { name: "sfxvdriver", .. }) => ("scaleflux", "ScaleFlux"),
             Some(_) => ("nvmesh", "NVMesh"),
-            None if host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma") => {
+            None if machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma") => {
                 ("nvmeof", "NVMe over fabrics")
             }
             None => ("nvme", "NVMe"),

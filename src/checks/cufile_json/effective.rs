@@ -3,8 +3,8 @@
 use super::known::KEYS;
 use super::syntax;
 use super::types::SYSTEM_FILE;
-use crate::domain::CufileSetting;
-use crate::host::Root;
+use crate::core::CufileSetting;
+use crate::machine::Root;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use super::known::minor;
 use super::nearest::distance;
 use super::types::{Linted, Problem, Severity};
-use crate::host::Root;
+use crate::machine::Root;
 
 /// The values that a variable accepts.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use super::environment::lint_environment;
 use super::lint::{Surroundings, lint};
 use super::together;
 use super::types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
-use crate::host::{Root, Unread};
+use crate::machine::{Root, Unread};
 
 /// Lints the text of one file against the installed library and the machine. Paths in it are looked up through `root`.
 #[must_use]

@@ -5,7 +5,7 @@ use super::known::{Takes, known};
 use super::lint::{Linter, Surroundings, fitting, lint};
 use super::syntax::{self, Kind, place};
 use super::types::{Problem, Severity};
-use crate::host::Root;
+use crate::machine::Root;
 use serde_json::Value;
 
 /// Most repairs of one file; no file that a person wrote has as many faults.

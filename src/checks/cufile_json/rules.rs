@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::host::Root;
+use crate::machine::Root;
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -217,7 +217,7 @@ fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
     let hardware = Hardware {
         version: Some((1, 14)),
         model_bytes: Some(60 << 30),
-        possible: Some(crate::domain::Route::P2pdma),
+        possible: Some(crate::core::Route::P2pdma),
         ..Hardware::default()
     };
     let current = |key: &str| (key == "properties.max_device_pinned_mem_size_kb").then(|| json!(33_554_432));
@@ -245,7 +245,7 @@ fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
             |name: &str| rows.iter().find(|row| row.key == format!("properties.{name}")).map(|row| row.value.clone());
         (value("max_direct_io_size_kb"), value("per_buffer_cache_size_kb"))
     };
-    let (compat, direct) = (Some(crate::domain::Route::Compat), Some(crate::domain::Route::Nvfs));
+    let (compat, direct) = (Some(crate::core::Route::Compat), Some(crate::core::Route::Nvfs));
     assert_eq!(tuned((1, 20), compat, None), (Some(json!(4096)), Some(json!(4096))));
     assert_eq!(
         tuned((1, 15), compat, Some(16384)),

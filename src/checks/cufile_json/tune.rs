@@ -2,7 +2,7 @@
 
 use super::known::known;
 use super::types::Hardware;
-use crate::domain::Route;
+use crate::core::Route;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use crate::checks::report::Report;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host::Root;
+use crate::core::Route;
+use crate::machine::Root;
 use serde::Serialize;
 
 /// How bad a problem of a cufile.json is.

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::{Route, units};
-use crate::host::{self, PathFacts, UnfinishedFile};
+use crate::core::{Route, units};
+use crate::machine::{self, PathFacts, UnfinishedFile};
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
@@ -185,7 +185,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
                 );
             };
             let version = text.trim().trim_start_matches("lustre:").trim().to_owned();
-            let judged = if host::version_numbers(&version) < vec![2, 12, 3] {
+            let judged = if machine::version_numbers(&version) < vec![2, 12, 3] {
                 Judged::lack(ID, format!("the Lustre client {version} is older than 2.12.3_ddn28"))
                     .missing(Cost::System, &[Route::Nvfs])
                     .advice("Update the Lustre client.")

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host::{self, PathFacts};
+use crate::core::Route;
+use crate::machine::{self, PathFacts};
 
 /// The routes of each kind of file system.
 pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
@@ -91,7 +91,7 @@ fn lustre_network(facts: &PathFacts) -> Option<&str> {
 
 /// The layers of a container, or those of the machine itself.
 fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
-    match facts.option_value("upperdir").filter(|_| host::container(ctx.root).is_none()) {
+    match facts.option_value("upperdir").filter(|_| machine::container(ctx.root).is_none()) {
         Some(upper) => Judged::lack(CheckId::FsType, "overlay, one file system laid over another: no direct route")
             .advice(format!("Read the model by its path in the file system of {upper}, or keep it on ext4 or xfs outside the overlay.")),
         None => Judged::lack(CheckId::FsType, "overlay, the layered root of a container: no direct route").advice(
@@ -103,7 +103,7 @@ fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
 /// A file system without direct routes that cuFile copies from since a release (release notes of GDS 1.16 and 1.17).
 fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
     let judged = judged.never(DIRECT);
-    match ctx.root.libcufile_if_known().and_then(host::LibcufileFacts::version_numbers) {
+    match ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers) {
         Some(version) if version < release => judged.missing(Cost::Install, &[Route::Compat]).found(
             "libcufile",
             format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host::{self, BlockKind, PathFacts};
+use crate::core::{FixId, Route};
+use crate::machine::{self, BlockKind, PathFacts};
 
 pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::MdRaid;
@@ -22,7 +22,7 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
         );
     }
     let mut judged = Judged::pass(ID, format!("{} is raid0", device.name));
-    let record = facts.device.as_deref().map(host::udev_record_path);
+    let record = facts.device.as_deref().map(machine::udev_record_path);
     if let Some((path, text)) = record.and_then(|path| ctx.root.read_text(&path).ok().map(|text| (path, text)))
         && !text.lines().any(|line| line.starts_with("E:MD_LEVEL="))
     {

@@ -7,8 +7,8 @@ use crate::checks::filesystem::kind::file_system;
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host::{self, PathFacts};
+use crate::core::{FixId, Route};
+use crate::machine::{self, PathFacts};
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
@@ -96,8 +96,8 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             .found("stat", format!("device {device}"))
             .why(WHY);
     }
-    let path = host::udev_record_path(device);
-    let inside = host::container(ctx.root);
+    let path = machine::udev_record_path(device);
+    let inside = machine::container(ctx.root);
     let is_recorded = ctx.root.exists(&path);
     let remedied = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);

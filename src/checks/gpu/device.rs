@@ -3,8 +3,8 @@
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::{Route, units};
-use crate::host::{self, Architecture};
+use crate::core::{Route, units};
+use crate::machine::{self, Architecture};
 
 /// Checks of each GPU. They wait for NVML.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
@@ -88,7 +88,7 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
         Some((major, minor)) => format!("compute capability {major}.{minor} ({})", architecture.name()),
         None => architecture.name().to_owned(),
     };
-    let old = host::nvidia_fs_installed(ctx.root).is_some_and(|v| host::version_numbers(&v) <= vec![2, 17, 4]);
+    let old = machine::nvidia_fs_installed(ctx.root).is_some_and(|v| machine::version_numbers(&v) <= vec![2, 17, 4]);
     let last = LAST_PROPRIETARY;
     let judged = if old {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))

@@ -4,18 +4,18 @@ use crate::checks::context::Context;
 use crate::checks::gpu::static_bar1::static_bar1;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
 /// Checks that need no answer of NVML.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
-    let driver = host::Driver::of(ctx.root);
+    let driver = machine::Driver::of(ctx.root);
     if !driver.is_loaded() {
         return [CheckId::DriverVersion, CheckId::DriverFlavour]
             .into_iter()
-            .map(|id| Judged::na(id, "no NVIDIA driver is loaded").unread(VERSION_FILE, &host::Unread::Missing))
+            .map(|id| Judged::na(id, "no NVIDIA driver is loaded").unread(VERSION_FILE, &machine::Unread::Missing))
             .collect();
     }
     let mut out = Vec::new();
@@ -28,20 +28,20 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
 /// Checks that wait for NVML.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out: Vec<Judged> = mismatch(ctx).into_iter().collect();
-    let driver = host::Driver::of(ctx.root);
+    let driver = machine::Driver::of(ctx.root);
     if driver.is_loaded() {
         out.extend([version(ctx, &driver), flavour(ctx, &driver)]);
     }
     out
 }
 
-fn version(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
+fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     const ID: CheckId = CheckId::DriverVersion;
     const WHY: &str = "nvidia-fs takes the persistent peer-to-peer calls from driver 555 on; P2PDMA needs the open modules from 565.47 on.";
     let Some(version) = driver.version.as_deref() else {
         return Judged::na(ID, "the version of the loaded driver could not be read");
     };
-    let numbers = host::version_numbers(version);
+    let numbers = machine::version_numbers(version);
     let judged = if numbers < vec![460] {
         Judged::lack(ID, format!("driver {version} is older than 460, the oldest that works with GDS"))
             .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
@@ -64,7 +64,7 @@ fn version(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
     judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned())).why(WHY)
 }
 
-fn flavour(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
+fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     const ID: CheckId = CheckId::DriverFlavour;
     const WHY: &str = "From nvidia-fs 2.17.5 on its symbols come from the open kernel modules only, and P2PDMA exists only there; with the \
                        proprietary modules nvidia-fs fails to load with 'Unknown symbol nvidia_p2p_…'.";
@@ -76,8 +76,8 @@ fn flavour(ctx: &Context<'_>, driver: &host::Driver) -> Judged {
             Judged::pass(ID, "proprietary kernel modules, the only ones for a GPU before Turing")
         }
         Some(false) => {
-            let nvfs = host::nvidia_fs_installed(ctx.root);
-            let old = nvfs.as_deref().is_some_and(|v| host::version_numbers(v) <= vec![2, 17, 4]);
+            let nvfs = machine::nvidia_fs_installed(ctx.root);
+            let old = nvfs.as_deref().is_some_and(|v| machine::version_numbers(v) <= vec![2, 17, 4]);
             let routes: &[Route] = if old { &[Route::P2pdma] } else { &[Route::Nvfs, Route::P2pdma] };
             let summary = match &nvfs {
                 Some(version) if old => {
@@ -103,7 +103,7 @@ pub(crate) fn is_mismatched(ctx: &Context<'_>) -> bool {
 fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::DriverMismatch;
     const WHY: &str = "After a half-finished upgrade the loaded kernel module and the libraries differ, and everything of CUDA fails.";
-    let driver = host::Driver::of(ctx.root);
+    let driver = machine::Driver::of(ctx.root);
     let nvml = ctx.root.nvml();
     let refused = nvml.error.as_deref().filter(|e| e.to_lowercase().contains("mismatch"));
     let loaded = match (driver.version.clone(), refused) {
@@ -136,6 +136,6 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
 
 /// Whether the module on disk is an open one, if it has the version of the loaded one.
 fn installed_is_open(ctx: &Context<'_>, loaded: &Option<String>) -> Option<bool> {
-    let installed = host::module_info(ctx.root, "nvidia").filter(|installed| installed.version == *loaded)?;
+    let installed = machine::module_info(ctx.root, "nvidia").filter(|installed| installed.version == *loaded)?;
     installed.is_open()
 }

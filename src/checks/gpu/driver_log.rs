@@ -3,8 +3,8 @@
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::FixId;
-use crate::host::{self, Architecture};
+use crate::core::FixId;
+use crate::machine::{self, Architecture};
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -64,9 +64,9 @@ const SIGNS: &[(Reason, &[&str])] = &[
 
 /// The reason that the log names, with its line.
 fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
-    let log = host::kernel_log(ctx.root)?;
+    let log = machine::kernel_log(ctx.root)?;
     let lower = log.to_ascii_lowercase();
-    let is_loaded = host::Driver::of(ctx.root).is_loaded();
+    let is_loaded = machine::Driver::of(ctx.root).is_loaded();
     SIGNS
         .iter()
         // A module that was refused is not loaded; the line does not name the module.
@@ -80,17 +80,17 @@ fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
 
 /// Whether a driver is installed for the running kernel.
 pub(crate) fn is_installed(ctx: &Context<'_>) -> bool {
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
-    host::module_info(ctx.root, "nvidia").is_some()
-        || host::dkms_rows(ctx.root).iter().any(|row| row.name == "nvidia" && row.is_installed_for(&release))
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
+    machine::module_info(ctx.root, "nvidia").is_some()
+        || machine::dkms_rows(ctx.root).iter().any(|row| row.name == "nvidia" && row.is_installed_for(&release))
 }
 
 /// The finding for GPUs on the bus that the driver does not show, if the kernel log has the reason.
 pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
     let (reason, line) = reason(ctx)?;
-    let version = host::nvidia_driver(ctx.root).map_or_else(String::new, |version| format!(" {version}"));
+    let version = machine::nvidia_driver(ctx.root).map_or_else(String::new, |version| format!(" {version}"));
     let is_old = ctx.before_turing().next().is_some();
-    let confidential = host::confidential_guest(ctx.root);
+    let confidential = machine::confidential_guest(ctx.root);
     let judged = match reason {
         // In a confidential guest a GPU without CC mode cannot be identified, and the driver reports it as unsupported.
         Reason::NoGsp | Reason::Unsupported if confidential.is_some() && !is_old => {
@@ -144,14 +144,14 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Root, EVERY)
             .advice(format!(
                 "Run `sudo dkms autoinstall -k {}`, then `sudo modprobe nvidia`.",
-                host::kernel_release(ctx.root).unwrap_or_default()
+                machine::kernel_release(ctx.root).unwrap_or_default()
             )),
         Reason::Key => Judged::lack(ID, "Secure Boot refuses the installed NVIDIA driver: its key is not enrolled")
             .missing(Cost::Reboot, EVERY)
             .fix(FixId::SecureBootKey)
             .advice("Run `sudo gds-top fix secure-boot-key`. The driver is installed; do not install it again."),
     };
-    let judged = judged.found(host::KERNEL_LOG, line);
+    let judged = judged.found(machine::KERNEL_LOG, line);
     Some(match confidential {
         Some((source, text)) => judged.found(source, text),
         None => judged,

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::FixId;
-use crate::host::{self, Unread, nvidia_driver};
+use crate::core::FixId;
+use crate::machine::{self, Unread, nvidia_driver};
 
 const ID: CheckId = CheckId::GpuFabric;
 
@@ -56,7 +56,7 @@ fn check(ctx: &Context<'_>) -> Option<Judged> {
     let (source, text) = switches(ctx)?;
     let driver = nvidia_driver(ctx.root)?;
     let not_ready = cuda_code(ctx) == Some(SYSTEM_NOT_READY);
-    let judged = if host::container(ctx.root).is_some() {
+    let judged = if machine::container(ctx.root).is_some() {
         // Fabric Manager runs on the host, and its files are not seen in here.
         if !not_ready {
             return None;

@@ -5,8 +5,8 @@ use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::FixId;
-use crate::host;
+use crate::core::FixId;
+use crate::machine;
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -27,7 +27,7 @@ fn hides_all(ctx: &Context<'_>) -> Option<String> {
 fn present(ctx: &Context<'_>) -> Judged {
     const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
     let nvml = ctx.root.nvml();
-    let (lent, ours): (Vec<&host::PciGpu>, Vec<&host::PciGpu>) =
+    let (lent, ours): (Vec<&machine::PciGpu>, Vec<&machine::PciGpu>) =
         ctx.pci().into_iter().flatten().partition(|gpu| gpu.is_lent());
     let on_bus = ours.len();
     let mut judged = if let Some(value) = hides_all(ctx) {
@@ -67,7 +67,7 @@ fn present(ctx: &Context<'_>) -> Judged {
             judged
         } else if let Some(judged) = (!on_nouveau(ctx)).then(|| driver_log::refused(ctx)).flatten() {
             judged
-        } else if host::Driver::of(ctx.root).is_loaded() {
+        } else if machine::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)
                 .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
@@ -112,8 +112,8 @@ fn on_nouveau(ctx: &Context<'_>) -> bool {
 
 /// A GPU without a driver: not installed, installed and refused, or not built for the running kernel.
 fn not_loaded(ctx: &Context<'_>) -> Judged {
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
-    let rows = host::dkms_rows(ctx.root);
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
+    let rows = machine::dkms_rows(ctx.root);
     let judged = if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau"))
     {
         Judged::lack(ID, "nouveau has the GPU, and the NVIDIA driver cannot be loaded next to it")
@@ -166,7 +166,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let field = |name: &str| output.stdout.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let version = field("version:")?;
     let is_open = field("license:").is_some_and(|license| license.contains("GPL"));
-    let secure_boot = host::secure_boot(ctx.root).filter(|state| state.is_on);
+    let secure_boot = machine::secure_boot(ctx.root).filter(|state| state.is_on);
     let too_old = ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open);
     let judged = if let Some(gpu) = too_old {
         Judged::lack(
@@ -199,7 +199,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
 
 /// Open kernel modules that are loaded next to GPUs that they cannot drive.
 fn not_driven(ctx: &Context<'_>) -> Option<Judged> {
-    if host::Driver::of(ctx.root).is_open() != Some(true) || !ctx.root.nvml().gpus.is_empty() {
+    if machine::Driver::of(ctx.root).is_open() != Some(true) || !ctx.root.nvml().gpus.is_empty() {
         return None;
     }
     let gpu = ctx.before_turing().next()?;

@@ -3,8 +3,8 @@
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route, units};
-use crate::host::{self, GpuAttributes, NvmlGpu};
+use crate::core::{FixId, Route, units};
+use crate::machine::{self, GpuAttributes, NvmlGpu};
 
 /// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb`.
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
@@ -71,8 +71,8 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
     let free = total.saturating_sub(used);
     let is_static = ctx
         .root
-        .read_text(host::registry::PARAMS_FILE)
-        .is_ok_and(|text| host::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
+        .read_text(machine::registry::PARAMS_FILE)
+        .is_ok_and(|text| machine::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
     let advice = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
     let judged = if is_static {
         Judged::info(ID, "BAR1 is mapped completely, so its use has no meaning")
@@ -102,11 +102,11 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
         return Vec::new();
     }
     let mut out = Vec::new();
-    let params = ctx.root.read_text(host::registry::PARAMS_FILE).unwrap_or_default();
-    let line = host::registry::lines(&params);
+    let params = ctx.root.read_text(machine::registry::PARAMS_FILE).unwrap_or_default();
+    let line = machine::registry::lines(&params);
     let able = |gpu: &GpuSeen| gpu.capability().is_some_and(|c| c >= (8, 0)) && !gpu.name.contains("GeForce");
     for (number, gpu) in ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)) {
-        let key = |name: &str| host::registry::number(&params, name, Some(&gpu.address));
+        let key = |name: &str| machine::registry::number(&params, name, Some(&gpu.address));
         if gpu.capability().is_some_and(|c| c < (9, 0))
             && key("RMForceStaticBar1") == Some(1)
             && key("ForceP2P") != Some(0)
@@ -116,7 +116,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
                     CheckId::GpuStaticBar1,
                     "the driver runs without ForceP2P=0, which P2PDMA needs before Hopper",
                 )
-                .found(host::registry::PARAMS_FILE, line.clone())
+                .found(machine::registry::PARAMS_FILE, line.clone())
                 .missing(Cost::Reboot, &[Route::P2pdma])
                 .fix(FixId::P2pdmaRegistryKeys)
                 .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
@@ -166,7 +166,7 @@ fn is_of_a_program(line: &str) -> bool {
 /// ECC, and faults of the GPU in the kernel log.
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuEcc;
-    let log = host::kernel_log(ctx.root);
+    let log = machine::kernel_log(ctx.root);
     let lines: Vec<&str> = log
         .iter()
         .flat_map(|log| log.lines().rev())
@@ -176,10 +176,10 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     let judged = match (xid, nvml.ecc.as_deref()) {
         (None, Some(_)) if !lines.is_empty() => {
             Judged::info(ID, "the kernel log reports a fault of a program on the GPU (Xid)")
-                .found(host::KERNEL_LOG, lines[0].trim())
+                .found(machine::KERNEL_LOG, lines[0].trim())
         }
         (Some(line), _) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
-            .found(host::KERNEL_LOG, line.trim())
+            .found(machine::KERNEL_LOG, line.trim())
             .advice("Run `gds-top explain` with the line, and repair the GPU before you look for causes in GDS."),
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
         (None, Some(_)) => Judged::info(ID, "ECC is off: memory errors go unnoticed"),
@@ -219,7 +219,7 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
             let judged = Judged::lack(ID, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT);
             if gpu.name.contains("GeForce") {
                 judged.cause(CheckId::GpuClass)
-            } else if host::confidential_guest(ctx.root).is_some() {
+            } else if machine::confidential_guest(ctx.root).is_some() {
                 judged.cause(CheckId::VmConfidential)
             } else {
                 judged
@@ -254,7 +254,7 @@ fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
     if !ctx.is_aarch64() {
         return None;
     }
-    let text = ctx.root.read_text(host::registry::PARAMS_FILE).ok()?;
+    let text = ctx.root.read_text(machine::registry::PARAMS_FILE).ok()?;
     let line = text.lines().find(|line| line.starts_with("CoherentGPUMemoryMode:"))?;
     let mode = line.split(':').nth(1).unwrap_or("").trim().trim_matches('"');
     let summary = match mode {
@@ -265,7 +265,7 @@ fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
     };
     Some(
         Judged::info(CheckId::GpuCoherentMode, summary)
-            .found(host::registry::PARAMS_FILE, line)
+            .found(machine::registry::PARAMS_FILE, line)
             .why("On Grace it decides how GPU memory appears to the kernel."),
     )
 }

@@ -4,8 +4,8 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 /// Whether a file has these words.
 fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
@@ -16,20 +16,20 @@ fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
 pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::GpuStaticBar1;
     const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
-    let judged = match ctx.root.read_text(host::registry::PARAMS_FILE) {
+    let judged = match ctx.root.read_text(machine::registry::PARAMS_FILE) {
         Err(why) => Judged::na(ID, "the driver's parameters could not be read")
-            .unread(host::registry::PARAMS_FILE, &why)
+            .unread(machine::registry::PARAMS_FILE, &why)
             .unknown(&[Route::P2pdma]),
         Ok(text) => {
-            let line = host::registry::lines(&text);
+            let line = machine::registry::lines(&text);
             let absent: Vec<&str> =
                 [("RMForceStaticBar1=1", "RMForceStaticBar1"), ("RmForceDisableIomapWC=1", "RmForceDisableIomapWC")]
                     .into_iter()
-                    .filter(|(_, key)| !host::registry::all_have(ctx.root, &text, key, 1))
+                    .filter(|(_, key)| !machine::registry::all_have(ctx.root, &text, key, 1))
                     .map(|(words, _)| words)
                     .collect();
             if absent.is_empty() {
-                Judged::pass(ID, "BAR1 is mapped statically").found(host::registry::PARAMS_FILE, line)
+                Judged::pass(ID, "BAR1 is mapped statically").found(machine::registry::PARAMS_FILE, line)
             } else {
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
                     .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
@@ -39,7 +39,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                     None => lack,
                 };
                 let judged = Judged::lack(ID, lack)
-                    .found(host::registry::PARAMS_FILE, line)
+                    .found(machine::registry::PARAMS_FILE, line)
                     .missing(Cost::Reboot, &[Route::P2pdma]);
                 match written {
                     Some(written) => judged.fixes(written.fix).advice(written.left),

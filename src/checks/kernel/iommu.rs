@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
+use crate::core::{FixId, Route};
 
 /// Whether the processor is one of NVIDIA's, whose GPUs are on the coherent link: Neoverse V2, or a design of NVIDIA.
 /// An ARM machine that does not report it counts as one.

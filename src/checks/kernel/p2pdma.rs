@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 const P2PDMA: &[Route] = &[Route::P2pdma];
 
@@ -13,7 +13,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     let Some(numbers) = ctx.kernel() else {
         return Judged::na(ID, "the kernel's release could not be read");
     };
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
     if let Some((source, text)) = gvisor(ctx, &release) {
         return Judged::lack(ID, "this is a gVisor sandbox: no disk reaches a GPU through it")
             .found(source, text)
@@ -41,7 +41,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
 
 /// Whether the release of the kernel is one with P2PDMA for user memory.
 pub(crate) fn has_p2pdma(ctx: &Context<'_>) -> bool {
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
     ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
 }
 
@@ -59,7 +59,7 @@ fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
 /// RHEL 9 from 9.6 on: its kernel is a 5.14 by name with P2PDMA of later ones (NVIDIA's steps for P2PDMA name 9.6 and 10). 9.5 is known not
 /// to work, which is another check's to say.
 fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
-    let minor = host::os_release(ctx.root, "VERSION_ID")
+    let minor = machine::os_release(ctx.root, "VERSION_ID")
         .and_then(|version| version.strip_prefix("9.").and_then(|minor| minor.parse::<u32>().ok()));
     release.contains(".el9") && minor.is_some_and(|minor| minor >= 5)
 }
@@ -68,8 +68,8 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::KernelP2pdma;
     const WHY: &str = "P2PDMA lets the ordinary NVMe driver write into GPU memory, without nvidia-fs; libcufile looks for pci_p2pdma_add_resource.";
     const SYMBOL: &str = "pci_p2pdma_add_resource";
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
-    let judged = match host::kernel_config(ctx.root, &release) {
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
+    let judged = match machine::kernel_config(ctx.root, &release) {
         Ok(config) => {
             let line = config.line("CONFIG_PCI_P2PDMA");
             let on = config.value("CONFIG_PCI_P2PDMA") == Some("y");

@@ -5,8 +5,8 @@ use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::kernel::iommu::iommu;
 use crate::checks::kernel::{p2pdma, reboot_pending};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 const P2PDMA: &[Route] = &[Route::P2pdma];
 
@@ -26,7 +26,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
 
 /// A confidential guest keeps devices out of its memory, and the driver stages all data of the GPU.
 fn confidential(ctx: &Context<'_>) -> Option<Judged> {
-    let (source, text) = host::confidential_guest(ctx.root).filter(|_| ctx.gpu_on_bus())?;
+    let (source, text) = machine::confidential_guest(ctx.root).filter(|_| ctx.gpu_on_bus())?;
     Some(
         Judged::lack(
             CheckId::VmConfidential,
@@ -64,7 +64,7 @@ fn architecture(ctx: &Context<'_>) -> Judged {
 fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
     let params = ctx.root.read_text("/proc/driver/nvidia/params").ok()?;
     let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
-    if ctx.is_aarch64() || !host::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1) {
+    if ctx.is_aarch64() || !machine::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1) {
         return None;
     }
     let off = cmdline.split_whitespace().any(|word| word == "nokaslr");
@@ -83,11 +83,11 @@ fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
 
 /// Systems on which a route is documented not to work (NVIDIA's known issues).
 fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
-    let id = host::os_release(ctx.root, "ID")?;
-    let version = host::os_release(ctx.root, "VERSION_ID")?;
+    let id = machine::os_release(ctx.root, "ID")?;
+    let version = machine::os_release(ctx.root, "VERSION_ID")?;
     let family = ["rhel", "rocky", "almalinux", "ol", "centos"].contains(&id.as_str());
     // Oracle's own kernel and those of ELRepo are others than the one that has the fault.
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let own = !release.contains("uek") && !release.contains("elrepo");
     (family && own && version == "9.5" && !ctx.is_aarch64()).then(|| {
         Judged::lack(CheckId::DistroBlocklist, "P2PDMA does not work on RHEL 9.5 and its rebuilds for x86")
@@ -100,13 +100,13 @@ fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
 
 fn wsl(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::Wsl;
-    let judged = if let Some((source, text)) = host::wsl(ctx.root) {
+    let judged = if let Some((source, text)) = machine::wsl(ctx.root) {
         Judged::lack(ID, "this is the Windows Subsystem for Linux: cuFile does not work here")
             .found(source, text)
             .never(EVERY)
             .advice("Use Linux itself; here only the loaders without cuFile work.")
     } else {
-        let release = host::kernel_release(ctx.root).unwrap_or_default();
+        let release = machine::kernel_release(ctx.root).unwrap_or_default();
         Judged::pass(ID, "not WSL").found("/proc/sys/kernel/osrelease", release)
     };
     judged.why("On WSL libcufile aborts the process: 'Assertion failure, file index :cufio-udev line :143'.")

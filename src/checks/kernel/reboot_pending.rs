@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, units};
-use crate::host::{self, BootLoader};
+use crate::core::{FixId, units};
+use crate::machine::{self, BootLoader};
 
 const ID: CheckId = CheckId::RebootPending;
 
@@ -77,7 +77,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     }
     if !arguments.is_empty() {
         let of_another = arguments.iter().all(|argument| argument.of_another_loader);
-        steps.push(match host::boot_loader(ctx.root) {
+        steps.push(match machine::boot_loader(ctx.root) {
             Some(boot) if of_another => format!("write them where {} reads them", place(boot.loader)),
             Some(boot) => menu(ctx, boot.loader).to_owned(),
             None => menu(ctx, BootLoader::Grub).to_owned(),
@@ -131,8 +131,8 @@ fn sentence(steps: &[String]) -> String {
 fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     let family = format!(
         "{} {}",
-        host::os_release(ctx.root, "ID").unwrap_or_default(),
-        host::os_release(ctx.root, "ID_LIKE").unwrap_or_default()
+        machine::os_release(ctx.root, "ID").unwrap_or_default(),
+        machine::os_release(ctx.root, "ID_LIKE").unwrap_or_default()
     );
     let is = |names: &[&str]| family.split_whitespace().any(|word| names.contains(&word));
     match loader {
@@ -167,8 +167,8 @@ const fn place(loader: BootLoader) -> &'static str {
 
 /// The initramfs from which this machine starts next, and when it was made.
 fn image(ctx: &Context<'_>) -> Option<(String, u64)> {
-    let release = next_release(ctx).map(|(_, next)| next).or_else(|| host::kernel_release(ctx.root))?;
-    let path = host::initramfs(ctx.root, &release)?;
+    let release = next_release(ctx).map(|(_, next)| next).or_else(|| machine::kernel_release(ctx.root))?;
+    let path = machine::initramfs(ctx.root, &release)?;
     let made = ctx.root.modified_unix_s(&path)?;
     Some((path, made))
 }
@@ -229,7 +229,7 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
     }
     if line.starts_with("options nvidia ") && line.contains("RMForceStaticBar1=1") {
         let params = ctx.root.read_text("/proc/driver/nvidia/params").ok();
-        return known(params.map(|params| host::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1)));
+        return known(params.map(|params| machine::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1)));
     }
     if line.starts_with("options nvme_core ") && line.contains("multipath=N") {
         let now = ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").ok();
@@ -270,7 +270,7 @@ fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     if next == running {
         return None;
     }
-    let lost = host::nvidia_fs_loaded(ctx.root) == Some(true)
+    let lost = machine::nvidia_fs_loaded(ctx.root) == Some(true)
         && ctx
             .root
             .read_text(format!("/lib/modules/{next}/modules.dep"))
@@ -332,7 +332,7 @@ fn matters(word: &str) -> bool {
 /// remaining work.
 pub(crate) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
     let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
-    let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
+    let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
     Some(format!("{} is written in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
 }
 
@@ -351,7 +351,7 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     if grub.is_empty() && installed.is_empty() && stub.is_empty() {
         return Vec::new();
     }
-    let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
+    let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
     let mut out: Vec<Argument> = grub
         .into_iter()
         .map(|(path, word)| match loader {

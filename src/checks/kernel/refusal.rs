@@ -1,7 +1,7 @@
 //! Why the kernel refused to load nvidia-fs, by its log.
 
 use crate::checks::context::Context;
-use crate::host;
+use crate::machine;
 
 /// Why the module did not load, as the kernel put it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
 
 /// Why the kernel refused nvidia-fs, with the line; `None` if it is loaded.
 pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
-    if host::nvidia_fs_loaded(ctx.root) == Some(true) || !host::nvidia_fs_known(ctx.root) {
+    if machine::nvidia_fs_loaded(ctx.root) == Some(true) || !machine::nvidia_fs_known(ctx.root) {
         return None;
     }
-    let log = host::kernel_log(ctx.root)?;
+    let log = machine::kernel_log(ctx.root)?;
     // A line about a key does not name its module. As long as the driver is not loaded either, it is about the driver.
-    let is_driver = !host::Driver::of(ctx.root).is_loaded();
+    let is_driver = !machine::Driver::of(ctx.root).is_loaded();
     let signs = REFUSALS.iter().filter(|(kind, _)| !(is_driver && *kind == Refusal::Key));
     let (kind, line) =
         signs.into_iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))?;
@@ -62,7 +62,7 @@ pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
 fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
     /// The oldest driver that GPUDirect Storage names (README of nvidia-fs).
     const OLDEST: u32 = 418;
-    let driver = host::Driver::of(ctx.root);
+    let driver = machine::Driver::of(ctx.root);
     if !driver.is_loaded() {
         return false;
     }
@@ -72,7 +72,7 @@ fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
             return false;
         }
         if symbols.iter().any(|name| name.starts_with("nvidia_p2p_")) {
-            return host::SYMBOLS.contains(&missing);
+            return machine::SYMBOLS.contains(&missing);
         }
     }
     // Which came first in the log: the driver, or the module that missed it.

@@ -4,8 +4,8 @@ use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
 use crate::checks::spec::CheckId;
-use crate::domain::Status;
-use crate::host;
+use crate::core::Status;
+use crate::machine;
 
 /// Causes shown of one log; the worst come first.
 const MOST: usize = 6;
@@ -41,7 +41,7 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
 }
 
 fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
-    let log = host::kernel_log(ctx.root).filter(|_| ctx.gpu_on_bus() || ctx.root.exists("/sys/module/nvidia_fs"))?;
+    let log = machine::kernel_log(ctx.root).filter(|_| ctx.gpu_on_bus() || ctx.root.exists("/sys/module/nvidia_fs"))?;
     let mut causes = explain_kernel(&log);
     // A line that is the evidence of another finding is shown once.
     let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));

@@ -1,7 +1,7 @@
 //! Lines of cufile.log and of the kernel log, with their meaning.
 
 use crate::checks::spec::CheckId;
-use crate::domain::Status;
+use crate::core::Status;
 use serde::Serialize;
 
 use Status::{Fail, Info, Warn};

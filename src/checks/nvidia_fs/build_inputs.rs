@@ -4,8 +4,8 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, refusal};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
@@ -14,12 +14,12 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsBuildInputs;
     const WHY: &str = "nvidia-fs is compiled against the headers of the kernel and the source of the NVIDIA driver; the script of 2.28 and older reads \
                        the symbol versions of .ko and .ko.xz only, and takes the first driver source that it finds.";
-    if !host::nvidia_fs_known(ctx.root) {
+    if !machine::nvidia_fs_known(ctx.root) {
         return None;
     }
     let root = ctx.root;
-    let release = host::kernel_release(root)?;
-    let loaded = host::nvidia_fs_loaded(ctx.root) == Some(true);
+    let release = machine::kernel_release(root)?;
+    let loaded = machine::nvidia_fs_loaded(ctx.root) == Some(true);
     let refusal = refusal(ctx).map(|(kind, _)| kind);
     let tree = format!("/lib/modules/{release}");
     let modules = root.entries(&tree);
@@ -33,17 +33,17 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return false };
         inside(parent, name) || parent.parent().zip(parent.file_name()).is_some_and(|(above, name)| inside(above, name))
     });
-    let built_here = host::nvidia_fs_builds(ctx.root)
+    let built_here = machine::nvidia_fs_builds(ctx.root)
         .iter()
         .any(|row| row.kernel.as_deref() == Some(release.as_str()) && row.state.starts_with("installed"));
-    let installed = host::nvidia_fs_installed(ctx.root);
+    let installed = machine::nvidia_fs_installed(ctx.root);
     let file = root
         .command(&["modinfo", "nvidia"])
         .and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("filename:"))?.trim().to_owned()));
     let version = installed
-        .or_else(|| host::nvidia_fs_builds(ctx.root).first().map(|row| row.version.clone()))
+        .or_else(|| machine::nvidia_fs_builds(ctx.root).first().map(|row| row.version.clone()))
         .unwrap_or_default();
-    let zst = file.as_deref().filter(|f| f.ends_with(".ko.zst") && host::version_numbers(&version) < vec![2, 29]);
+    let zst = file.as_deref().filter(|f| f.ends_with(".ko.zst") && machine::version_numbers(&version) < vec![2, 29]);
     let sources: Vec<String> = root
         .entries("/usr/src")
         .unwrap_or_default()

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
@@ -104,10 +104,10 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
         let filesystem = facts.filesystem.as_deref().unwrap_or("");
         let remote =
             client(filesystem).filter(|(name, _)| *name != "rpcrdma" || facts.option_value("proto") == Some("rdma"));
-        let disks = host::disks(facts);
-        let fabric = host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma");
+        let disks = machine::disks(facts);
+        let fabric = machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma");
         let local = disks.iter().any(|disk| disk.name.starts_with("nvme"));
-        let device = host::vendor_driver(facts)
+        let device = machine::vendor_driver(facts)
             .map(|driver| (driver.name, driver.symbol))
             .or(fabric.then_some(("nvme_rdma", "nvme_rdma_v1_register_nvfs_dma_ops")));
         let remote = remote.or(device);

@@ -4,8 +4,8 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
@@ -13,13 +13,14 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsDkms;
     const WHY: &str = "DKMS builds nvidia-fs for each kernel, and after a kernel update that build may be missing. It reports success even \
                        if nvidia_p2p symbols stayed unresolved.";
-    let rows = host::nvidia_fs_builds(ctx.root);
-    let release = host::kernel_release(ctx.root)?;
+    let rows = machine::nvidia_fs_builds(ctx.root);
+    let release = machine::kernel_release(ctx.root)?;
     let first = rows.first()?;
-    let here: Vec<&host::DkmsRow> = rows.iter().filter(|row| row.kernel.as_deref() == Some(release.as_str())).collect();
+    let here: Vec<&machine::DkmsRow> =
+        rows.iter().filter(|row| row.kernel.as_deref() == Some(release.as_str())).collect();
     let installed = here.iter().find(|row| row.state.starts_with("installed"));
     let others: Vec<&str> = rows.iter().filter_map(|row| row.kernel.as_deref()).collect();
-    let loaded = host::nvidia_fs_loaded(ctx.root) == Some(true);
+    let loaded = machine::nvidia_fs_loaded(ctx.root) == Some(true);
     let again = |version: &str| {
         format!(
             "sudo dkms install nvidia-fs/{version} -k {release}, with the headers of this kernel installed; then sudo modprobe nvidia-fs."
@@ -31,7 +32,7 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     let needed = ctx
         .kernel()
         .and_then(oldest_for)
-        .filter(|(oldest, _)| host::version_numbers(&first.version) < oldest.to_vec() && !unused);
+        .filter(|(oldest, _)| machine::version_numbers(&first.version) < oldest.to_vec() && !unused);
     let lacking = |summary: String, version: &str| {
         if unused {
             Judged::info(ID, summary)
@@ -75,7 +76,7 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         }
         if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
             judged = judged.cause(CheckId::NvfsBuildInputs);
-        } else if !host::Driver::of(ctx.root).is_loaded() {
+        } else if !machine::Driver::of(ctx.root).is_loaded() {
             // Built against a driver that is not there either.
             judged = judged.cause(CheckId::GpuPresent);
         }

@@ -6,8 +6,8 @@ use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::dkms::dkms;
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 /// The check that explains a refusal of the kernel, where one does.
 pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
@@ -15,7 +15,9 @@ pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
     match kind {
         // Only as long as they are still the ones that are loaded.
         Refusal::Proprietary if ctx.before_turing().next().is_some() => Some(CheckId::GpuOpenCapable),
-        Refusal::Proprietary => (host::Driver::of(ctx.root).is_open() == Some(false)).then_some(CheckId::DriverFlavour),
+        Refusal::Proprietary => {
+            (machine::Driver::of(ctx.root).is_open() == Some(false)).then_some(CheckId::DriverFlavour)
+        }
         Refusal::Key => Some(CheckId::NvfsSecureboot),
         Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some(CheckId::NvfsBuildInputs),
         Refusal::OtherKernel => stops(dkms(ctx)).then_some(CheckId::NvfsDkms),
@@ -28,12 +30,12 @@ const NVFS: &[Route] = &[Route::Nvfs];
 /// Messages of the kernel from loading the module.
 pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsLoadErrors;
-    let loaded = host::nvidia_fs_loaded(ctx.root);
-    let Some(log) = host::kernel_log(ctx.root) else {
-        let installed = host::nvidia_fs_installed(ctx.root).is_some() || host::nvidia_fs_known(ctx.root);
+    let loaded = machine::nvidia_fs_loaded(ctx.root);
+    let Some(log) = machine::kernel_log(ctx.root) else {
+        let installed = machine::nvidia_fs_installed(ctx.root).is_some() || machine::nvidia_fs_known(ctx.root);
         return (installed && loaded == Some(false)).then(|| {
             Judged::na(ID, "the kernel log could not be read")
-                .found(host::KERNEL_LOG, "not available to this user")
+                .found(machine::KERNEL_LOG, "not available to this user")
                 .advice("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs")
                 .why("The kernel log has the reason why the module is not loaded.")
         });
@@ -41,10 +43,10 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     if loaded == Some(true) {
         let judged = if let Some(line) = last(&log, &["nvfs modules probe failed"]) {
             Judged::warn(ID, "nvidia-fs could not register with the storage drivers")
-                .found(host::KERNEL_LOG, line.trim())
+                .found(machine::KERNEL_LOG, line.trim())
         } else {
             let line = last(&log, &["nvidia_fs", "registered correctly"])?;
-            Judged::pass(ID, "the kernel registered nvidia-fs").found(host::KERNEL_LOG, line.trim())
+            Judged::pass(ID, "the kernel registered nvidia-fs").found(machine::KERNEL_LOG, line.trim())
         };
         return Some(judged.why("The kernel log says how the module was loaded."));
     }
@@ -85,7 +87,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         }
     };
     let lacking = (kind == Refusal::LacksSymbol).then(|| symbol(&line).unwrap_or_default().to_owned());
-    let judged = Judged::lack(ID, summary).found(host::KERNEL_LOG, line).missing(cost, NVFS).advice(advice);
+    let judged = Judged::lack(ID, summary).found(machine::KERNEL_LOG, line).missing(cost, NVFS).advice(advice);
     let judged = match lacking {
         Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fixes(ctx.driver_fix()),
         None => judged,

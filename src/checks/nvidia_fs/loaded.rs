@@ -4,27 +4,27 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host::{self, Unread};
+use crate::core::{FixId, Route};
+use crate::machine::{self, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
 /// Whether the loaded module is one that libcufile does not take.
 pub(crate) fn is_too_old(ctx: &Context<'_>) -> bool {
-    host::nvidia_fs_loaded(ctx.root) == Some(true) && version(ctx).stops(Route::Nvfs)
+    machine::nvidia_fs_loaded(ctx.root) == Some(true) && version(ctx).stops(Route::Nvfs)
 }
 
 /// Whether the module's devices cannot be opened.
 pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
-    host::nvidia_fs_loaded(ctx.root) == Some(true) && device_nodes(ctx).stops(Route::Nvfs)
+    machine::nvidia_fs_loaded(ctx.root) == Some(true) && device_nodes(ctx).stops(Route::Nvfs)
 }
 
 pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::NvfsVersion;
-    let Some(version) = host::nvidia_fs_version(ctx.root) else {
+    let Some(version) = machine::nvidia_fs_version(ctx.root) else {
         return Judged::na(ID, "the version of nvidia-fs could not be read").unknown(NVFS);
     };
-    let numbers = host::version_numbers(&version);
+    let numbers = machine::version_numbers(&version);
     let judged = if numbers < vec![2, 12] {
         Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile takes"))
             .missing(Cost::Root, NVFS)
@@ -58,7 +58,7 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
     let judged = match ctx.root.opens(NODE) {
         Ok(()) => Judged::pass(ID, "its device opens").found(NODE, "opens"),
         Err(why) => {
-            let inside = host::container(ctx.root);
+            let inside = machine::container(ctx.root);
             let judged = match &why {
                 Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices are not here"),
                 _ => Judged::lack(ID, "its device may not be opened"),

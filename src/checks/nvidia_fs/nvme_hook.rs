@@ -4,8 +4,8 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -26,15 +26,15 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
         Ok(symbols) => {
             let names: Vec<&String> = symbols.iter().filter(|s| s.starts_with("nvme_v")).collect();
             // nvidia-fs knows the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
-            let old =
-                host::nvidia_fs_installed(ctx.root).filter(|version| host::version_numbers(version) < vec![2, 28]);
+            let old = machine::nvidia_fs_installed(ctx.root)
+                .filter(|version| machine::version_numbers(version) < vec![2, 28]);
             let unregistered = ctx
                 .root
                 .read_text(MODULES)
                 .is_ok_and(|text| !text.trim().is_empty() && ctx.root.opens("/dev/nvidia-fs0").is_ok());
             match names.first() {
-                Some(_) if unregistered && host::nvidia_fs_loaded(ctx.root) == Some(true) => {
-                    let version = host::nvidia_fs_installed(ctx.root).unwrap_or_default();
+                Some(_) if unregistered && machine::nvidia_fs_loaded(ctx.root) == Some(true) => {
+                    let version = machine::nvidia_fs_installed(ctx.root).unwrap_or_default();
                     let summary = if names.iter().all(|n| n.starts_with("nvme_v2")) {
                         format!(
                             "the NVMe driver has the second generation of the hook, and nvidia-fs {version} did not take it"
@@ -72,7 +72,7 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
         }
     };
     // If nvidia-fs is loaded, this explains why it is not used.
-    let judged = if host::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
+    let judged = if machine::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
         judged.explaining()
     } else {
         judged
@@ -82,8 +82,8 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
 
 /// The loaded NVMe driver has no hook: DOCA's is not installed, or it is installed and was not loaded.
 fn without_hook(ctx: &Context<'_>) -> Judged {
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
-    if let Some((source, text)) = host::built_in(ctx.root, "nvme", "CONFIG_BLK_DEV_NVME") {
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
+    if let Some((source, text)) = machine::built_in(ctx.root, "nvme", "CONFIG_BLK_DEV_NVME") {
         return Judged::lack(ID, "the kernel has its NVMe driver built in, so no other one can replace it")
             .found(source, text)
             .missing(Cost::System, NVFS)
@@ -93,8 +93,8 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
                 "Boot a kernel with NVMe as a module, or one with P2PDMA (6.2 or later)."
             });
     }
-    let rows: Vec<host::DkmsRow> =
-        host::dkms_rows(ctx.root).into_iter().filter(|row| row.name == "mlnx-nvme").collect();
+    let rows: Vec<machine::DkmsRow> =
+        machine::dkms_rows(ctx.root).into_iter().filter(|row| row.name == "mlnx-nvme").collect();
     let Some(row) = rows.iter().find(|row| row.is_installed_for(&release)).or(rows.first()) else {
         return Judged::lack(ID, "the NVMe driver is not built for GDS")
             .missing(Cost::System, NVFS)
@@ -102,7 +102,7 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     };
     let kernel = row.kernel.as_deref().map_or_else(String::new, |kernel| format!(", {kernel}"));
     let state = format!("{}/{}{kernel}: {}", row.name, row.version, row.state);
-    let rejected = host::kernel_log(ctx.root).and_then(|log| {
+    let rejected = machine::kernel_log(ctx.root).and_then(|log| {
         let key = |line: &&str| {
             let line = line.to_ascii_lowercase();
             line.contains("unavailable key is rejected") || line.contains("key was rejected by service")
@@ -118,7 +118,7 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
             ))
     } else if let Some(line) = rejected {
         Judged::lack(ID, "Secure Boot refuses DOCA's NVMe driver: its signing key is not enrolled")
-            .found(host::KERNEL_LOG, line)
+            .found(machine::KERNEL_LOG, line)
             .missing(Cost::Reboot, NVFS)
             .fix(FixId::SecureBootKey)
             .advice("Run `sudo gds-top fix secure-boot-key`. DOCA's driver is installed; do not install it again.")
@@ -152,7 +152,7 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
 
 /// The source of an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
-    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| host::os_release(ctx.root, key)).collect::<Vec<_>>();
+    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
     let driver = if is(&["ubuntu"]) {
         "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 const ID: CheckId = CheckId::NvfsDkms;
 
@@ -20,8 +20,8 @@ struct Built {
 /// The driver that the loaded nvidia-fs was compiled against, by the log of DKMS.
 fn built_against(ctx: &Context<'_>) -> Option<Built> {
     const MARK: &str = "/usr/src/nvidia-";
-    let version = host::nvidia_fs_installed(ctx.root)?;
-    let release = host::kernel_release(ctx.root)?;
+    let version = machine::nvidia_fs_installed(ctx.root)?;
+    let release = machine::kernel_release(ctx.root)?;
     let arch = if ctx.is_aarch64() { "aarch64" } else { "x86_64" };
     let log = format!("/var/lib/dkms/nvidia-fs/{version}/{release}/{arch}/log/make.log");
     let text = ctx.root.read_text(&log).ok()?;
@@ -35,7 +35,7 @@ fn built_against(ctx: &Context<'_>) -> Option<Built> {
 
 /// The line in which the kernel reports page tables of another format, and whether nvidia-fs crashed there.
 fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
-    let log = host::kernel_log(ctx.root)?;
+    let log = machine::kernel_log(ctx.root)?;
     let line = log
         .lines()
         .rev()
@@ -50,9 +50,9 @@ fn stopped(crashed: bool) -> &'static [Route] {
 }
 
 fn advice(ctx: &Context<'_>) -> String {
-    let driver = host::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
-    let module = host::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let driver = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
+    let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
     format!(
         "sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}, the same with dkms install, then reboot."
     )
@@ -61,12 +61,12 @@ fn advice(ctx: &Context<'_>) -> String {
 /// Whether the loaded nvidia-fs was built for the loaded driver; `None` if nothing shows it. Within one branch of the
 /// driver the format is the same.
 pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
-    if host::nvidia_fs_loaded(ctx.root) != Some(true) {
+    if machine::nvidia_fs_loaded(ctx.root) != Some(true) {
         return None;
     }
     let built = built_against(ctx)?;
-    let loaded = host::Driver::of(ctx.root).version?;
-    let branch = |version: &str| host::version_numbers(version).first().copied();
+    let loaded = machine::Driver::of(ctx.root).version?;
+    let branch = |version: &str| machine::version_numbers(version).first().copied();
     if branch(&built.driver) == branch(&loaded) {
         return None;
     }
@@ -82,13 +82,13 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
 
 /// The crash itself, if the kernel log reports it.
 pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
-    let (line, crashed) = met_other_tables(ctx).filter(|_| host::nvidia_fs_loaded(ctx.root) == Some(true))?;
+    let (line, crashed) = met_other_tables(ctx).filter(|_| machine::nvidia_fs_loaded(ctx.root) == Some(true))?;
     let what = if crashed { "and a read crashed in the kernel: a reboot is needed" } else { "and gave up the buffer" };
     let judged = Judged::lack(
         CheckId::NvfsErrors,
         format!("the kernel log: nvidia-fs met page tables of another driver than it was built for, {what}"),
     )
-    .found(host::KERNEL_LOG, line)
+    .found(machine::KERNEL_LOG, line)
     .missing(Cost::Reboot, stopped(crashed))
     .explaining()
     .fix(FixId::NvfsDkms)

@@ -10,8 +10,8 @@ use crate::checks::nvidia_fs::nvme_hook::nvme_hook;
 use crate::checks::nvidia_fs::secure_boot::{lockdown, secure_boot};
 use crate::checks::nvidia_fs::{load_errors, other_driver, trouble};
 use crate::checks::spec::CheckId;
-use crate::domain::{FixId, Route};
-use crate::host;
+use crate::core::{FixId, Route};
+use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
@@ -24,7 +24,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     }
     let mut out = before_loading(ctx);
     out.extend(load_errors::load_errors(ctx));
-    match host::nvidia_fs_loaded(ctx.root) {
+    match machine::nvidia_fs_loaded(ctx.root) {
         Some(true) => {
             out.push(Judged::pass(CheckId::NvfsLoaded, "nvidia-fs is loaded").found("/sys/module/nvidia_fs", "exists"));
             out.extend([version(ctx), device_nodes(ctx)]);
@@ -44,9 +44,9 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out.extend(trouble::trouble(ctx));
     out.extend(peermem(ctx));
     // On other disks the NVMe driver does not matter, and the list of symbols is long.
-    let over_pcie = |facts: &host::PathFacts| {
-        host::disks(facts).iter().any(|d| d.name.starts_with("nvme"))
-            && !host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma")
+    let over_pcie = |facts: &machine::PathFacts| {
+        machine::disks(facts).iter().any(|d| d.name.starts_with("nvme"))
+            && !machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma")
     };
     if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(over_pcie) {
         out.push(nvme_hook(ctx));
@@ -55,8 +55,8 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
 }
 
 fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
-    let installed = host::nvidia_fs_installed(ctx.root);
-    let proprietary = host::Driver::of(ctx.root).is_open() == Some(false);
+    let installed = machine::nvidia_fs_installed(ctx.root);
+    let proprietary = machine::Driver::of(ctx.root).is_open() == Some(false);
     let (summary, cost) = match &installed {
         Some(version) => (format!("nvidia-fs {version} is installed, but not loaded"), Cost::Root),
         None => ("nvidia-fs is not loaded".to_owned(), Cost::Install),
@@ -68,14 +68,14 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         .advice(if installed.is_some() {
             "sudo modprobe nvidia-fs".to_owned()
         } else {
-            let (major, minor) = host::cuda_packages(ctx.root);
+            let (major, minor) = machine::cuda_packages(ctx.root);
             format!("Install the package nvidia-gds-{major}-{minor}.")
         });
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }
-    if let Some(host::Excluded { file, line, by_hand_too }) =
-        host::nvidia_fs_excluded(ctx.root).filter(|_| installed.is_some())
+    if let Some(machine::Excluded { file, line, by_hand_too }) =
+        machine::nvidia_fs_excluded(ctx.root).filter(|_| installed.is_some())
     {
         judged.finding.summary = format!("{}, because {file} keeps it out", judged.finding.summary);
         judged = judged.found(&file, line).advice(if by_hand_too {
@@ -84,7 +84,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
             format!("sudo modprobe nvidia-fs loads it until the next boot; remove that line from {file} so that it is loaded then, too.")
         });
     }
-    if proprietary && installed.as_deref().is_some_and(|version| host::version_numbers(version) > vec![2, 17, 4]) {
+    if proprietary && installed.as_deref().is_some_and(|version| machine::version_numbers(version) > vec![2, 17, 4]) {
         judged.cause(if ctx.before_turing().next().is_some() {
             CheckId::GpuOpenCapable
         } else {

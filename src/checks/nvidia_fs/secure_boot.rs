@@ -4,27 +4,27 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, refusal};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
 pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsSecureboot;
     const ENROL: &str = "sudo mokutil --import /var/lib/dkms/mok.pub (on Ubuntu /var/lib/shim-signed/mok/MOK.der), reboot, choose 'Enroll MOK' at the console.";
-    let state = host::secure_boot(ctx.root);
+    let state = machine::secure_boot(ctx.root);
     let refusal = refusal(ctx);
     let modinfo = ctx.root.command(&["modinfo", "nvidia_fs"]).filter(|o| o.exit_code == Some(0));
     let signer = modinfo.as_ref().and_then(|o| o.stdout.lines().find_map(|l| l.strip_prefix("signer:")));
     let on = state.as_ref().map(|state| state.is_on);
     let judged = if let Some((Refusal::Key, line)) = &refusal {
         Judged::lack(ID, "Secure Boot refuses nvidia-fs: its signing key is not enrolled")
-            .found(host::KERNEL_LOG, line.clone())
+            .found(machine::KERNEL_LOG, line.clone())
             .missing(Cost::Reboot, NVFS)
             .advice(ENROL)
     } else if on == Some(true)
         && modinfo.is_some()
-        && host::nvidia_fs_loaded(ctx.root) == Some(false)
+        && machine::nvidia_fs_loaded(ctx.root) == Some(false)
         && refusal.is_none()
         && signer.is_none()
     {
@@ -34,7 +34,7 @@ pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
             .advice(ENROL)
     } else {
         match on? {
-            true if host::nvidia_fs_loaded(ctx.root) == Some(true) => {
+            true if machine::nvidia_fs_loaded(ctx.root) == Some(true) => {
                 Judged::pass(ID, "Secure Boot is on, and nvidia-fs was let in")
             }
             true => {

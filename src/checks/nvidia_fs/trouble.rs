@@ -5,7 +5,7 @@ use crate::checks::judged::Judged;
 use crate::checks::kernel::refusal::last;
 use crate::checks::nvidia_fs::other_driver;
 use crate::checks::spec::CheckId;
-use crate::host;
+use crate::machine;
 
 /// Whether a line reports a page fault in the IOMMU by a device that is neither a GPU nor a disk of the paths.
 fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
@@ -66,7 +66,7 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     if let Some(crash) = other_driver::crash(ctx) {
         return Some(crash);
     }
-    let log = host::kernel_log(ctx.root)?;
+    let log = machine::kernel_log(ctx.root)?;
     // Page faults of other devices do not concern GPU and disk: USB controllers of some boards have them at every
     // start.
     let log = if log.contains("IO_PAGE_FAULT") {
@@ -78,7 +78,7 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
         SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
     Some(
         Judged::warn(ID, format!("the kernel log: {summary}"))
-            .found(host::KERNEL_LOG, line.trim())
+            .found(machine::KERNEL_LOG, line.trim())
             .advice(advice)
             .why("The kernel says what the library only numbers."),
     )

@@ -3,8 +3,8 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host::{self, PathFacts};
+use crate::core::Route;
+use crate::machine::{self, PathFacts};
 use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -89,7 +89,7 @@ pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
 
 /// The NVMe disks below a path, with their places on the bus.
 fn addresses(facts: &PathFacts) -> Vec<(&str, &str)> {
-    let mut addresses: Vec<(&str, &str)> = host::disks(facts)
+    let mut addresses: Vec<(&str, &str)> = machine::disks(facts)
         .into_iter()
         .filter(|disk| disk.name.starts_with("nvme"))
         .filter_map(|disk| Some((disk.name.as_str(), disk.pci_bus_id.as_deref()?)))

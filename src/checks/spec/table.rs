@@ -1,7 +1,7 @@
 //! The table of all checks, causes before consequences: the order is the rank of the checks.
 
 use super::parts::{Scope, Step};
-use crate::domain::{FixId, Group, Route};
+use crate::core::{FixId, Group, Route};
 
 const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
 const DIRECT: &[Route] = &Route::DIRECT;

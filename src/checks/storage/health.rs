@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::host;
+use crate::machine;
 use std::collections::BTreeSet;
 
 const ID: CheckId = CheckId::NvmeState;
@@ -29,13 +29,13 @@ fn failure<'a>(log: &'a str, controller: &str) -> Option<&'a str> {
 }
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
-    let log = host::kernel_log(ctx.root).unwrap_or_default();
+    let log = machine::kernel_log(ctx.root).unwrap_or_default();
     let mut out = Vec::new();
     let mut seen = BTreeSet::new();
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
         let controllers: BTreeSet<String> =
-            host::disks(facts).iter().filter_map(|disk| host::nvme_controller(&disk.name)).collect();
+            machine::disks(facts).iter().filter_map(|disk| machine::nvme_controller(&disk.name)).collect();
         out.extend(
             controllers.iter().filter_map(|name| of_path(ctx, &log, name)).map(|judged| judged.of(Scope::Path(number))),
         );
@@ -68,7 +68,7 @@ fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {
         None => judged,
     };
     Some(match line {
-        Some(line) => judged.found(host::KERNEL_LOG, line),
+        Some(line) => judged.found(machine::KERNEL_LOG, line),
         None => judged,
     })
 }
@@ -80,7 +80,7 @@ fn elsewhere(log: &str, seen: &BTreeSet<String>) -> Option<Judged> {
         line.split_whitespace().find_map(|word| word.strip_suffix(':').filter(|name| name.starts_with("nvme")))?;
     (!seen.contains(name)).then(|| {
         Judged::warn(ID, format!("{name}, a disk outside the examined paths, fell off the bus"))
-            .found(host::KERNEL_LOG, line)
+            .found(machine::KERNEL_LOG, line)
             .advice(ADVICE)
     })
 }

@@ -5,8 +5,8 @@ use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
 use crate::checks::storage::virtual_disk;
-use crate::domain::{FixId, Route};
-use crate::host::{self, BlockDevice, NVME_SUBSYSTEMS};
+use crate::core::{FixId, Route};
+use crate::machine::{self, BlockDevice, NVME_SUBSYSTEMS};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -23,7 +23,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     if facts.device_numbers().is_none_or(|(major, _)| major == 0) {
         return Vec::new();
     }
-    let disks = host::disks(facts);
+    let disks = machine::disks(facts);
     if disks.is_empty() {
         return vec![
             Judged::na(CheckId::NvmeTransport, "the disks under this path are not shown here")
@@ -50,7 +50,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             ),
         ];
     }
-    if let Some(driver) = host::vendor_driver(facts).map(|driver| driver.name) {
+    if let Some(driver) = machine::vendor_driver(facts).map(|driver| driver.name) {
         return vec![
             Judged::pass(
                 CheckId::NvmeTransport,
@@ -146,7 +146,7 @@ fn multipath(ctx: &Context<'_>) -> Judged {
             let judged = Judged::lack(ID, "NVMe native multipath is on, and P2PDMA does not pass through it")
                 .found(PATH, "Y")
                 .missing(Cost::Reboot, &[Route::P2pdma]);
-            let paths = host::nvme_subsystems(ctx.root).into_iter().take(8);
+            let paths = machine::nvme_subsystems(ctx.root).into_iter().take(8);
             let judged = paths.fold(judged, |judged, (name, controllers)| {
                 judged.found(format!("{NVME_SUBSYSTEMS}/{name}"), controllers.join(" "))
             });
@@ -167,7 +167,7 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {
         return judged.advice(left);
     }
-    if let Some((path, text)) = host::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
+    if let Some((path, text)) = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
         return judged.found(path, text).fix(FixId::NvmeMultipathOff).advice(format!(
             "Start the kernel with {WORD}: nvme_core is built in, so modprobe.d has no effect on it. Not if disks have several paths."
         ));

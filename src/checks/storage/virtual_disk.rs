@@ -1,7 +1,7 @@
 //! Disks that a hypervisor or a cloud makes up, also those that present themselves as NVMe.
 
 use crate::checks::context::Context;
-use crate::host::{self, BlockDevice};
+use crate::machine::{self, BlockDevice};
 
 /// PCI vendor and device of NVMe controllers of virtual disks, and their makers. Instance storage (1d0f:cd00 and
 /// others) is real. Sources: pci.ids; the NVMe pages of AWS and Google Cloud.
@@ -32,7 +32,7 @@ pub(crate) fn maker(ctx: &Context<'_>, disk: &BlockDevice) -> Option<(&'static s
     if ["vd", "xvd"].iter().any(|start| disk.name.starts_with(start)) {
         return Some(("the hypervisor", "/sys/dev/block".to_owned(), disk.name.clone()));
     }
-    let controller = host::nvme_controller(&disk.name)?;
+    let controller = machine::nvme_controller(&disk.name)?;
     let read = |path: &str| ctx.root.read_text(path).ok().map(|text| text.trim().to_owned());
     let model = format!("/sys/class/nvme/{controller}/model");
     let text = read(&model).unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::domain::Finding;
+use crate::core::Finding;
 
 /// One finding for each id: of several paths or GPUs the worst one speaks, with the evidence of all that are as bad.
 pub(crate) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {

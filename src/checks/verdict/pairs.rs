@@ -4,8 +4,8 @@ use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::spec::CheckId;
-use crate::domain::Route;
-use crate::host;
+use crate::core::Route;
+use crate::machine;
 
 /// The conclusion for one path and one GPU.
 pub(crate) struct Pair {
@@ -31,7 +31,7 @@ const SET_UP_BONUS: u32 = 4;
 
 pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
     let mut out = Vec::new();
-    let nvfs_is_set_up = ctx.has_gpu() && host::nvidia_fs_known(ctx.root);
+    let nvfs_is_set_up = ctx.has_gpu() && machine::nvidia_fs_known(ctx.root);
     for (path, subject) in ctx.subjects.iter().enumerate() {
         let gpus: Vec<Option<usize>> =
             if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };

@@ -1,6 +1,6 @@
 //! The effect of counted reads and of test reads on a verdict.
 
-use crate::domain::{Route, RouteCounts, Verdict, units};
+use crate::core::{Route, RouteCounts, Verdict, units};
 
 /// How a read that was tried to prove a route came out.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
 use crate::checks::verdict::pairs::Pair;
-use crate::domain::Route;
+use crate::core::Route;
 
 pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
     if !has_gpu {

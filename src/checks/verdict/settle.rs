@@ -6,7 +6,7 @@ use crate::checks::judged::{Judged, Weight};
 use crate::checks::spec::CheckId;
 use crate::checks::verdict::pairs::{Pair, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
-use crate::domain::{Basis, Route, Status, Verdict};
+use crate::core::{Basis, Route, Status, Verdict};
 
 /// Settles every status and concludes the verdicts.
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {

@@ -1,6 +1,6 @@
 //! The grid of storage measurements, for `report.json`.
 
-use crate::domain::Grid;
+use crate::core::Grid;
 use serde_json::{Value, json};
 
 /// The measured cells, and how many were planned.
@@ -29,7 +29,7 @@ pub(super) fn json(grid: &Grid) -> Value {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::domain::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
+    use crate::core::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
 
     fn grid() -> Grid {
         let cells =

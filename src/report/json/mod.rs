@@ -6,7 +6,7 @@ mod together;
 mod watch;
 
 use crate::analysis::{ComparisonGroup, Outcome, TensorRow, size_classes};
-use crate::domain::{FixPlan, FixProgress};
+use crate::core::{FixPlan, FixProgress};
 use crate::present::analysed::{SessionAnalysis, model_bytes};
 use crate::present::{advice, ceilings};
 use crate::session::{Lane, LaneStatus, State};
@@ -43,13 +43,13 @@ struct Report<'a> {
     started_unix_ms: u64,
     ended: Option<&'static str>,
     summary: Value,
-    machine: &'a Option<crate::domain::Machine>,
-    checks: &'a [crate::domain::Finding],
-    verdicts: &'a [crate::domain::Verdict],
+    machine: &'a Option<crate::core::Machine>,
+    checks: &'a [crate::core::Finding],
+    verdicts: &'a [crate::core::Verdict],
     plan: Plan<'a>,
     runs: Vec<Value>,
     together: Vec<Value>,
-    ceilings: &'a [crate::domain::Ceiling],
+    ceilings: &'a [crate::core::Ceiling],
     tensors: Tensors<'a>,
     samples: Samples<'a>,
     analysis: Value,
@@ -134,7 +134,7 @@ fn number(value: f64) -> Value {
 }
 
 fn plan(state: &State) -> Plan<'_> {
-    let describe = |m: &crate::domain::ModelInfo| {
+    let describe = |m: &crate::core::ModelInfo| {
         let shards: Vec<Value> = m
             .shards
             .iter()
@@ -229,9 +229,9 @@ struct Tensors<'a>(&'a SessionAnalysis<'a>);
 
 #[derive(Serialize)]
 struct Tensor<'a> {
-    lane: crate::domain::LaneId,
+    lane: crate::core::LaneId,
     engine: String,
-    cache: crate::domain::CacheState,
+    cache: crate::core::CacheState,
     repeat: u32,
     name: &'a str,
     shard: u32,
@@ -240,7 +240,7 @@ struct Tensor<'a> {
     aligned: bool,
     start_ns: Option<u64>,
     end_ns: Option<u64>,
-    phases: crate::domain::PhaseTimes,
+    phases: crate::core::PhaseTimes,
 }
 
 impl Serialize for Tensors<'_> {

@@ -1,6 +1,6 @@
 //! A watched program as JSON: `watch` has the fields that scripts read, `program` the details.
 
-use crate::domain::WatchReport;
+use crate::core::WatchReport;
 use crate::present::watch;
 use serde_json::{Value, json};
 

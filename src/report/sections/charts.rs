@@ -1,6 +1,6 @@
 //! Bandwidth and memory over time.
 
-use crate::domain::{LaneInks, units};
+use crate::core::{LaneInks, units};
 use crate::present::{SessionAnalysis, series};
 use crate::report::section::{Axis, Block, Chart, Scale, Section, Series};
 

@@ -1,6 +1,6 @@
 //! The checks: failures and warnings with their evidence and fixes; passed checks are counted.
 
-use crate::domain::{Finding, Status};
+use crate::core::{Finding, Status};
 use crate::present::machine::check_counts;
 use crate::report::section::{Block, Detail, Item, Section};
 use crate::session::State;

@@ -1,7 +1,7 @@
 //! The overhead per tensor: dots, fitted lines, phases by size, and where two engines take the same time.
 
 use super::charts;
-use crate::domain::units;
+use crate::core::units;
 use crate::present::cost::{by_size, crossings, lines};
 use crate::present::{SessionAnalysis, series};
 use crate::report::section::{Axis, Block, Chart, Scale, Section};

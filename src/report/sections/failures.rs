@@ -1,6 +1,6 @@
 //! Runs that failed.
 
-use crate::domain::Status;
+use crate::core::Status;
 use crate::present::failures::{FailedRun, failed_runs};
 use crate::report::section::{Block, Detail, Item, Section};
 use crate::session::State;

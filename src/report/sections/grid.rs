@@ -1,7 +1,7 @@
 //! The grid of storage measurements: a heat map for each access and pattern, and the cells that failed.
 
 use crate::analysis::{GridTable, grid_tables, rate_range, warmth};
-use crate::domain::{CellKey, Grid, units};
+use crate::core::{CellKey, Grid, units};
 use crate::present::grid::{cell, failures, place, title};
 use crate::report::section::{Block, HeatCell, HeatTable, Section};
 use crate::session::State;

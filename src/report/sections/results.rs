@@ -1,6 +1,6 @@
 //! Engines compared: for each group its winner, bars and the results table.
 
-use crate::domain::{LaneInks, units};
+use crate::core::{LaneInks, units};
 use crate::present::comparisons::{Comparison, naming};
 use crate::present::table::{self, ResultRow};
 use crate::present::{SessionAnalysis, labels, winner};

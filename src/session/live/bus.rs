@@ -1,6 +1,6 @@
 //! Where events come together: they get their time, go to the recording if there is one, and on to the front.
 
-use crate::domain::{Event, EventBody, LogLevel, Metric};
+use crate::core::{Event, EventBody, LogLevel, Metric};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::recording::{RecordingError, Writer};
 use crossbeam_channel::Sender;

@@ -3,7 +3,7 @@
 use super::bus::Bus;
 use super::child::child_until;
 use super::session::{Heard, Session};
-use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
+use crate::core::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
 use crossbeam_channel::{Receiver, bounded};
 use std::path::Path;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! read and all waits bounded.
 
 use super::process::stderr_tail;
-use crate::domain::units;
+use crate::core::units;
 use crate::engines::ENV_SESSION;
 use crossbeam_channel::{Receiver, bounded};
 use rustix::process::{Pid, Signal};

@@ -3,12 +3,12 @@
 use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
-use crate::domain::{
+use crate::core::{
     AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts,
     Target, Verdict,
 };
 use crate::fixes::{self, FixError, Place, guide};
-use crate::host::{self, Root};
+use crate::machine::{self, Root};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
@@ -61,7 +61,7 @@ impl Examiner {
 
     /// Says what machine this is.
     pub(super) fn machine(&self, root: &Root) {
-        self.bus.emit(EventBody::MachineSeen { machine: host::machine(root) });
+        self.bus.emit(EventBody::MachineSeen { machine: machine::machine(root) });
     }
 
     /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.

@@ -4,7 +4,7 @@ use super::bus::Bus;
 use super::follow::matters;
 use super::process::LaneEnd;
 use crate::checks::log_signatures::{Explained, explain_cufile};
-use crate::domain::{LogLevel, Status, Target};
+use crate::core::{LogLevel, Status, Target};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -3,7 +3,7 @@
 
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
-use crate::domain::{Engine, LaneId, LogLevel, Status, Target, units};
+use crate::core::{Engine, LaneId, LogLevel, Status, Target, units};
 use crossbeam_channel::{Sender, bounded};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;

@@ -3,8 +3,8 @@
 use super::child::{ChildProcess, PATIENCE};
 use super::plan::GridRequest;
 use super::session::{After, Heard, Session};
-use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
-use crate::iogrid::{self, Files, GridMessage, GridOrder};
+use crate::core::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
+use crate::workloads::io::{self, Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Command;
@@ -68,7 +68,7 @@ impl Session {
     }
 
     fn measure(&self, plan: &GridPlan, request: &GridRequest, target: Target, cancelled: &Receiver<()>) {
-        let size = crate::domain::units::bytes(2 * plan.file_bytes);
+        let size = crate::core::units::bytes(2 * plan.file_bytes);
         self.bus.say(
             LogLevel::Info,
             format!("writing {size} of test files into {}; they are removed in the end", plan.dir.display()),
@@ -101,8 +101,8 @@ impl Session {
             let order = GridOrder {
                 target: target.clone(),
                 folder: (files.folder().0.to_owned(), files.folder().1),
-                read_path: iogrid::READ.into(),
-                write_path: iogrid::WRITE.into(),
+                read_path: io::READ.into(),
+                write_path: io::WRITE.into(),
                 file_bytes: plan.file_bytes,
                 cell_ns: plan.cell_ns,
                 seed: request.seed,

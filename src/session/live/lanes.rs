@@ -4,7 +4,7 @@ use super::bus::Bus;
 use super::child::{ChildProcess, PATIENCE, on_thread};
 use super::gate::{GATES, Place};
 use super::process::{LaneEnd, not_started, signal_words};
-use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, Setting, units};
+use crate::core::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, Setting, units};
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};

@@ -1,7 +1,7 @@
 //! Whether NIXL can be raced here, by asking it in a child process.
 
 use super::child::probe_child;
-use crate::domain::{Engine, NixlPlugin};
+use crate::core::{Engine, NixlPlugin};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The order of a session.
 
-use crate::domain::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
+use crate::core::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
 use std::path::PathBuf;
 
 /// Which GPU the bytes go to.

@@ -1,6 +1,6 @@
 //! The end of a lane process: how it ended, the end of its standard error, and the names of signals.
 
-use crate::domain::{RouteCounts, units};
+use crate::core::{RouteCounts, units};
 use crate::text::{is_unsafe, sanitise};
 use std::collections::VecDeque;
 use std::io::Read;

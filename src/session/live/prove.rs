@@ -2,7 +2,7 @@
 
 use super::child::probe_child;
 use crate::checks::{CheckId, Report, Trial, with_trial};
-use crate::domain::{RouteCounts, Status, Verdict};
+use crate::core::{RouteCounts, Status, Verdict};
 use crate::trust::Scratch;
 use serde_json::Value;
 use std::panic::resume_unwind;

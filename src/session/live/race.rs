@@ -6,9 +6,7 @@ use super::follow::Follower;
 use super::process::LaneEnd;
 use super::session::{After, Heard, Session};
 use super::{gate, lanes, targets, turns};
-use crate::domain::{
-    CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, SettingOrder, Target, units,
-};
+use crate::core::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, SettingOrder, Target, units};
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
 use crossbeam_channel::bounded;
 use std::sync::Arc;

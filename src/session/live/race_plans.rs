@@ -3,13 +3,13 @@
 use super::examine::Examiner;
 use super::plan::{GridRequest, WorkloadPlan};
 use super::session::{After, Session, Source, default_path};
-use crate::domain::{
+use crate::core::{
     Access, Engine, EventBody, GridPlan, KvSystem, LogLevel, ModelInfo, Pattern, RacePlan, Transfer, units,
 };
-use crate::iogrid;
-use crate::kvcache::{self, Folder};
+use crate::models::{self, WeightsError};
 use crate::session::race_plans::{self, Kept, What};
-use crate::weights::{self, WeightsError};
+use crate::workloads::io;
+use crate::workloads::kv::{self, Folder};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ impl Session {
                     Some(own) => (own.plan.dir.clone(), own.plan.file_bytes),
                     None => (dir, *file_bytes),
                 };
-                iogrid::room_for(&dir, file_bytes).map_err(|error| error.to_string())?;
+                io::room_for(&dir, file_bytes).map_err(|error| error.to_string())?;
                 let size = units::bytes(file_bytes);
                 Ok(format!(
                     "writes two files of {size} into a new folder in {}, writes over one of them while it measures, and removes both",
@@ -80,7 +80,7 @@ impl Session {
 
     fn kv_writes(&self, kind: KvSystem, dir: &Path) -> Result<String, String> {
         let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
-        let plan = kvcache::plan(&kvcache::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
+        let plan = kv::plan(&kv::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
         let space = rustix::fs::statvfs(dir)
             .map_err(|error| format!("the free space of {} is unknown: {error}", dir.display()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -176,7 +176,7 @@ impl Session {
                         seed: GRID_SEED,
                     },
                 };
-                iogrid::room_for(&request.plan.dir, request.plan.file_bytes).map_err(|error| error.to_string())?;
+                io::room_for(&request.plan.dir, request.plan.file_bytes).map_err(|error| error.to_string())?;
                 self.turn_page(kept);
                 Ok(self.grid(&request))
             }
@@ -196,7 +196,7 @@ impl Session {
         let dir = self.place()?;
         self.kv_writes(kind, &dir)?;
         let mut folder = Folder::open(&dir, kind.name(), false, false).map_err(|error| error.to_string())?;
-        let planned = kvcache::plan(&kvcache::Request::usual(kind), folder.path())
+        let planned = kv::plan(&kv::Request::usual(kind), folder.path())
             .and_then(|mut plan| plan.settle(&mut folder).map(|()| plan));
         let after = match planned {
             Ok(plan) => {
@@ -281,14 +281,14 @@ impl Session {
                     LogLevel::Info,
                     "no model was named, so a small synthetic one is loaded; it is made once and kept",
                 );
-                weights::demo_model(&mut |_, _| go_on())
+                models::demo_model(&mut |_, _| go_on())
             }
             Source::Profile(profile) => {
                 let text =
                     format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
                 self.bus.say(LogLevel::Info, text);
-                weights::cache_folder().and_then(|folder| {
-                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| go_on())
+                models::cache_folder().and_then(|folder| {
+                    models::profile_model(&profile, &folder, &models::SynthOptions::default(), &mut |_, _| go_on())
                 })
             }
         }

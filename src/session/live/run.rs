@@ -6,12 +6,12 @@ use super::examine::{Examiner, view};
 use super::plan::{GpuChoice, SessionConfig};
 use super::race_plans::LOAD;
 use super::session::{After, Session, Source, Watcher, default_path};
+use crate::core::{EventBody, LogLevel, ModelInfo, units};
 use crate::device::heap;
-use crate::domain::{EventBody, LogLevel, ModelInfo, units};
+use crate::models::{self, WeightsError};
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::trust::Scratch;
-use crate::weights::{self, WeightsError};
 use crossbeam_channel::{bounded, unbounded};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         Some(plan) => Source::Opened(plan.model.clone()),
         None => Source::of(config.model.as_deref())?,
     };
-    let others: Vec<ModelInfo> = config.together_with.iter().map(weights::open).collect::<Result<_, _>>()?;
+    let others: Vec<ModelInfo> = config.together_with.iter().map(models::open).collect::<Result<_, _>>()?;
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, config.record.as_deref())?;
@@ -103,7 +103,7 @@ impl Session {
             }
             // Synthetic models are made in the cache folder, so its disk matters. On a first run it does not exist
             // yet: a race makes it now, and without a race the nearest existing parent folder is examined.
-            _ => weights::cache_folder()
+            _ => models::cache_folder()
                 .ok()
                 .and_then(|folder| {
                     if self.config.race {

@@ -5,11 +5,11 @@ use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
 use super::follow;
 use super::plan::SessionConfig;
-use crate::domain::{EventBody, LogLevel, ModelInfo, Target, units};
+use crate::core::{EventBody, LogLevel, ModelInfo, Target, units};
+use crate::models::{self, Profile, WeightsError};
 use crate::session::Command;
 use crate::telemetry::SystemWatch;
 use crate::trust::Scratch;
-use crate::weights::{self, Profile, WeightsError};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,7 +78,7 @@ impl Source {
             Some(named) if !Path::new(named).exists() && Profile::names().contains(&named) => {
                 Profile::named(named).map(Self::Profile)
             }
-            Some(named) => weights::open(named).map(Self::Opened),
+            Some(named) => models::open(named).map(Self::Opened),
         }
     }
 }

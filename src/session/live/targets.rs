@@ -3,8 +3,8 @@
 use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
 use super::plan::GpuChoice;
+use crate::core::{Engine, EventBody, LogLevel, Target};
 use crate::device::CudaInfo;
-use crate::domain::{Engine, EventBody, LogLevel, Target};
 use std::path::Path;
 
 /// The targets of the bytes, by asking CUDA in a child process; at least one. Without any GPU it is host memory, which is said, unless a GPU was named.

@@ -1,7 +1,7 @@
 //! The order of loads: one after another, or several at the same time.
 
-use crate::domain::{LaneOrder, LaneShare, ModelInfo, Part, Target};
-use crate::weights;
+use crate::core::{LaneOrder, LaneShare, ModelInfo, Part, Target};
+use crate::models;
 
 /// One load of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
 /// The share of a load, for its lane's order and for the state.
 pub(super) fn share(order: &mut LaneOrder, model: &ModelInfo, load: &Load, group: Option<u32>) -> LaneShare {
     if let Some(part) = load.part {
-        order.ranges = weights::part_ranges(model, part);
-        order.model = weights::clipped(model, &order.ranges).into();
+        order.ranges = models::part_ranges(model, part);
+        order.model = models::clipped(model, &order.ranges).into();
     }
     order.gated = group.is_some();
     LaneShare { group, model: model.name.clone(), bytes: order.model.tensor_bytes(), part: load.part }

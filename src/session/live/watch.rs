@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::run::SessionError;
-use crate::domain::{EventBody, LogLevel, WatchReport};
+use crate::core::{EventBody, LogLevel, WatchReport};
 use crate::session::{Command, Feed};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};

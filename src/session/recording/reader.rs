@@ -3,7 +3,7 @@
 use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
 use super::spans::{self, KIND, SpansOf};
 use super::version1::Version1;
-use crate::domain::{Event, LaneId};
+use crate::core::{Event, LaneId};
 use crate::text::{sanitise_line, truncate};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! A `LaneSpans` event as a recording holds it: the columns of the spans are fields of the event itself.
 
-use crate::domain::{Event, EventBody, LaneId, PackedSpans, SpanColumns};
+use crate::core::{Event, EventBody, LaneId, PackedSpans, SpanColumns};
 use serde::{Deserialize, Serialize};
 
 /// The name of the event in a recording.

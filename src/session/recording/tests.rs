@@ -3,7 +3,7 @@
 
 use super::super::RECORDING_VERSION;
 use super::*;
-use crate::domain::{LaneId, LogLevel, Metric, ModelInfo, PackedSpans, Phase, Sample, ShardInfo, Span, TensorInfo};
+use crate::core::{LaneId, LogLevel, Metric, ModelInfo, PackedSpans, Phase, Sample, ShardInfo, Span, TensorInfo};
 use crate::session::recording::read;
 
 fn said(at_ns: u64, text: &str) -> Event {

@@ -1,7 +1,7 @@
 //! Version 1 of the recordings has some facts only as words. They are decoded here, once, into the fields that hold them since version 2.
 
 use crate::checks::CheckId;
-use crate::domain::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
+use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
 use std::collections::BTreeMap;
 
 /// Facts of earlier events of a recording that later ones need.
@@ -98,7 +98,7 @@ fn auto_choice(note: &str) -> Option<AutoChoice> {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::domain::{Engine, Group, LaneId, Status};
+    use crate::core::{Engine, Group, LaneId, Status};
 
     fn upgraded(events: Vec<EventBody>) -> Vec<EventBody> {
         let mut version = Version1::default();

@@ -4,7 +4,7 @@ use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::partial::{Opened, Partial};
 use super::reader::{Limits, Reader, read_with};
 use super::spans::SpanLine;
-use crate::domain::{Event, EventBody};
+use crate::core::{Event, EventBody};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,7 @@
 
 use super::tensor_rows::TensorRows;
 use crate::analysis::{CostModel, LandingCurve, RunFacts, cost_model, tensor_rows};
-use crate::domain::{LaneId, ModelInfo, PackedSpans, RunResult};
+use crate::core::{LaneId, ModelInfo, PackedSpans, RunResult};
 use crate::session::{Lane, State};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The loads that the lesson shows: those recorded of a small and a large model, and those made in this session, with figures and timelines.
 
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
-use crate::domain::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
+use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
 use crate::present::{EngineRow, row_groups};
 use crate::session::State;
 use crate::session::shipped;
@@ -75,7 +75,7 @@ impl LoadJob {
             cost: None,
             points: Vec::new(),
             spans: Vec::new(),
-            compat: result.route.as_ref().is_some_and(|r| r.proven && r.route == crate::domain::Route::Compat),
+            compat: result.route.as_ref().is_some_and(|r| r.proven && r.route == crate::core::Route::Compat),
         };
         let repeats_ns = entry.results().map(|r| r.wall_ns).collect();
         Some(Self { spans: lane.spans.clone(), result_wall_ns: result.wall_ns, repeats_ns, load })

@@ -1,6 +1,6 @@
 //! The names of a model's tensors in a form that is searched and sorted fast.
 
-use crate::domain::ModelInfo;
+use crate::core::ModelInfo;
 use crate::tui::pen::width;
 use std::path::{Path, PathBuf};
 

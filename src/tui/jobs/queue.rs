@@ -4,7 +4,7 @@ use super::lane::{LaneFacts, LaneJob};
 use super::lesson::{Lesson, ModelLoads, ModelLoadsJob};
 use super::names::NameIndex;
 use super::tensor_rows::TensorRows;
-use crate::domain::{LaneId, ModelInfo};
+use crate::core::{LaneId, ModelInfo};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The tensors of one run: a row for each, their sums, and their orders.
 
 use crate::analysis::{CostModel, TensorRow};
-use crate::domain::{LaneId, PhaseTimes, units};
+use crate::core::{LaneId, PhaseTimes, units};
 use std::collections::{BTreeMap, HashSet};
 
 /// The sort key of the table.

@@ -1,7 +1,7 @@
 //! Made-up loads for the scenes: plans, progress, meters, spans and results.
 
 use super::{MS, Scene, Tape, UUID, model};
-use crate::domain::{
+use crate::core::{
     CacheState, Engine, EventBody, LaneId, LaneStage, Metric, PackedSpans, Phase, PhaseTimes, Route, RouteCounts,
     RunResult, Sample, Span, Target,
 };
@@ -255,7 +255,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
 }
 
 /// A good run of `bytes` into host memory that took `wall_ns`.
-pub(super) fn plain_result(engine: crate::domain::Engine, bytes: u64, wall_ns: u64) -> RunResult {
+pub(super) fn plain_result(engine: crate::core::Engine, bytes: u64, wall_ns: u64) -> RunResult {
     let mut made = result(&plans()[0], bytes, false);
     made.phases = PhaseTimes::default();
     made.phases.add(Phase::Transfer, wall_ns * 6 / 10);

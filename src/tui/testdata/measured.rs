@@ -1,7 +1,7 @@
 //! Sessions that measure something else than a load: a storage grid, a KV cache read layer by layer.
 
 use super::{MS, model};
-use crate::domain::{
+use crate::core::{
     Access, CacheState, CellResult, Engine, Event, EventBody, GridPlan, LaneId, LaneStage, LayerTimes, LogLevel,
     Pattern, Percentiles, RacePlan, Route, RouteCounts, Target, Transfer, WorkloadResult,
 };
@@ -14,7 +14,7 @@ fn reduce(state: &mut State, bodies: Vec<EventBody>) {
 }
 
 /// The rate of a cell in the test grid: higher for larger blocks and more threads, and with the direct route.
-fn rate(cell: &crate::domain::CellKey) -> f64 {
+fn rate(cell: &crate::core::CellKey) -> f64 {
     let way = [1.3, 1.0, 0.6, 0.7][cell.transfer as usize];
     let block = (cell.block_bytes as f64 / 4096.0).sqrt().min(40.0);
     let order = if cell.pattern == Pattern::Random { 0.8 } else { 1.0 };

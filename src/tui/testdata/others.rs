@@ -1,7 +1,7 @@
 //! Made-up machines in use, and a model of very many tensors.
 
 use super::MS;
-use crate::domain::{
+use crate::core::{
     CacheState, DiskUse, Engine, Event, EventBody, GpuUse, LaneId, LaneStage, ModelInfo, OpenFile, PackedSpans, Phase,
     PhaseTimes, ProcessUse, RunResult, SeenRoute, ShardInfo, Span, SystemSample, Target, TensorInfo,
 };

@@ -2,7 +2,7 @@
 
 use super::{app, environment, frame, learn, race, system, tensors};
 use crate::config::{ColourDepth, Taste, ThemeName};
-use crate::domain::{Event, EventBody, LaneId, Metric, PackedSpans, Sample, Span};
+use crate::core::{Event, EventBody, LaneId, Metric, PackedSpans, Sample, Span};
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::jobs::lesson::Lesson;
@@ -74,7 +74,7 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
                 end_ns: huge,
                 bytes: huge,
                 slot: 9,
-                phase: crate::domain::Phase::Copy,
+                phase: crate::core::Phase::Copy,
                 tensor: None,
                 offset: 0,
             };
@@ -94,7 +94,7 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
             model.tensors.clear();
         }
         EventBody::LanePlanned { engine, repeat, .. } => {
-            *engine = crate::domain::Engine::Command(strange.into());
+            *engine = crate::core::Engine::Command(strange.into());
             *repeat = 3;
         }
         EventBody::Sampled { sample } => {
@@ -149,8 +149,8 @@ fn overlay(ui: &mut App, dice: &mut Dice) {
     static LESSON: LazyLock<Result<Arc<Lesson>, String>> = LazyLock::new(|| Lesson::load().map(Arc::new));
     match dice.roll(8) {
         0 => ui.help = Some(Scroll::default()),
-        1 => environment(ui).open_fix(crate::domain::FixId::UdevRecord),
-        2 => environment(ui).open_fix(crate::domain::FixId::MoveModel),
+        1 => environment(ui).open_fix(crate::core::FixId::UdevRecord),
+        2 => environment(ui).open_fix(crate::core::FixId::MoveModel),
         3 => (system(ui).open, system(ui).pid) = (true, Some([4711, 991, 1][dice.roll(3) as usize])),
         4 => (tensors(ui).open, tensors(ui).at) = (true, dice.roll(1 << 20) as usize),
         5 => learn(ui).lesson = Some(LESSON.clone()),

@@ -2,7 +2,7 @@
 
 use super::{app, text};
 use crate::config::{Background, ColourDepth, Taste, ThemeName};
-use crate::domain::{Event, FixId, LaneStage, Status};
+use crate::core::{Event, FixId, LaneStage, Status};
 use crate::session::{Command, Feed};
 use crate::tui::app::App;
 use crate::tui::event_loop::{Ending, Signal, Wires, run};
@@ -178,7 +178,7 @@ fn q_asks_once_while_a_race_is_under_way() {
     assert!(
         events(Scene::Live)
             .iter()
-            .any(|e| matches!(e.body, crate::domain::EventBody::LaneStage { stage: LaneStage::Loading, .. }))
+            .any(|e| matches!(e.body, crate::core::EventBody::LaneStage { stage: LaneStage::Loading, .. }))
     );
     stage.keys("qvq");
     stage.keys("q");
@@ -278,7 +278,7 @@ fn a_message_stands_until_a_key_is_pressed() {
     let mut tape = events(Scene::Done);
     let at_ns = tape.last().unwrap().at_ns;
     let body =
-        crate::domain::EventBody::Said { level: crate::domain::LogLevel::Warn, text: "the disk is nearly full".into() };
+        crate::core::EventBody::Said { level: crate::core::LogLevel::Warn, text: "the disk is nearly full".into() };
     tape.push(Event { at_ns, body });
     let mut stage = Stage::new(tape, false);
     let (input, seen) = (stage.input.clone(), stage.seen.clone());

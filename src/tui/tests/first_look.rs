@@ -3,7 +3,7 @@
 
 use super::{app, environment, frame, learn, system, text};
 use crate::config::Taste;
-use crate::domain::FixId;
+use crate::core::FixId;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::context::Ui;
@@ -159,7 +159,7 @@ fn right_and_left_go_into_the_list_and_back() {
 
 #[test]
 fn what_a_fix_says_is_followed_until_it_is_scrolled_by_hand() {
-    let state = testdata::fixing(crate::domain::FixStage::Applying);
+    let state = testdata::fixing(crate::core::FixStage::Applying);
     let mut ui = app(ScreenId::Environment);
     environment(&mut ui).open_fix(FixId::UdevRecord);
     let end = drawn(&mut ui, &state, (60, 20));

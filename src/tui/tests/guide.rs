@@ -2,7 +2,7 @@
 
 use super::{app, environment, frame, text};
 use crate::config::Taste;
-use crate::domain::{
+use crate::core::{
     Event, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route,
     StepState,
 };

@@ -146,7 +146,7 @@ fn a_race_is_stopped_between_two_of_its_lanes_too() {
     let mut state = crate::session::State::default();
     for event in testdata::events(Scene::Done) {
         state.reduce(&event);
-        if matches!(event.body, crate::domain::EventBody::LaneFinished { .. }) {
+        if matches!(event.body, crate::core::EventBody::LaneFinished { .. }) {
             break;
         }
     }
@@ -155,7 +155,7 @@ fn a_race_is_stopped_between_two_of_its_lanes_too() {
     assert_eq!(key(&mut ui, &state, 'c').commands, [Command::CancelRace]);
     assert!(text(&frame(&state, &mut ui, &theme(), 120, 36)).contains("stopping the race"));
     let at_ns = state.now_ns + 1;
-    state.reduce(&crate::domain::Event { at_ns, body: crate::domain::EventBody::RaceStopped });
+    state.reduce(&crate::core::Event { at_ns, body: crate::core::EventBody::RaceStopped });
     let mut ui = app(ScreenId::Race);
     assert_eq!(key(&mut ui, &state, 'c').commands, []);
     let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));

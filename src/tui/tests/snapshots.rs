@@ -2,7 +2,7 @@
 
 use super::{app, environment, frame, learn, system, tensors, text};
 use crate::config::{ColourDepth, Taste, ThemeName};
-use crate::domain::FixStage;
+use crate::core::FixStage;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::jobs::tensor_rows::Sort;
@@ -188,7 +188,7 @@ fn the_fix_sheet_before_during_and_after() {
         ("mended", testdata::fixing(FixStage::Mended)),
     ] {
         let mut ui = app(ScreenId::Environment);
-        environment(&mut ui).open_fix(crate::domain::FixId::UdevRecord);
+        environment(&mut ui).open_fix(crate::core::FixId::UdevRecord);
         check(&format!("fix-{name}"), &state, &mut ui, (120, 36));
         check(&format!("fix-{name}"), &state, &mut ui, (80, 24));
     }

@@ -2,7 +2,7 @@
 
 use super::{app, tensors};
 use crate::analysis::TensorRow;
-use crate::domain::LaneId;
+use crate::core::LaneId;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::jobs::lane::LaneJob;

@@ -3,7 +3,7 @@
 use super::snapshots::theme;
 use super::{app, frame};
 use crate::config::{Background, ColourDepth, Taste, ThemeName};
-use crate::domain::{Engine, Status};
+use crate::core::{Engine, Status};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;

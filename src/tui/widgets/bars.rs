@@ -1,6 +1,6 @@
 //! Bars: progress in eighths of a column, phases stacked on a common scale of time.
 
-use crate::domain::{PHASES, Phase, PhaseTimes};
+use crate::core::{PHASES, Phase, PhaseTimes};
 use crate::present::phases::title;
 use crate::tui::pen::{Pen, Run, width};
 use crate::tui::theme::Theme;

@@ -2,7 +2,7 @@
 
 use super::canvas::Canvas;
 use super::series::Series;
-use crate::domain::units::three_digits;
+use crate::core::units::three_digits;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
 use ratatui::layout::Rect;

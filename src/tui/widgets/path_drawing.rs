@@ -1,6 +1,6 @@
 //! The path of a byte as a drawing: stations and arrows, a double line if nothing is copied through host memory.
 
-use crate::domain::Route;
+use crate::core::Route;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
@@ -38,12 +38,12 @@ pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: 
         Route::Compat => {
             let at_middle = x + 17;
             arrow(pen, after_first, at_middle, y, '─', plain);
-            let after = station(pen, at_middle, y, way.through, theme.status(crate::domain::Status::Warn));
+            let after = station(pen, at_middle, y, way.through, theme.status(crate::core::Status::Warn));
             arrow(pen, after, at_last, y, '─', plain);
         }
         Route::None if way.gpu => {
             let stop = x + 24;
-            let fail = theme.status(crate::domain::Status::Fail);
+            let fail = theme.status(crate::core::Status::Fail);
             for column in after_first + 1..stop {
                 pen.cell(column, y, '─', fail);
             }
@@ -51,7 +51,7 @@ pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: 
         }
         Route::None => arrow(pen, after_first, at_last, y, '─', plain),
         direct => {
-            let pass = theme.status(crate::domain::Status::Pass);
+            let pass = theme.status(crate::core::Status::Pass);
             arrow(pen, after_first, at_last, y, '═', pass);
             let label = format!(" {} ", direct);
             let middle = (after_first + at_last).saturating_sub(width(&label) as u16) / 2;

@@ -1,7 +1,7 @@
 //! Size against time on logarithmic axes, with fitted lines and the size at which two of them cross.
 
 use super::canvas::Canvas;
-use crate::domain::units::{bytes, duration};
+use crate::core::units::{bytes, duration};
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;

@@ -1,7 +1,7 @@
 //! A timeline of slots: the spans of each worker in the colours of the phases, up to the time that was played.
 
-use crate::domain::units::duration;
-use crate::domain::{PHASES, Phase, Span};
+use crate::core::units::duration;
+use crate::core::{PHASES, Phase, Span};
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
 

@@ -1,7 +1,7 @@
 //! Two faults at once, storage in layers, and machines that are healthy in a way that is seldom seen.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::{Value, json};
 
 const BROKEN: &str = "{ \"properties\": { \"allow_compat_mode\": true, } }";

@@ -1,7 +1,7 @@
 //! Machines that fixtures do not have: GPUs, drivers and the versions of nvidia-fs.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::json;
 
 fn log(text: &str) -> Edit {

@@ -1,7 +1,7 @@
 //! Logs and lists of healthy machines, and the lines among them that mean something.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::json;
 
 /// The log of a healthy machine's kernel in its first minutes.

@@ -12,9 +12,9 @@ pub(crate) mod variations;
 
 use crate::machine::*;
 use gds_top::checks::{self, Trial};
-use gds_top::domain::{Change, FixId, Needs, Route, RouteCounts};
+use gds_top::core::{Change, FixId, Needs, Route, RouteCounts};
 use gds_top::fixes;
-use gds_top::host::Root;
+use gds_top::machine::Root;
 
 /// All machines whose answers were written down before they were run.
 pub(crate) fn expected() -> Vec<Variant> {

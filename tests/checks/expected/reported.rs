@@ -1,7 +1,7 @@
 //! Machines of people who asked for help in public, and systems in use this year.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::json;
 
 fn os(text: &str) -> Edit {

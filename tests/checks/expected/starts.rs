@@ -2,7 +2,7 @@
 //! arguments of the kernel.
 
 use crate::machine::*;
-use gds_top::domain::{FixId, Route};
+use gds_top::core::{FixId, Route};
 use serde_json::json;
 
 const KEYS: &str = "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n";
@@ -141,13 +141,13 @@ pub(crate) fn machines() -> Vec<Variant> {
 }
 
 /// The finding of the machine with that name, and its text.
-fn pending(name: &str) -> gds_top::domain::Finding {
+fn pending(name: &str) -> gds_top::core::Finding {
     let machine = machines().into_iter().find(|machine| machine.name == name).unwrap();
     let folder = build(machine.base, &machine.edits);
     check(folder.path()).finding("reboot-pending").unwrap().clone()
 }
 
-fn told(finding: &gds_top::domain::Finding) -> String {
+fn told(finding: &gds_top::core::Finding) -> String {
     finding.evidence.iter().map(|e| format!("{}: {}\n", e.source, e.text)).collect()
 }
 
@@ -164,10 +164,10 @@ fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_the
         "{newer:?}"
     );
     let lasting = pending("the keys are in effect, and the initramfs is older than they are");
-    assert_eq!((lasting.status, lasting.fix), (gds_top::domain::Status::Info, None));
+    assert_eq!((lasting.status, lasting.fix), (gds_top::core::Status::Info, None));
     assert!(lasting.summary.contains("the next start may load it without them"), "{}", lasting.summary);
     let fine = pending("the keys are in effect, and the initramfs was made behind them");
-    assert_eq!(fine.status, gds_top::domain::Status::Pass);
+    assert_eq!(fine.status, gds_top::core::Status::Pass);
     let dracut = pending("multipath is to be switched off, and dracut was not run");
     assert!(
         told(&dracut).contains("/boot/initramfs-6.14.0-37-generic.img: made 46 min 00 s before"),
@@ -196,10 +196,10 @@ fn words_of_the_kernel_are_looked_for_where_the_boot_loader_has_them() {
 
 #[test]
 fn the_times_of_files_are_part_of_a_capture_and_of_nothing_else() {
-    let live = gds_top::host::Root::live_with(gds_top::host::LiveOptions {
+    let live = gds_top::machine::Root::live_with(gds_top::machine::LiveOptions {
         cufile_probe: None,
         record: true,
-        ..gds_top::host::LiveOptions::default()
+        ..gds_top::machine::LiveOptions::default()
     });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nvme.conf");
@@ -209,10 +209,10 @@ fn the_times_of_files_are_part_of_a_capture_and_of_nothing_else() {
     for name in ["taken", "taken.tar.zst"] {
         let taken = folder.path().join(name);
         live.write_capture(&taken, "gds-top test", 0).unwrap();
-        let captured = gds_top::host::Root::open(&taken).unwrap();
+        let captured = gds_top::machine::Root::open(&taken).unwrap();
         assert_eq!(captured.modified_unix_s(&file), Some(when), "{name}");
         assert!(captured.exists(&file));
     }
-    let tree = gds_top::host::Root::tree(folder.path()).unwrap();
+    let tree = gds_top::machine::Root::tree(folder.path()).unwrap();
     assert_eq!(tree.modified_unix_s("/nvme.conf"), None, "a copied tree is dated by its copying");
 }

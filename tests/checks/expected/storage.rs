@@ -1,7 +1,7 @@
 //! Storage that fixtures do not have: file systems by their other names, block devices in layers, fabrics that RDMA reaches.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::{Value, json};
 
 const RDMA_LIBS: &str = "\tlibibverbs.so.1 (libc6)\n\tlibrdmacm.so.1 (libc6)\n\tlibmlx5.so.1 (libc6)\n";

@@ -1,7 +1,7 @@
 //! Systems that fixtures do not have: kernels, distributions, containers, files of settings.
 
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::{Value, json};
 
 /// Kernels and distributions.

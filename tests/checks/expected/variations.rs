@@ -2,7 +2,7 @@
 
 use super::storage::{peermem, rdma_host, says};
 use crate::machine::*;
-use gds_top::domain::Route;
+use gds_top::core::Route;
 use serde_json::json;
 
 const KEYS: &str = "RegistryDwords: \"RMForceStaticBar1=1;RmForceDisableIomapWC=1;ForceP2P=0;\"\n";

@@ -1,7 +1,7 @@
 //! The route of a command's reads, inferred from outside: its mappings, the counters of nvidia-fs, the log of
 //! libcufile.
 
-use crate::domain::{Route, RouteCounts};
+use crate::core::{Route, RouteCounts};
 use crate::engines::NVFS_STATS;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl Seen {
         let compat = log.contains("compatible mode") || log.contains("compat mode");
         let told = match self.nvfs {
             Some(reads @ 1..) => {
-                let reads_text = crate::domain::units::plural(reads, "read");
+                let reads_text = crate::core::units::plural(reads, "read");
                 let source = format!("inferred: {NVFS_STATS} counted {reads_text} of all processes meanwhile");
                 counts(Route::Nvfs, Some(reads), source, false)
             }

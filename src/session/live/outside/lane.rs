@@ -4,7 +4,7 @@ use super::lines::read_lines;
 use super::loaders;
 use super::prepare::{Prepared, prepare};
 use super::watch::{TREE_PATIENCE, Watched, Why};
-use crate::domain::{Engine, EventBody, LaneId, LaneOrder, PackedSpans, Target, units};
+use crate::core::{Engine, EventBody, LaneId, LaneOrder, PackedSpans, Target, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
 use crate::session::live::child::ChildProcess;

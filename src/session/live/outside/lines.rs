@@ -12,7 +12,7 @@
 //! | `verified` | whether the bytes equal the file's, if the command compared them |
 //! | `note`, `error` | a sentence for the report; with `error` the run has failed |
 
-use crate::domain::{Phase, Span, units};
+use crate::core::{Phase, Span, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::process::plain;
 use crossbeam_channel::Sender;

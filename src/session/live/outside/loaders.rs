@@ -1,6 +1,6 @@
 //! Published loaders with a script of ours each, kept in the program and run by the installed Python.
 
-use crate::domain::LOADERS;
+use crate::core::LOADERS;
 use crate::text::quoted;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::evidence::Seen;
 use super::lines::{Ended, clipped};
 use super::watch::Watched;
-use crate::domain::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
+use crate::core::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
 use crate::engines::nvfs_reads;
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::process::signal_words;

@@ -1,7 +1,7 @@
 //! The page cache before a command: a lane process makes it cold or hot and measures what it holds.
 
 use super::lines::read_lines;
-use crate::domain::{EventBody, LaneId, LaneOrder, RunResult, units};
+use crate::core::{EventBody, LaneId, LaneOrder, RunResult, units};
 use crate::engines::protocol::{Frame, LaneMessage};
 use crate::session::live::bus::Bus;
 use crate::session::live::child::{ChildProcess, PATIENCE};

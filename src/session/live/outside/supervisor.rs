@@ -2,7 +2,7 @@
 //! tree. It ends that tree when the command has ended, when the session orders it, and when the session is gone,
 //! which closes its standard input.
 
-use crate::domain::units;
+use crate::core::units;
 use crate::engines::protocol::monotonic_ns;
 use crate::telemetry::tree;
 use rustix::io::FdFlags;

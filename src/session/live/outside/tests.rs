@@ -2,7 +2,7 @@
 
 use super::lines::CommandMessages;
 use super::loaders::{all, line};
-use crate::domain::{LOADERS, Phase, Span};
+use crate::core::{LOADERS, Phase, Span};
 
 fn told(lines: &[(u64, &str)]) -> CommandMessages {
     let mut told = CommandMessages::default();

@@ -3,7 +3,7 @@
 
 use super::evidence::Seen;
 use super::lines::CommandMessages;
-use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, Span, Target};
+use crate::core::{EventBody, LaneId, LaneOrder, LaneStage, Span, Target};
 use crate::engines::nvfs_reads;
 use crate::session::live::bus::Bus;
 use crate::telemetry::tree::{self, TreeUse};

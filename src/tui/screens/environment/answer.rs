@@ -3,7 +3,7 @@
 use super::fix::needs_words;
 use super::selection::fix_of_selection;
 use super::state::Ui;
-use crate::domain::{Finding, Route, Status, Verdict};
+use crate::core::{Finding, Route, Status, Verdict};
 use crate::present::verdict::{no_gpu, steps};
 use crate::session::State;
 use crate::tui::clicks::Spot;

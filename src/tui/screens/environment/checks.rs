@@ -3,7 +3,7 @@
 use super::fix::needs_words;
 use super::selection::{members, open_groups, rows, selected_finding, selected_row, worst};
 use super::state::{Pane, RowKey, Ui, finding_of};
-use crate::domain::{Finding, Group, Status};
+use crate::core::{Finding, Group, Status};
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::keys::action::Action;

@@ -1,6 +1,6 @@
 //! The commands of a fix, for the clipboard.
 
-use crate::domain::{Change, FixPlan, Needs};
+use crate::core::{Change, FixPlan, Needs};
 use crate::text::{quoted, quoted_line};
 
 /// The commands for a shell: the fix by its name if gds-top applies it, else its own commands.

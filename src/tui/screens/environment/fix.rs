@@ -1,8 +1,8 @@
 //! The sheet of a fix: its changes, the rights that it needs, how it is verified and undone, and its output.
 
 use super::state::{FixSheet, Ui, plan_of};
-use crate::domain::units::NS_PER_S;
-use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
+use crate::core::units::NS_PER_S;
+use crate::core::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
 use crate::text::quoted_line;
 use crate::tui::keys::action::Action;

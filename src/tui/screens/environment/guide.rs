@@ -1,6 +1,6 @@
 //! The checklist of the direct route: done and open steps, the rights that they need, and the proof at the end.
 
-use crate::domain::{FixPlan, GuideStep, Status, StepState};
+use crate::core::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
 use crate::text::quoted_line;
 use crate::tui::clicks::Spot;
@@ -160,11 +160,11 @@ impl Page {
     fn plan(&mut self, plan: &FixPlan, theme: &Theme) {
         for change in &plan.changes {
             match change {
-                crate::domain::Change::Run { argv } => {
+                crate::core::Change::Run { argv } => {
                     let line = quoted_line(argv);
                     self.put(9, &format!("$ {line}"), theme.accent);
                 }
-                crate::domain::Change::WriteFile { path, before, after, .. } => {
+                crate::core::Change::WriteFile { path, before, after, .. } => {
                     let verb = if before.is_some() { "edits" } else { "writes" };
                     self.put(9, &format!("{verb} {}", path.display()), theme.accent);
                     let old: Vec<&str> = before.as_deref().unwrap_or_default().lines().collect();

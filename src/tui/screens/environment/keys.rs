@@ -2,7 +2,7 @@
 
 use super::selection::{fix_of_selection, sheet_plan};
 use super::state::{Environment, Pane, Ui};
-use crate::domain::{FixId, FixStage};
+use crate::core::{FixId, FixStage};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};

@@ -15,7 +15,7 @@ pub(crate) use selection::is_open;
 
 pub(crate) use state::{Environment, FixSheet, Pane, RowKey};
 
-use crate::domain::Needs;
+use crate::core::Needs;
 use crate::session::{Command, State};
 use crate::tui::clicks::Spot;
 use crate::tui::context::{Context, Ui};

@@ -2,7 +2,7 @@
 
 use super::guide;
 use super::state::{RowKey, Ui, finding_of, plan_of};
-use crate::domain::{AppliedFix, Finding, FixPlan, Group, Status};
+use crate::core::{AppliedFix, Finding, FixPlan, Group, Status};
 use crate::present::verdict::steps;
 use crate::session::State;
 use crate::tui::remedy::{self, next_open, plan_for};

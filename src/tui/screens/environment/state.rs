@@ -1,6 +1,6 @@
 //! The state of the Environment screen.
 
-use crate::domain::{Finding, FixId, FixPlan, Group, Verdict};
+use crate::core::{Finding, FixId, FixPlan, Group, Verdict};
 use crate::session::State;
 use crate::tui::context;
 use crate::tui::keys::action::Action;

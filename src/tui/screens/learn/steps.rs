@@ -1,7 +1,7 @@
 //! The eight steps of the lesson in words, every figure in them taken from the recordings.
 
-use crate::domain::units::{bytes, count, duration, rate, three_digits};
-use crate::domain::{CacheState, Engine, Phase};
+use crate::core::units::{bytes, count, duration, rate, three_digits};
+use crate::core::{CacheState, Engine, Phase};
 use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};
 
 /// Number of steps.

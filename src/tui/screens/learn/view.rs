@@ -11,8 +11,8 @@
 use super::simulation::Simulation;
 use super::state::Ui;
 use super::steps::{Figure, STEPS, Step, step};
-use crate::domain::units::{bytes, count, duration, three_digits};
-use crate::domain::{CacheState, Engine, Phase, Route, Status};
+use crate::core::units::{bytes, count, duration, three_digits};
+use crate::core::{CacheState, Engine, Phase, Route, Status};
 use crate::present::phases::title;
 use crate::session::State;
 use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};

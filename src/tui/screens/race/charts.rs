@@ -3,7 +3,7 @@
 use super::names::entry_marker;
 use super::phases;
 use super::state::{Race, Ui};
-use crate::domain::{Metric, Target};
+use crate::core::{Metric, Target};
 use crate::present::progress::elapsed_ns;
 use crate::present::{RowGroup, row_groups, series};
 use crate::session::{Lane, State};

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::analysis::{GridTable, grid_tables, rate_range, warmth};
-use crate::domain::{Access, CellKey, Grid, Status, Transfer, units};
+use crate::core::{Access, CellKey, Grid, Status, Transfer, units};
 use crate::present::{Answer, grid as words, headline as answers};
 use crate::session::State;
 use crate::tui::clicks::Spot;

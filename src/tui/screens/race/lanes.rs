@@ -2,8 +2,8 @@
 
 use super::names::{entry_marker, longest_name};
 use super::phases;
-use crate::domain::units::{bytes, count, duration, rate};
-use crate::domain::{Engine, ModelInfo, Status, Target};
+use crate::core::units::{bytes, count, duration, rate};
+use crate::core::{Engine, ModelInfo, Status, Target};
 use crate::present::engine_rows::{unavailable, without_run};
 use crate::present::failures::stderr_tail;
 use crate::present::progress::{elapsed_ns, landed_at, rate_now, stage_words};

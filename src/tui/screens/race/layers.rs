@@ -12,7 +12,7 @@
 //! ```
 
 use super::state::Ui;
-use crate::domain::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
+use crate::core::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
 use crate::present::row_groups;
 use crate::present::workload::hidden;
 use crate::session::{Lane, State};

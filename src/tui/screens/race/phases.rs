@@ -1,7 +1,7 @@
 //! The phases of each lane: stacked bars on one scale of time, in the pane of the lanes or in a separate one.
 
 use super::names::{entry_marker, longest_name};
-use crate::domain::{Phase, PhaseTimes, RunResult};
+use crate::core::{Phase, PhaseTimes, RunResult};
 use crate::present::phases::{share, split};
 use crate::present::{EngineRow, RowGroup, row_groups};
 use crate::session::State;

@@ -1,7 +1,7 @@
 //! The plans of the Race screen: everything that can be run here, the question and the files of each, and the earlier
 //! runs of this session.
 
-use crate::domain::{RacePlan, Status};
+use crate::core::{RacePlan, Status};
 use crate::session::State;
 use crate::tui::context::Context;
 use crate::tui::keys::bindings::Binding;

@@ -13,7 +13,7 @@ use super::layers::LAYERS_PANE;
 use super::state::Ui;
 use super::{charts, lanes, layers, phases};
 use crate::analysis::Advice;
-use crate::domain::Engine;
+use crate::core::Engine;
 use crate::present::advice::sentence;
 use crate::present::headline::race;
 use crate::session::State;

@@ -1,7 +1,7 @@
 //! Screen 6: findings and measurements on one page, in the order of the exported report.
 
 use super::state::Ui;
-use crate::domain::{Engine, Status};
+use crate::core::{Engine, Status};
 use crate::present::comparisons::naming;
 use crate::present::failures::failed_runs;
 use crate::present::table::{COLUMNS, Column, ResultRow};

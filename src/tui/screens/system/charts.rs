@@ -2,7 +2,7 @@
 
 use super::state::Ui;
 use super::time::{self, over_time, series};
-use crate::domain::SystemSample;
+use crate::core::SystemSample;
 use crate::session::State;
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;

@@ -1,7 +1,7 @@
 //! The processes in the order of the table, and the one that is selected.
 
 use super::state::{ProcessSort, Ui};
-use crate::domain::{ProcessUse, SeenRoute, SystemSample};
+use crate::core::{ProcessUse, SeenRoute, SystemSample};
 use crate::session::State;
 
 /// The processes in the order of the table: by the chosen column, else those that read most first, then by GPU memory.

@@ -3,7 +3,7 @@
 
 use super::state::Ui;
 use super::time;
-use crate::domain::Metric;
+use crate::core::Metric;
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::pen::Pen;

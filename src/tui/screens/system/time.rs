@@ -4,7 +4,7 @@
 //! now.
 
 use super::state::{Ui, is_past};
-use crate::domain::SystemSample;
+use crate::core::SystemSample;
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::pen::{Pen, Run};

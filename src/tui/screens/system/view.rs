@@ -9,8 +9,8 @@
 use super::order::{order, reading, route_word, selected};
 use super::state::{ProcessSort, Ui, is_past};
 use super::{charts, past};
-use crate::domain::units::{bytes, duration, rate};
-use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
+use crate::core::units::{bytes, duration, rate};
+use crate::core::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::layout::SIDE_BY_SIDE;

@@ -3,8 +3,8 @@
 use super::state::Ui;
 use super::table::{Shown, shorten};
 use crate::analysis::TensorRow;
-use crate::domain::units::{bytes, count, duration, rate};
-use crate::domain::{PHASES, Phase};
+use crate::core::units::{bytes, count, duration, rate};
+use crate::core::{PHASES, Phase};
 use crate::present::phases::title;
 use crate::session::Lane;
 use crate::tui::jobs::tensor_rows::rate_of;
@@ -103,7 +103,7 @@ fn phases(
 }
 
 /// The spans that moved the bytes, by start.
-fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], theme: &Theme) {
+fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::core::Span], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     if h < 2 {
         return;
@@ -149,7 +149,7 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], them
     let room = usize::from(h.saturating_sub(top + 1));
     let whole = if reads.len() > room { room.saturating_sub(1) } else { reads.len() };
     for read in reads.iter().take(whole) {
-        let speed = crate::domain::units::bytes_per_s(read.bytes, read.duration_ns());
+        let speed = crate::core::units::bytes_per_s(read.bytes, read.duration_ns());
         let cells = [
             title(read.phase).to_owned(),
             read.slot.to_string(),

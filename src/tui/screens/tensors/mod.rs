@@ -10,7 +10,7 @@ mod view;
 
 pub(crate) use state::Tensors;
 
-use crate::domain::units::{bytes, duration};
+use crate::core::units::{bytes, duration};
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::context::{Context, Ui};

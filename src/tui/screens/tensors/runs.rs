@@ -3,7 +3,7 @@
 use super::order::put_in_order;
 use super::state::{Detail, Tensors};
 use crate::analysis::crossover;
-use crate::domain::{Engine, ModelInfo, Span};
+use crate::core::{Engine, ModelInfo, Span};
 use crate::present::engine_rows::group_of;
 use crate::present::{EngineRow, row_groups};
 use crate::session::{Lane, State};

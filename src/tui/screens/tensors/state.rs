@@ -1,7 +1,7 @@
 //! The state of the Tensors screen, and values derived from it.
 
 use crate::analysis::Crossover;
-use crate::domain::{LaneId, Span};
+use crate::core::{LaneId, Span};
 use crate::tui::context;
 use crate::tui::jobs::names::NameIndex;
 use crate::tui::jobs::tensor_rows::{Sort, TensorRows};

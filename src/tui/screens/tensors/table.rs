@@ -2,8 +2,8 @@
 
 use super::state::Ui;
 use crate::analysis::TensorRow;
-use crate::domain::units::{bytes, duration, rate};
-use crate::domain::{Engine, ModelInfo, Phase, Status};
+use crate::core::units::{bytes, duration, rate};
+use crate::core::{Engine, ModelInfo, Phase, Status};
 use crate::session::Lane;
 use crate::tui::clicks::Spot;
 use crate::tui::jobs::tensor_rows::TensorRows;

@@ -9,8 +9,8 @@
 use super::state::Ui;
 use super::{detail, table};
 use crate::analysis::TensorRow;
-use crate::domain::units::{bytes, duration, rate};
-use crate::domain::{Engine, Status};
+use crate::core::units::{bytes, duration, rate};
+use crate::core::{Engine, Status};
 use crate::session::{Lane, State};
 use crate::tui::jobs::tensor_rows::TensorRows;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};

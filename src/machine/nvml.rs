@@ -1,0 +1,230 @@
+//! What NVML says about driver and GPUs. It needs no CUDA context; it is asked in a thread with a time limit.
+
+use super::lenient;
+use crate::core::units;
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The facts of NVML, in the form of `nvml.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NvmlFacts {
+    /// Why NVML gave nothing; the rest is then empty.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
+    pub error: Option<String>,
+    /// Driver version, `580.159.04`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub driver_version: Option<String>,
+    /// CUDA version that the driver supports, `13.0`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub cuda_version: Option<String>,
+    /// GPUs by index.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub gpus: Vec<NvmlGpu>,
+    /// Whether NVML was not asked: a capture without `nvml.json`.
+    #[serde(skip)]
+    pub unasked: bool,
+}
+
+/// A GPU as NVML sees it. Values that it does not report are `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NvmlGpu {
+    /// NVML index.
+    #[serde(default, deserialize_with = "lenient::index")]
+    pub index: u32,
+    /// `GPU-…`.
+    #[serde(default, deserialize_with = "lenient::string")]
+    pub uuid: String,
+    /// Marketing name.
+    #[serde(default, deserialize_with = "lenient::string")]
+    pub name: String,
+    /// PCI address as in sysfs, `0000:be:00.0`.
+    #[serde(default, deserialize_with = "lenient::string")]
+    pub pci_bus_id: String,
+    /// Compute capability, `9.0`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub compute_capability: Option<String>,
+    /// BAR1 aperture in bytes.
+    #[serde(default, deserialize_with = "lenient::number")]
+    pub bar1_total_bytes: Option<u64>,
+    /// BAR1 in use in bytes.
+    #[serde(default, deserialize_with = "lenient::number")]
+    pub bar1_used_bytes: Option<u64>,
+    /// Device memory in bytes.
+    #[serde(default, deserialize_with = "lenient::number")]
+    pub memory_total_bytes: Option<u64>,
+    /// `default`, `exclusive_process` or `prohibited`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub compute_mode: Option<String>,
+    /// Whether persistence mode is on.
+    #[serde(default, deserialize_with = "lenient::flag")]
+    pub persistence: Option<bool>,
+    /// `enabled` or `disabled`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub mig: Option<String>,
+    /// `enabled` or `disabled`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub ecc: Option<String>,
+    /// `none`, `passthrough` or `vgpu`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub virtualization: Option<String>,
+    /// The PCIe link.
+    #[serde(default, deserialize_with = "lenient::part")]
+    pub pcie: Option<PcieLink>,
+    /// CUDA attributes, where something asked CUDA.
+    #[serde(default, deserialize_with = "lenient::part")]
+    pub attributes: Option<GpuAttributes>,
+}
+
+/// A PCIe link now and at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PcieLink {
+    /// Generation now.
+    #[serde(default, deserialize_with = "lenient::number32")]
+    pub generation: Option<u32>,
+    /// Lanes now.
+    #[serde(default, deserialize_with = "lenient::number32")]
+    pub width: Option<u32>,
+    /// Highest generation.
+    #[serde(default, deserialize_with = "lenient::number32")]
+    pub max_generation: Option<u32>,
+    /// Most lanes.
+    #[serde(default, deserialize_with = "lenient::number32")]
+    pub max_width: Option<u32>,
+}
+
+/// CUDA device attributes (cuda.h numbers 116, 124 and 122).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuAttributes {
+    /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED`.
+    #[serde(default, deserialize_with = "lenient::flag")]
+    pub gpu_direct_rdma: Option<bool>,
+    /// `CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED`.
+    #[serde(default, deserialize_with = "lenient::flag")]
+    pub dma_buf: Option<bool>,
+    /// `CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS`.
+    #[serde(default, deserialize_with = "lenient::flag")]
+    pub stream_mem_ops: Option<bool>,
+}
+
+/// Asks the NVML of this machine. `GDS_TOP_NVML` names another library, for tests with a stand-in.
+pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
+    let (tx, rx) = mpsc::channel();
+    // NVML can hang on a sick GPU and cannot be cancelled; the thread is then left behind.
+    let begun = std::thread::Builder::new().spawn(move || {
+        let _ = tx.send(ask());
+    });
+    if let Err(error) = begun {
+        let error = format!("NVML was not asked: {}", units::no_thread(error));
+        return NvmlFacts { error: Some(error), ..NvmlFacts::default() };
+    }
+    match rx.recv_timeout(limit) {
+        Ok(Ok(facts)) => facts,
+        Ok(Err(error)) => NvmlFacts { error: Some(error), ..NvmlFacts::default() },
+        Err(mpsc::RecvTimeoutError::Timeout) => NvmlFacts {
+            error: Some(format!("NVML did not answer within {} s", limit.as_secs())),
+            ..NvmlFacts::default()
+        },
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            NvmlFacts { error: Some("NVML's thread ended without an answer".to_owned()), ..NvmlFacts::default() }
+        }
+    }
+}
+
+fn ask() -> Result<NvmlFacts, String> {
+    use nvml_wrapper::Nvml;
+    // The versioned name: the unversioned one comes with development packages only.
+    let library = std::env::var_os("GDS_TOP_NVML").unwrap_or_else(|| "libnvidia-ml.so.1".into());
+    let nvml = Nvml::builder().lib_path(&library).init().map_err(|e| e.to_string())?;
+    let cuda = nvml.sys_cuda_driver_version().ok().map(|v| format!("{}.{}", v / 1000, v % 1000 / 10));
+    let count = nvml.device_count().map_err(|e| e.to_string())?;
+    let mut gpus = Vec::new();
+    for index in 0..count {
+        match nvml.device_by_index(index) {
+            Ok(device) => gpus.push(gpu(index, &device)),
+            Err(error) => {
+                return Err(format!("GPU {index} of {count} does not answer NVML: {error}"));
+            }
+        }
+    }
+    Ok(NvmlFacts {
+        error: None,
+        driver_version: nvml.sys_driver_version().ok(),
+        cuda_version: cuda,
+        gpus,
+        unasked: false,
+    })
+}
+
+fn gpu(index: u32, device: &nvml_wrapper::Device<'_>) -> NvmlGpu {
+    use nvml_wrapper::enum_wrappers::device::{ComputeMode, GpuVirtualizationMode};
+    let bar1 = device.bar1_memory_info().ok();
+    let on_off = |on: bool| if on { "enabled".to_owned() } else { "disabled".to_owned() };
+    NvmlGpu {
+        index,
+        uuid: device.uuid().unwrap_or_default(),
+        name: device.name().unwrap_or_default(),
+        pci_bus_id: device.pci_info().map(|p| sysfs_address(p.domain, &p.bus_id)).unwrap_or_default(),
+        compute_capability: device.cuda_compute_capability().ok().map(|c| format!("{}.{}", c.major, c.minor)),
+        bar1_total_bytes: bar1.as_ref().map(|b| b.total),
+        bar1_used_bytes: bar1.as_ref().map(|b| b.used),
+        memory_total_bytes: device.memory_info().ok().map(|m| m.total),
+        compute_mode: device.compute_mode().ok().map(|mode| {
+            match mode {
+                ComputeMode::Default => "default",
+                ComputeMode::Prohibited => "prohibited",
+                _ => "exclusive_process",
+            }
+            .to_owned()
+        }),
+        persistence: device.is_in_persistent_mode().ok(),
+        mig: device.mig_mode().ok().map(|m| on_off(m.current == 1)),
+        ecc: device.is_ecc_enabled().ok().map(|e| on_off(e.currently_enabled)),
+        virtualization: device.virtualization_mode().ok().map(|mode| {
+            match mode {
+                GpuVirtualizationMode::Bare => "none",
+                GpuVirtualizationMode::PassThrough => "passthrough",
+                _ => "vgpu",
+            }
+            .to_owned()
+        }),
+        pcie: Some(PcieLink {
+            generation: device.current_pcie_link_gen().ok(),
+            width: device.current_pcie_link_width().ok(),
+            max_generation: device.max_pcie_link_gen().ok(),
+            max_width: device.max_pcie_link_width().ok(),
+        }),
+        // These are CUDA's to answer, and this process never opens CUDA.
+        attributes: None,
+    }
+}
+
+/// NVML writes `00000000:BE:00.0`, sysfs `0000:be:00.0`.
+fn sysfs_address(domain: u32, bus_id: &str) -> String {
+    let rest = bus_id.split_once(':').map_or(bus_id, |(_, rest)| rest).to_lowercase();
+    format!("{domain:04x}:{rest}")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_written_as_in_sysfs() {
+        assert_eq!(sysfs_address(0, "00000000:BE:00.0"), "0000:be:00.0");
+    }
+
+    #[test]
+    fn a_foreign_capture_with_gaps_and_near_types_is_read() {
+        let facts: NvmlFacts = serde_json::from_str(
+            r#"{"driver_version":"580.1","gpus":[{"index":0,"uuid":"GPU-1","name":"H200","persistence":"enabled","ecc":null,
+                "pcie":{"generation":"5"},"compute_capability":9.0,"unknown":[1]}]}"#,
+        )
+        .unwrap();
+        assert_eq!(facts.gpus[0].persistence, Some(true));
+        assert_eq!(facts.gpus[0].compute_capability.as_deref(), Some("9.0"));
+        assert_eq!(facts.gpus[0].pcie.as_ref().unwrap().generation, Some(5));
+        assert_eq!(facts.gpus[0].bar1_total_bytes, None);
+    }
+}

@@ -1,0 +1,31 @@
+//! Models that the properties of plans and parts are tested on.
+
+use crate::core::{ModelInfo, ShardInfo, TensorInfo};
+use proptest::prelude::*;
+
+/// Files of tensors of these sizes, behind headers of these lengths.
+pub(super) fn model(shards: &[(u64, Vec<u64>)]) -> ModelInfo {
+    let mut model = ModelInfo::default();
+    for (number, (data_offset, sizes)) in (0_u32..).zip(shards) {
+        let mut at = *data_offset;
+        for (index, bytes) in sizes.iter().enumerate() {
+            model.tensors.push(TensorInfo {
+                name: format!("{number}.{index}"),
+                dtype: "U8".to_owned(),
+                shape: vec![*bytes],
+                shard: number,
+                file_offset: at,
+                bytes: *bytes,
+            });
+            at += bytes;
+        }
+        model.shards.push(ShardInfo { path: "x".into(), file_bytes: at, data_offset: *data_offset });
+    }
+    model
+}
+
+/// Up to four files of up to eleven tensors: without bytes, small, and of several pages.
+pub(super) fn any_model() -> impl Strategy<Value = ModelInfo> {
+    let sizes = proptest::collection::vec(prop_oneof![Just(0_u64), 1..200_u64, 4000..90_000_u64], 0..12);
+    proptest::collection::vec((10..9000_u64, sizes), 0..5).prop_map(|shards| model(&shards))
+}

@@ -1,0 +1,85 @@
+//! Models made on first use and kept in the user's cache folder: the demo, and profiles named instead of a path.
+
+use super::error::WeightsError;
+use super::held::ModelFolder;
+use super::layout::lay_out;
+use super::marker;
+use super::open::open;
+use super::profile::Profile;
+use super::synth::{SynthOptions, synthesize};
+use crate::core::ModelInfo;
+use std::path::{Path, PathBuf};
+
+/// Profile of the demo model.
+const DEMO_PROFILE: &str = "qwen3-0.6b";
+/// Its scale: about 150 MB.
+const DEMO_SCALE: f64 = 0.1;
+
+/// The folder for models made on first use: `$XDG_CACHE_HOME/gds-top/models`, else `~/.cache/gds-top/models`.
+///
+/// # Errors
+/// When neither variable is set.
+pub fn cache_folder() -> Result<PathBuf, WeightsError> {
+    // The XDG base directory specification has relative paths ignored.
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join("gds-top/models"))
+        .ok_or(WeightsError::NoCacheFolder)
+}
+
+/// The small synthetic model that is loaded when no model is named: written on first use and used again while it is
+/// complete. `progress` is called only while the model is written.
+///
+/// # Errors
+/// As [`profile_model`].
+pub fn demo_model(progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInfo, WeightsError> {
+    let profile = Profile::named(DEMO_PROFILE)?;
+    profile_model(&profile, &cache_folder()?, &SynthOptions { scale: DEMO_SCALE, seed: 0 }, progress)
+}
+
+/// A profile's model in a separate folder below `folder` (see [`cache_folder`]). It is opened if it is complete and
+/// has the same options; otherwise it is written.
+///
+/// # Errors
+/// As [`synthesize`].
+pub fn profile_model(
+    profile: &Profile,
+    folder: &Path,
+    options: &SynthOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<ModelInfo, WeightsError> {
+    let mut name = profile.name.clone();
+    if (options.scale - 1.0).abs() > f64::EPSILON {
+        name.push_str(&format!("-x{}", options.scale));
+    }
+    if options.seed != 0 {
+        name.push_str(&format!("-seed{}", options.seed));
+    }
+    let dir = folder.join(name);
+    let layout = lay_out(profile, options.scale, options.seed)?;
+    if let Ok(model) = open(&dir) {
+        let same = model.shards.len() == layout.files.len()
+            && model.shards.iter().zip(&layout.files).all(|(shard, file)| {
+                shard.path.file_name().is_some_and(|n| n == file.file_name.as_str())
+                    && shard.file_bytes == file.head.len() as u64 + file.data_bytes
+                    && marker::of(&shard.path).as_deref() == Some(&layout.mark)
+            });
+        if same {
+            return Ok(model);
+        }
+    }
+    // A damaged file may have lost its mark, but the folder name shows that gds-top wrote it. A link could lead to another model.
+    if let Ok(Some(held)) = ModelFolder::open_unlinked(&dir) {
+        for name in held.model_files()? {
+            if layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {
+                held.remove(&name).map_err(|source| WeightsError::Unwritable {
+                    path: held.shown(&name),
+                    doing: "replaced",
+                    source,
+                })?;
+            }
+        }
+    }
+    synthesize(profile, &dir, options, progress)
+}

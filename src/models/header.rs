@@ -1,0 +1,321 @@
+//! The header of one safetensors file: eight bytes of length, JSON, and the rules that its tensors must keep.
+//!
+//! Format: <https://github.com/huggingface/safetensors#format>. The limit on the header's length is that of the reference implementation.
+
+use super::dtype::{self, SizeProblem};
+use super::error::{WeightsError, name_text};
+use crate::core::units;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Longest header that is read, in bytes (the limit of the reference implementation).
+pub const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// A header that kept all rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+    /// Offset of the first tensor byte in the file.
+    pub data_offset: u64,
+    /// The tensors in the order of their bytes.
+    pub tensors: Vec<HeaderTensor>,
+    /// The strings of `__metadata__`; other values in there are ignored.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// One tensor of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderTensor {
+    /// Its name.
+    pub name: String,
+    /// Element type as written.
+    pub dtype: String,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Offset of its first byte in the file.
+    pub file_offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Reads and checks the header of a file. Never blocks on a FIFO and reads no tensor bytes.
+///
+/// # Errors
+/// If the path is not a regular file, cannot be read, or the header violates the format.
+pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
+    let (mut file, file_bytes) = open_regular(path)?;
+    let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
+    if file_bytes == 0 {
+        return Err(malformed(
+            "it is empty (files of /proc read as empty too); name a file that holds tensors".to_owned(),
+        ));
+    }
+    if file_bytes < 8 {
+        return Err(malformed(format!(
+            "it ends after {file_bytes} bytes, before the header's length is complete; download it again"
+        )));
+    }
+    let mut length = [0_u8; 8];
+    let unreadable = |source| WeightsError::Unreadable { path: path.to_owned(), doing: "read", source };
+    read_exactly(&mut file, &mut length).map_err(unreadable)?;
+    let header_bytes = u64::from_le_bytes(length);
+    // In another kind of file the length is random, so the more likely mistake is reported first.
+    if header_bytes > MAX_HEADER_BYTES {
+        return Err(malformed(format!(
+            "its first eight bytes announce a header of {header_bytes} bytes, over the limit of {MAX_HEADER_BYTES}; it is probably another kind of file"
+        )));
+    }
+    if header_bytes > file_bytes - 8 {
+        return Err(malformed(format!(
+            "its header of {header_bytes} bytes is longer than the file, which has {file_bytes} bytes; it is truncated: download it again"
+        )));
+    }
+    // Bounded by MAX_HEADER_BYTES and by the length of the file.
+    let mut text = vec![0_u8; header_bytes as usize];
+    read_exactly(&mut file, &mut text).map_err(unreadable)?;
+    parse(path, &text, file_bytes)
+}
+
+/// Opens a path only if it is a regular file; the type is checked before (a FIFO would block, a device could act) and after opening.
+pub(super) fn open_regular(path: &Path) -> Result<(File, u64), WeightsError> {
+    let unreadable = |doing| {
+        move |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => WeightsError::NotFound { path: path.to_owned() },
+            _ => WeightsError::Unreadable { path: path.to_owned(), doing, source },
+        }
+    };
+    let refuse = |kind| WeightsError::NotAFile { path: path.to_owned(), kind };
+    let meta = std::fs::metadata(path).map_err(unreadable("examined"))?;
+    if let Some(kind) = odd_kind(meta.file_type()) {
+        return Err(refuse(kind));
+    }
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable("opened"))?;
+    let meta = file.metadata().map_err(unreadable("examined"))?;
+    match odd_kind(meta.file_type()) {
+        Some(kind) => Err(refuse(kind)),
+        None => Ok((file, meta.len())),
+    }
+}
+
+fn odd_kind(kind: std::fs::FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("a folder")
+    } else if kind.is_fifo() {
+        Some("a FIFO")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else if kind.is_block_device() || kind.is_char_device() {
+        Some("a device")
+    } else {
+        Some("neither a file nor a folder")
+    }
+}
+
+fn read_exactly(file: &mut File, into: &mut [u8]) -> io::Result<()> {
+    file.read_exact(into).map_err(|error| {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            io::Error::new(error.kind(), "it became shorter while it was read")
+        } else {
+            error
+        }
+    })
+}
+
+/// Parses and checks the text of a header.
+///
+/// # Errors
+/// As [`read_header`], without those of opening.
+pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, WeightsError> {
+    let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
+    let text = std::str::from_utf8(text).map_err(|error| {
+        malformed(format!(
+            "byte {} of its header is not UTF-8; the file is damaged: download it again",
+            error.valid_up_to()
+        ))
+    })?;
+    let mut current = None;
+    let raw = read_raw(text, &mut current).map_err(|error| {
+        let place = current.map_or_else(String::new, |name| format!(" at tensor {}", name_text(&name)));
+        malformed(if error.is_data() {
+            format!("its header does not describe tensors{place}: {error}; the file is damaged or of a newer format")
+        } else {
+            format!("its header is not valid JSON{place}: {error}; the file is damaged: download it again")
+        })
+    })?;
+    let data_offset = 8 + text.len() as u64;
+    let mut header =
+        Header { file_bytes, data_offset, tensors: Vec::with_capacity(raw.tensors.len()), metadata: raw.metadata };
+    let data_bytes = file_bytes.saturating_sub(data_offset);
+    for (name, tensor) in raw.tensors {
+        let bad =
+            |problem: String| WeightsError::BadTensor { path: path.to_owned(), tensor: name_text(&name), problem };
+        let (begin, end) = tensor.data_offsets;
+        if end < begin {
+            return Err(bad(format!(
+                "its data ends at {end}, before it begins at {begin}; the header is damaged: download the file again"
+            )));
+        }
+        let bytes = dtype::tensor_bytes(&tensor.dtype, &tensor.shape).map_err(|problem| {
+            bad(match problem {
+                SizeProblem::UnknownType => format!(
+                    "its element type {} is unknown; known are {}",
+                    name_text(&tensor.dtype),
+                    dtype::DTYPES.map(|(known, _)| known).join(", ")
+                ),
+                SizeProblem::Overflow => format!(
+                    "its shape {} is absurd: the size does not fit into 64 bits; the header is damaged",
+                    shape_text(&tensor.shape)
+                ),
+                SizeProblem::PartialByte => format!(
+                    "its shape {} of type {} ends inside a byte; the header is damaged",
+                    shape_text(&tensor.shape),
+                    tensor.dtype
+                ),
+            })
+        })?;
+        if bytes != end - begin {
+            return Err(bad(format!(
+                "shape {} of type {} takes {bytes} bytes, but its offsets {begin} to {end} hold {}; the header is damaged",
+                shape_text(&tensor.shape),
+                tensor.dtype,
+                end - begin
+            )));
+        }
+        if end > data_bytes {
+            return Err(bad(format!(
+                "its data ends at {end}, but the file holds only {data_bytes} bytes ({}) of tensors; it is truncated: download it again",
+                units::bytes(data_bytes)
+            )));
+        }
+        header.tensors.push(HeaderTensor {
+            dtype: tensor.dtype.into_owned(),
+            shape: tensor.shape,
+            file_offset: data_offset + begin,
+            bytes,
+            name,
+        });
+    }
+    header.tensors.sort_by(|a, b| (a.file_offset, a.bytes, &a.name).cmp(&(b.file_offset, b.bytes, &b.name)));
+    contiguous(path, &header)?;
+    Ok(header)
+}
+
+/// Tensors must fill the data section without overlap and without holes.
+fn contiguous(path: &Path, header: &Header) -> Result<(), WeightsError> {
+    let mut reached = header.data_offset;
+    let mut before: Option<&HeaderTensor> = None;
+    for tensor in &header.tensors {
+        if tensor.file_offset != reached {
+            let after = before.map_or("the header".to_owned(), |t| format!("tensor {}", name_text(&t.name)));
+            let (here, there) = (tensor.file_offset - header.data_offset, reached - header.data_offset);
+            return Err(WeightsError::BadTensor {
+                path: path.to_owned(),
+                tensor: name_text(&tensor.name),
+                problem: if tensor.file_offset < reached {
+                    format!(
+                        "its data begins at {here} and overlaps with {after}, which ends at {there}; the header is damaged"
+                    )
+                } else {
+                    format!(
+                        "its data begins at {here}, which leaves a hole after {after}, which ends at {there}; the header is damaged"
+                    )
+                },
+            });
+        }
+        reached += tensor.bytes;
+        before = Some(tensor);
+    }
+    if reached == header.file_bytes {
+        return Ok(());
+    }
+    Err(WeightsError::Malformed {
+        path: PathBuf::from(path),
+        problem: format!(
+            "its tensors end at byte {reached}, but the file goes on to byte {}; it is damaged: download it again",
+            header.file_bytes
+        ),
+    })
+}
+
+fn shape_text(shape: &[u64]) -> String {
+    let shown: Vec<String> = shape.iter().take(8).map(ToString::to_string).collect();
+    format!("[{}{}]", shown.join(", "), if shape.len() > 8 { ", …" } else { "" })
+}
+
+#[derive(Deserialize)]
+struct RawTensor<'a> {
+    #[serde(borrow)]
+    dtype: Cow<'a, str>,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+/// The header as written; a vector and not a map, so that a name that occurs twice is seen.
+struct RawHeader<'a> {
+    tensors: Vec<(String, RawTensor<'a>)>,
+    metadata: BTreeMap<String, String>,
+}
+
+/// Reads the JSON. `current` holds the name of the tensor that is being read, for the error message.
+fn read_raw<'a>(text: &'a str, current: &mut Option<String>) -> Result<RawHeader<'a>, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let raw = (&mut json).deserialize_map(HeaderReader(current))?;
+    json.end()?;
+    Ok(raw)
+}
+
+struct HeaderReader<'c>(&'c mut Option<String>);
+
+impl<'de> Visitor<'de> for HeaderReader<'_> {
+    type Value = RawHeader<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader<'de>, A::Error> {
+        let mut raw = RawHeader { tensors: Vec::new(), metadata: BTreeMap::new() };
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "__metadata__" {
+                // The format allows only strings; other values are ignored.
+                if let serde_json::Value::Object(entries) = map.next_value()? {
+                    raw.metadata
+                        .extend(entries.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))));
+                }
+                continue;
+            }
+            match map.next_value::<RawTensor<'de>>() {
+                Ok(tensor) => raw.tensors.push((name, tensor)),
+                Err(error) => {
+                    *self.0 = Some(name);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(raw)
+    }
+}
+
+/// The strings of `__metadata__` of a file whose data may be damaged, as long as the header itself can be parsed.
+pub(super) fn read_metadata(path: &Path) -> Option<BTreeMap<String, String>> {
+    let (mut file, file_bytes) = open_regular(path).ok()?;
+    let mut length = [0_u8; 8];
+    file.read_exact(&mut length).ok()?;
+    let header_bytes = u64::from_le_bytes(length);
+    if header_bytes > MAX_HEADER_BYTES || header_bytes > file_bytes {
+        return None;
+    }
+    let mut text = vec![0_u8; header_bytes as usize];
+    file.read_exact(&mut text).ok()?;
+    Some(read_raw(std::str::from_utf8(&text).ok()?, &mut None).ok()?.metadata)
+}

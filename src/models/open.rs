@@ -1,0 +1,131 @@
+//! Opening a model: all headers in parallel, then the rules between shards.
+
+use super::error::{WeightsError, name_text, path_text};
+use super::header::{Header, read_header};
+use super::locate::{Located, hub_folders, locate};
+use crate::core::{ModelInfo, ShardInfo, TensorInfo};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Reads what a model consists of: a `.safetensors` file, a folder of shards, an index, a folder of the Hugging Face cache, or a repository id
+/// (`org/name` or `org/name@revision`) in that cache. Reads headers only; a FIFO or a device is refused before it is opened.
+///
+/// # Errors
+/// When nothing usable is there, or when a file breaks a rule of the format; each error is a sentence that says what to do.
+pub fn open(spec: impl AsRef<Path>) -> Result<ModelInfo, WeightsError> {
+    open_with(spec.as_ref(), &hub_folders())
+}
+
+/// As [`open`], with the cache folders given.
+pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, WeightsError> {
+    let located = locate(spec, hubs)?;
+    if let Some(path) = std::iter::once(&located.path).chain(&located.files).find(|path| path.to_str().is_none()) {
+        return Err(WeightsError::NotUtf8 { path: path.clone() });
+    }
+    let headers = headers(&located.files)?;
+    assemble(located, headers)
+}
+
+/// Reads the headers of an opened model's files again, as every loader must before it can load, and checks them by
+/// the same rules. The caller compares the result with the earlier one, to notice a file that changed.
+///
+/// # Errors
+/// As [`open`], save those of finding the files.
+pub fn reread(model: &ModelInfo) -> Result<ModelInfo, WeightsError> {
+    let files: Vec<PathBuf> = model.shards.iter().map(|shard| shard.path.clone()).collect();
+    let headers = headers(&files)?;
+    assemble(Located { name: model.name.clone(), path: model.path.clone(), files, index: None }, headers)
+}
+
+/// Reads headers in parallel; the first failing file in order wins, so that the same folder gives the same sentence every time.
+fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
+    // Each waits for the disk more than it computes, so more threads than cores pay; sixteen fill any queue.
+    let threads = files.len().min(16);
+    if threads <= 1 {
+        return files.iter().map(|file| read_header(file)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let (send, receive) = crossbeam_channel::unbounded();
+    std::thread::scope(|scope| {
+        let read = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = files.get(number) else { break };
+                if send.send((number, read_header(file))).is_err() {
+                    break;
+                }
+            }
+        };
+        // If the system refuses more threads, the existing ones, including the caller's, read all files.
+        for _ in 1..threads {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, read);
+        }
+        read();
+    });
+    drop(send);
+    let mut done: Vec<(usize, Result<Header, WeightsError>)> = receive.into_iter().collect();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, header)| header).collect()
+}
+
+fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, WeightsError> {
+    let total = headers.iter().map(|h| h.tensors.len()).sum();
+    let mut model = ModelInfo {
+        name: located.name,
+        path: located.path,
+        shards: Vec::with_capacity(headers.len()),
+        tensors: Vec::with_capacity(total),
+    };
+    for (shard, (path, header)) in (0_u32..).zip(located.files.into_iter().zip(headers)) {
+        model.shards.push(ShardInfo { path, file_bytes: header.file_bytes, data_offset: header.data_offset });
+        model.tensors.extend(header.tensors.into_iter().map(|tensor| TensorInfo {
+            name: tensor.name,
+            dtype: tensor.dtype,
+            shape: tensor.shape,
+            shard,
+            file_offset: tensor.file_offset,
+            bytes: tensor.bytes,
+        }));
+    }
+    // Files can be sparse; sums elsewhere rely on this.
+    let total_bytes = model.shards.iter().try_fold(0_u64, |sum, shard| sum.checked_add(shard.file_bytes));
+    if total_bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+        return Err(WeightsError::Malformed {
+            path: model.path,
+            problem: "its files together have more than 2^63 bytes, which is absurd; name another model".to_owned(),
+        });
+    }
+    let path_of = |shard: u32| model.shards.get(shard as usize).map(|s| s.path.clone()).unwrap_or_default();
+    let mut seen: HashMap<&str, u32> = HashMap::with_capacity(total);
+    for tensor in &model.tensors {
+        if let Some(first) = seen.insert(&tensor.name, tensor.shard) {
+            return Err(WeightsError::DuplicateTensor {
+                tensor: name_text(&tensor.name),
+                first: path_of(first),
+                second: path_of(tensor.shard),
+            });
+        }
+    }
+    if let Some((path, places)) = &located.index {
+        for (tensor, shard) in places {
+            let found = match seen.get(tensor.as_str()) {
+                Some(found) if found == shard => continue,
+                Some(found) => format!("but it is in {}", path_text(&path_of(*found))),
+                None => "which does not hold it".to_owned(),
+            };
+            return Err(WeightsError::BadIndex {
+                path: path.clone(),
+                problem: format!(
+                    "it puts tensor {} into {}, {found}; use index and shards of one download",
+                    name_text(tensor),
+                    path_text(&path_of(*shard))
+                ),
+            });
+        }
+    }
+    if model.tensor_bytes() == 0 {
+        return Err(WeightsError::NothingToLoad { path: model.path });
+    }
+    Ok(model)
+}

@@ -1,0 +1,297 @@
+//! Writes synthetic models with real names, shapes and types and seeded random bytes. An unfinished model never looks
+//! complete.
+
+use super::error::WeightsError;
+use super::held::ModelFolder;
+use super::layout::{Layout, lay_out};
+use super::open::open;
+use super::profile::Profile;
+use crate::core::ModelInfo;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Bytes that one thread makes and writes at a time. A multiple of four, the word of the generator.
+const CHUNK_BYTES: u64 = 16 << 20;
+
+/// Suffix of unfinished files; they are hidden and never taken for shards.
+const PARTIAL: &str = ".gds-top-partial";
+
+/// How to write a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SynthOptions {
+    /// Factor on the first dimension of every tensor, above 0 and at most 4.
+    pub scale: f64,
+    /// Seed of the random bytes: the same seed, profile and scale give the same files.
+    pub seed: u64,
+}
+
+impl Default for SynthOptions {
+    fn default() -> Self {
+        Self { scale: 1.0, seed: 0 }
+    }
+}
+
+/// Writes the files of a model into `dir`, which is created if needed, and opens it. `progress` receives the bytes
+/// written and the total, in this thread, and returns whether to continue; it reaches the total only when everything
+/// is on the disk. Files get their names when they are complete. Earlier synthetic models in the folder are replaced;
+/// any other file is an error.
+///
+/// # Errors
+/// When the scale is out of range, the space does not suffice, a model that gds-top did not make is in the folder, writing fails, or `progress` ended it;
+/// then nothing new is left behind.
+pub fn synthesize(
+    profile: &Profile,
+    dir: &Path,
+    options: &SynthOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<ModelInfo, WeightsError> {
+    let layout = lay_out(profile, options.scale, options.seed)?;
+    let total = layout.total_bytes();
+    let folder = match ModelFolder::open(dir)? {
+        Some(folder) => {
+            let earlier = own_files(&folder)?;
+            if !room(dir, total, earlier.iter().map(|name| folder.bytes(name)).sum())? {
+                // They would be replaced anyway, and can be made again.
+                remove_all(&folder, &earlier)?;
+            }
+            folder
+        }
+        None => {
+            room(dir, total, 0)?;
+            std::fs::create_dir_all(dir).map_err(|source| fault(dir, "created", source))?;
+            let gone = || fault(dir, "created", io::ErrorKind::NotFound.into());
+            ModelFolder::open(dir)?.ok_or_else(gone)?
+        }
+    };
+    remove_dead_partials(&folder);
+    let mut partials = Partials { folder: &folder, names: Vec::new() };
+    let files = layout
+        .files
+        .iter()
+        .map(|file| partials.create(&file.file_name, file.head.len() as u64 + file.data_bytes))
+        .collect::<Result<Vec<File>, _>>()?;
+    let index = match &layout.index {
+        Some((name, text)) => {
+            let file = partials.create(name, text.len() as u64)?;
+            let path = dir.join(name);
+            file.write_all_at(text.as_bytes(), 0).map_err(|source| fault(&path, "written", source))?;
+            Some(file)
+        }
+        None => None,
+    };
+    fill(dir, &layout, &files, options.seed, total, progress)?;
+    for (file, path) in files.iter().chain(&index).zip(partials.targets()) {
+        file.sync_all().map_err(|source| fault(&path, "flushed to the disk", source))?;
+    }
+    // From here on an interruption can leave a folder without its index or without some shards. `open` detects this
+    // by the names. It never leaves a mixture that looks complete, because all earlier files are removed first.
+    remove_all(&folder, &own_files(&folder)?)?;
+    partials.publish()?;
+    folder.sync().map_err(|source| fault(dir, "flushed to the disk", source))?;
+    progress(total, total);
+    open(dir)
+}
+
+fn fault(path: &Path, doing: &'static str, source: io::Error) -> WeightsError {
+    WeightsError::Unwritable { path: path.to_owned(), doing, source }
+}
+
+/// The shards and indices in the folder, all of them made by gds-top; an error when one is not.
+fn own_files(folder: &ModelFolder) -> Result<Vec<OsString>, WeightsError> {
+    let files = folder.model_files()?;
+    match files.iter().find(|name| folder.mark(name).is_none()) {
+        Some(foreign) => Err(WeightsError::Foreign { path: folder.shown(foreign) }),
+        None => Ok(files),
+    }
+}
+
+fn remove_all(folder: &ModelFolder, files: &[OsString]) -> Result<(), WeightsError> {
+    // The index sorts last but is removed first; without it the names show that shards are missing.
+    for name in files.iter().rev() {
+        folder.remove(name).map_err(|error| fault(&folder.shown(name), "replaced", error))?;
+    }
+    Ok(())
+}
+
+/// Whether the model fits next to the earlier files; `false` if it fits only after they are removed; an error if it
+/// does not fit.
+fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<bool, WeightsError> {
+    let absolute = std::path::absolute(dir).map_err(|source| fault(dir, "made absolute", source))?;
+    let there = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let stat = rustix::fs::statvfs(there).map_err(|errno| WeightsError::Unreadable {
+        path: there.to_owned(),
+        doing: "examined",
+        source: errno.into(),
+    })?;
+    let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if free_bytes >= needed_bytes {
+        Ok(true)
+    } else if free_bytes.saturating_add(earlier_bytes) >= needed_bytes {
+        Ok(false)
+    } else {
+        Err(WeightsError::NoSpace { path: there.to_owned(), needed_bytes, free_bytes })
+    }
+}
+
+/// Unfinished files; they are removed if this is dropped before they are published.
+struct Partials<'a> {
+    folder: &'a ModelFolder,
+    /// Present name and name to be.
+    names: Vec<(String, String)>,
+}
+
+impl Partials<'_> {
+    fn create(&mut self, name: &str, bytes: u64) -> Result<File, WeightsError> {
+        let target = self.folder.shown(name);
+        let partial = format!(".{name}.{}{PARTIAL}", std::process::id());
+        self.folder.remove(partial.as_ref()).map_err(|error| fault(&self.folder.shown(&partial), "replaced", error))?;
+        let file = self.folder.create(&partial).map_err(|source| fault(&target, "created", source))?;
+        self.names.push((partial, name.to_owned()));
+        // Reserving space reports a full disk or quota before minutes of writing, and keeps the file in few extents.
+        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+                file.set_len(bytes).map_err(|source| fault(&target, "sized", source))?;
+                Ok(file)
+            }
+            Err(errno) => Err(fault(&target, "given its space", errno.into())),
+        }
+    }
+
+    fn targets(&self) -> Vec<PathBuf> {
+        self.names.iter().map(|(_, name)| self.folder.shown(name)).collect()
+    }
+
+    /// Gives all files their names, the index last.
+    fn publish(&mut self) -> Result<(), WeightsError> {
+        while let Some((partial, name)) = self.names.first() {
+            self.folder.rename(partial, name).map_err(|source| fault(&self.folder.shown(name), "renamed", source))?;
+            self.names.remove(0);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Partials<'_> {
+    fn drop(&mut self) {
+        for (partial, _) in &self.names {
+            // Nothing can be done about a failure here, and the name says what it is.
+            let _ = self.folder.remove(partial.as_ref());
+        }
+    }
+}
+
+/// Removes the partial files of writers that were killed.
+fn remove_dead_partials(folder: &ModelFolder) {
+    let Ok(names) = folder.names() else { return };
+    for name in names {
+        let Some(pid) = name.to_str().and_then(|n| n.strip_suffix(PARTIAL)?.rsplit_once('.')?.1.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if !Path::new("/proc").join(pid.to_string()).exists() {
+            let _ = folder.remove(&name);
+        }
+    }
+}
+
+/// Writes heads and random data, several threads at a time.
+fn fill(
+    dir: &Path,
+    layout: &Layout,
+    files: &[File],
+    seed: u64,
+    total: u64,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<(), WeightsError> {
+    let chunks: Vec<(usize, u64)> = layout
+        .files
+        .iter()
+        .enumerate()
+        .flat_map(|(number, file)| {
+            (0..file.data_bytes.div_ceil(CHUNK_BYTES).max(1)).map(move |k| (number, k * CHUNK_BYTES))
+        })
+        .collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(chunks.len()).min(16);
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let (send, receive) = crossbeam_channel::unbounded::<Result<u64, WeightsError>>();
+    std::thread::scope(|scope| {
+        let work = |send: crossbeam_channel::Sender<Result<u64, WeightsError>>| {
+            let mut buffer = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let Some(&(number, at)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let (file, layout) = (&files[number], &layout.files[number]);
+                let result = write_chunk(file, number as u64, layout, at, seed, &mut buffer)
+                    .map_err(|source| fault(&dir.join(&layout.file_name), "written", source));
+                let failed = result.is_err();
+                if send.send(result).is_err() || failed {
+                    break;
+                }
+            }
+        };
+        let begin = |send| std::thread::Builder::new().spawn_scoped(scope, move || work(send));
+        let begun = (0..threads).filter(|_| begin(send.clone()).is_ok()).count();
+        // If the system refuses more threads, the existing ones write everything; without any, the caller's thread
+        // writes.
+        if begun == 0 {
+            work(send);
+        } else {
+            drop(send);
+        }
+        let mut done = 0_u64;
+        let mut outcome = Ok(());
+        for result in &receive {
+            match result {
+                Ok(bytes) => {
+                    done += bytes;
+                    // The last byte is reported after the flush.
+                    if !progress(done.min(total.saturating_sub(1)), total) {
+                        stop.store(true, Ordering::Relaxed);
+                        outcome = outcome.and(Err(WeightsError::Stopped));
+                    }
+                }
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        outcome
+    })
+}
+
+/// Makes and writes one chunk of a file's data (and the head before the first). The bytes depend on seed, file number and offset only.
+fn write_chunk(
+    file: &File,
+    number: u64,
+    layout: &super::layout::FileLayout,
+    at: u64,
+    seed: u64,
+    buffer: &mut Vec<u8>,
+) -> io::Result<u64> {
+    let mut written = 0;
+    if at == 0 {
+        file.write_all_at(&layout.head, 0)?;
+        written += layout.head.len() as u64;
+    }
+    let bytes = (layout.data_bytes - at).min(CHUNK_BYTES);
+    buffer.resize(bytes as usize, 0);
+    random_bytes(seed, number, at, buffer);
+    file.write_all_at(buffer, layout.head.len() as u64 + at)?;
+    Ok(written + bytes)
+}
+
+/// Fills `into` with the bytes that a model of this seed has in the data section of file `number` from offset `at` (a multiple of four) on.
+pub fn random_bytes(seed: u64, number: u64, at: u64, into: &mut [u8]) {
+    let mut generator = ChaCha8Rng::seed_from_u64(seed);
+    generator.set_stream(number);
+    generator.set_word_pos(u128::from(at / 4));
+    generator.fill_bytes(into);
+}

@@ -1,0 +1,270 @@
+//! One cell: threads that start together, move blocks until the time is up, and check the last one.
+
+use super::content::{self, Places};
+use super::order::GridOrder;
+use super::slots::Mover;
+use crate::core::{Access, CellKey, CellResult, Pattern, Percentiles, units};
+use crate::device::Device;
+use crate::engines::cpu_ns;
+use crate::engines::cufile::CuFile;
+use crate::trust;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Latencies that are kept of a thread: at a microsecond an operation a cell of a second has fewer; beyond it, the first ones stand for all.
+const LATENCIES: usize = 1 << 20;
+
+/// The measurements of one thread.
+struct ThreadResult {
+    latencies: Vec<u64>,
+    operations: u64,
+    ended: Instant,
+    right: Option<bool>,
+}
+
+/// The region of a thread's blocks: `(first offset, number of blocks)`. Regions do not overlap.
+fn region(file_bytes: u64, key: &CellKey, thread: u32) -> Option<(u64, u64)> {
+    let blocks = file_bytes / u64::from(key.threads.max(1)) / key.block_bytes.max(1);
+    (blocks > 0).then(|| (u64::from(thread) * blocks * key.block_bytes, blocks))
+}
+
+/// Measures one cell.
+pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile: Result<&CuFile, &str>) -> CellResult {
+    let path = if key.access == Access::Read { &order.read_path } else { &order.write_path };
+    let began = Instant::now();
+    // The threads open first, then all start at one moment; the main thread reads clocks and counters there.
+    let (ready, go) = (Barrier::new(key.threads as usize + 1), Barrier::new(key.threads as usize + 1));
+    let complete: OnceLock<bool> = OnceLock::new();
+    let stop = AtomicBool::new(false);
+    let failure: Mutex<Option<String>> = Mutex::new(None);
+    let fail = |why: String| {
+        stop.store(true, Ordering::Relaxed);
+        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    };
+    let counts = |cufile: &CuFile| cufile.counts_of(key.access);
+    let counter = cufile.ok().filter(|_| key.transfer.uses_cufile());
+    let measured = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..key.threads)
+            .map(|number| {
+                let (ready, go, stop, fail, complete) = (&ready, &go, &stop, &fail, &complete);
+                let work = move || {
+                    // If one of the threads cannot be started, the others would wait forever.
+                    if !*complete.wait() {
+                        return None;
+                    }
+                    let opened = device
+                        .bind()
+                        .map_err(|e| e.to_string())
+                        .and_then(|()| prepare(order, key, number, path, device, cufile));
+                    ready.wait();
+                    go.wait();
+                    match opened {
+                        Ok((mover, region)) => run(order, key, number, mover, region, stop).map_err(fail).ok(),
+                        Err(why) => {
+                            fail(why);
+                            None
+                        }
+                    }
+                };
+                std::thread::Builder::new().spawn_scoped(scope, work)
+            })
+            .collect();
+        let begun: std::io::Result<Vec<_>> = threads.into_iter().collect();
+        let _ = complete.set(begun.is_ok());
+        let threads = begun.map_err(units::no_thread)?;
+        ready.wait();
+        let setup_ns = began.elapsed().as_nanos() as u64;
+        let counted = counter.map(counts);
+        let (started, cpu_before) = (Instant::now(), cpu_ns());
+        go.wait();
+        let told: Vec<ThreadResult> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
+        Ok::<_, String>((told, started, setup_ns, cpu_before, counted))
+    });
+    let (told, started, setup_ns, cpu_before, counted) = match measured {
+        Ok(measured) => measured,
+        Err(why) => return CellResult::failed(*key, why),
+    };
+    let cpu = cpu_ns().saturating_sub(cpu_before);
+    if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return CellResult { setup_ns, ..CellResult::failed(*key, why) };
+    }
+    if told.len() != key.threads as usize {
+        return CellResult::failed(*key, "a thread of the measurement ended without an answer");
+    }
+    let wall_ns = told.iter().map(|t| t.ended.duration_since(started).as_nanos() as u64).max().unwrap_or(0);
+    let operations: u64 = told.iter().map(|t| t.operations).sum();
+    let bytes = operations * key.block_bytes;
+    let mut latencies: Vec<u64> = told.iter().flat_map(|t| &t.latencies).copied().collect();
+    CellResult {
+        key: *key,
+        bytes,
+        operations,
+        wall_ns,
+        bytes_per_s: (wall_ns > 0).then(|| bytes as f64 * 1e9 / wall_ns as f64),
+        latency_ns: Percentiles::of(&mut latencies),
+        cpu_ns: Some(cpu),
+        setup_ns,
+        route: counter.zip(counted).map(|(cufile, before)| cufile.route(before, counts(cufile))),
+        checked_bytes: told.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
+        verified: told.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
+        error: None,
+    }
+}
+
+fn prepare(
+    order: &GridOrder,
+    key: &CellKey,
+    number: u32,
+    path: &Path,
+    device: &Device,
+    cufile: Result<&CuFile, &str>,
+) -> Result<(Mover, (u64, u64)), String> {
+    let region = region(order.file_bytes, key, number).ok_or_else(|| {
+        format!(
+            "{} threads of {} bytes each do not fit into a file of {} bytes: give a larger --file-size",
+            key.threads, key.block_bytes, order.file_bytes
+        )
+    })?;
+    let block =
+        usize::try_from(key.block_bytes).map_err(|_| "the block is larger than the address space".to_owned())?;
+    let mut mover = Mover::open(key.transfer, key.access, path, block, device, cufile)?;
+    if key.access == Access::Write {
+        // Each thread writes the content of one block again and again; its place in the file is checked with it.
+        let mut bytes = vec![0; block];
+        content::fill(&mut bytes, written_seed(order, number), 0);
+        mover.put(&bytes)?;
+    }
+    // The first operation of a buffer includes set-up that later ones do not need (mappings, the library's buffers),
+    // so it is not part of the rate.
+    mover.operate(key.access, region.0, block)?;
+    Ok((mover, region))
+}
+
+fn written_seed(order: &GridOrder, number: u32) -> u64 {
+    order.seed ^ (u64::from(number) + 1).wrapping_mul(0xa076_1d64_78bd_642f)
+}
+
+fn run(
+    order: &GridOrder,
+    key: &CellKey,
+    number: u32,
+    mut mover: Mover,
+    (base, blocks): (u64, u64),
+    stop: &AtomicBool,
+) -> Result<ThreadResult, String> {
+    let block = key.block_bytes as usize;
+    let time = Duration::from_nanos(order.cell_ns);
+    let mut places = Places::new(order.seed ^ u64::from(number));
+    let mut latencies = Vec::with_capacity(1 << 12);
+    let (mut operations, mut last) = (0_u64, base);
+    let start = Instant::now();
+    let mut at = start;
+    // One operation at least, however long a busy machine took to begin it.
+    while (operations == 0 || at.duration_since(start) < time) && !stop.load(Ordering::Relaxed) {
+        let index = if key.pattern == Pattern::Random { places.below(blocks) } else { operations % blocks };
+        last = base + index * key.block_bytes;
+        mover.operate(key.access, last, block)?;
+        let now = Instant::now();
+        if latencies.len() < LATENCIES {
+            latencies.push(now.duration_since(at).as_nanos() as u64);
+        }
+        at = now;
+        operations += 1;
+    }
+    let ended = at;
+    let mut bytes = vec![0; block];
+    // None where another thread failed before.
+    let right = if operations == 0 {
+        None
+    } else if key.access == Access::Read {
+        mover.get(&mut bytes)?;
+        Some(content::holds(&bytes, order.seed, last))
+    } else {
+        read_written(&order.write_path, &mut bytes, last)?;
+        Some(content::holds(&bytes, written_seed(order, number), 0))
+    };
+    Ok(ThreadResult { latencies, operations, ended, right })
+}
+
+/// The content of the file at the last written block, read by an ordinary read.
+fn read_written(path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), String> {
+    use std::os::unix::fs::FileExt;
+    std::fs::File::open(path)
+        .and_then(|file| file.read_exact_at(bytes, offset))
+        .map_err(|e| format!("reading back what was written to {} failed: {e}", trust::shown(path).display()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::core::{GridPlan, Target, Transfer};
+    use crate::workloads::io::Files;
+
+    #[test]
+    fn regions_of_threads_lie_in_the_file_and_apart() {
+        let key = CellKey {
+            transfer: Transfer::Cpu,
+            access: Access::Read,
+            pattern: Pattern::Random,
+            block_bytes: 4096,
+            threads: 3,
+        };
+        let regions: Vec<(u64, u64)> = (0..3).map(|n| region(100 * 4096, &key, n).unwrap()).collect();
+        assert_eq!(regions, [(0, 33), (33 * 4096, 33), (66 * 4096, 33)]);
+        assert_eq!(region(2 * 4096, &key, 0), None);
+    }
+
+    #[test]
+    fn cells_into_host_memory_move_bytes_check_them_and_fail_with_a_sentence() {
+        // A folder next to the build, which is on a disk: /tmp may be tmpfs, which has no O_DIRECT on older kernels.
+        let built = std::env::current_exe().unwrap();
+        let dir = tempfile::tempdir_in(built.parent().unwrap()).or_else(|_| tempfile::tempdir()).unwrap();
+        let files = Files::make(dir.path(), 1 << 20, 9, &mut |_| true).unwrap();
+        let order = GridOrder {
+            target: Target::Host,
+            folder: (files.folder().0.to_owned(), files.folder().1),
+            read_path: files.read_path(),
+            write_path: files.write_path(),
+            file_bytes: 1 << 20,
+            cell_ns: 3_000_000,
+            seed: 9,
+            libcufile: None,
+            cells: Vec::new(),
+        };
+        let cells =
+            GridPlan::cells_of(&[Transfer::Cpu, Transfer::CpuGpu], Access::ALL, Pattern::ALL, &[4096, 65536], &[1, 2]);
+        for key in cells {
+            let result = measure(&order, &key, &Device::Host, Err("no library"));
+            if result.error.as_deref().is_some_and(|why| why.contains("no O_DIRECT")) {
+                return;
+            }
+            assert_eq!((result.error.as_deref(), result.verified), (None, Some(true)), "{key:?}");
+            // A cell is verified only if nothing but the compared blocks was moved.
+            assert_eq!(result.checked_bytes, key.block_bytes * u64::from(key.threads));
+            assert_eq!(result.verified(), (result.checked_bytes >= result.bytes).then_some(true), "{key:?}");
+            assert!(result.bytes == result.operations * key.block_bytes && result.operations >= u64::from(key.threads));
+            assert!(result.latency_ns.unwrap().p50 > 0 && result.wall_ns >= 3_000_000);
+            let wrong = GridOrder { seed: 10, ..order.clone() };
+            if key.access == Access::Read {
+                assert_eq!(
+                    measure(&wrong, &key, &Device::Host, Err("")).verified,
+                    Some(false),
+                    "other content is seen"
+                );
+            }
+        }
+        let key = CellKey {
+            transfer: Transfer::Gds,
+            access: Access::Read,
+            pattern: Pattern::Random,
+            block_bytes: 4096,
+            threads: 1,
+        };
+        assert_eq!(measure(&order, &key, &Device::Host, Err("no library")).error.as_deref(), Some("no library"));
+        let key = CellKey { transfer: Transfer::Cpu, block_bytes: 1 << 20, threads: 2, ..key };
+        assert!(measure(&order, &key, &Device::Host, Err("")).error.unwrap().contains("--file-size"));
+    }
+}

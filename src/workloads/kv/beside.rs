@@ -1,0 +1,138 @@
+//! Concurrent writes: files of other tokens that the same threads store from separate memory while they read, as
+//! llm-d's pool does. Their transfers are reported separately; the figures of the lane are the read's.
+
+use super::handles::HandleCache;
+use super::layout::Layout;
+use super::order::{KvOrder, LaneName, Method, Settings};
+use super::prepare::{self, Registered};
+use super::store::{Limit, failed};
+use super::transfer::{Fallbacks, Operation, Shared};
+use super::verify;
+use crate::core::{BesideWrites, KvSystem, LaneOrder};
+use crate::device::{Device, DeviceMemory, Slot};
+use crate::engines::cufile::CuFile;
+use crate::engines::{Counters, EngineContext, LoadError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+/// Separates the tokens that are written from those that are read.
+const OTHER_TOKENS: u64 = 0x6265_7369_6465;
+
+/// The files and memory of the writes.
+pub(super) struct Side {
+    order: KvOrder,
+    lane: LaneName,
+    settings: Settings,
+    layout: Layout,
+    target: Arc<DeviceMemory>,
+    registered: Registered,
+    ram: Vec<Mutex<Slot>>,
+    counters: Counters,
+    files: usize,
+}
+
+/// The writes as workers take them.
+pub(super) struct Beside<'a> {
+    pub(super) shared: Shared<'a>,
+    pub(super) units: Vec<Range<usize>>,
+}
+
+impl Side {
+    /// The writes that a lane runs during its read; `None` if it has none.
+    pub(super) fn new(
+        context: &EngineContext<'_>,
+        order: &KvOrder,
+        lane: &LaneName,
+        settings: &Settings,
+        method: Method,
+    ) -> Result<Option<Self>, LoadError> {
+        let percent = settings.get("write_percent");
+        if lane.write || order.kind != KvSystem::Llmd || percent == 0 {
+            return Ok(None);
+        }
+        let order = KvOrder { seed: order.seed ^ OTHER_TOKENS, ..order.clone() };
+        let lane = LaneName { write: true, ..lane.clone() };
+        let layout = Layout::new(&order, settings, true).map_err(LoadError::CuFile)?;
+        let files = (layout.files.len() as u64 * percent).div_ceil(100) as usize;
+        for file in &layout.files {
+            if file.path.exists() {
+                std::fs::remove_file(&file.path).map_err(|e| failed("removing", &file.path, e))?;
+            }
+        }
+        let target = Arc::new(DeviceMemory::allocate(context.device, layout.target_bytes)?);
+        let registered = match context.cufile {
+            Some(cufile) => prepare::register(cufile, settings, &layout, &target, None, context.device.is_gpu())?,
+            None => Vec::new(),
+        };
+        let ram = prepare::contents(context, &order, &layout, &lane, method, &target)?;
+        let settings = settings.clone();
+        Ok(Some(Self { order, lane, settings, layout, target, registered, ram, counters: Counters::default(), files }))
+    }
+
+    /// A context of the writes on the clock of the read.
+    pub(super) fn context<'a>(
+        &'a self,
+        lane_order: &'a LaneOrder,
+        device: &'a Device,
+        cufile: Option<&'a CuFile>,
+        of: &EngineContext<'_>,
+    ) -> EngineContext<'a> {
+        let mut context = EngineContext::new(lane_order, device, cufile, &self.counters);
+        context.clock = of.clock;
+        context
+    }
+
+    /// The writes for the workers.
+    pub(super) fn work<'a>(&'a self, context: &'a EngineContext<'a>, of: &Shared<'_>, handles: usize) -> Beside<'a> {
+        let layout = &self.layout;
+        let per_file = layout.tasks.len() / layout.files.len().max(1);
+        let shared = Shared {
+            context,
+            order: &self.order,
+            lane: &self.lane,
+            settings: &self.settings,
+            layout,
+            method: of.method,
+            without: of.without.clone(),
+            target: &self.target,
+            slab: None,
+            registered: &self.registered,
+            ram: &self.ram,
+            headers: &[],
+            handles: HandleCache::new(handles),
+            handle_registrations: AtomicU64::new(0),
+            fallbacks: Fallbacks::default(),
+            left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
+            limit: Limit::new(u64::MAX, layout.file_bytes()),
+            tried: AtomicUsize::new(0),
+        };
+        let written =
+            |unit: &&Range<usize>| layout.tasks.get(unit.start).is_some_and(|t| (t.file as usize) < self.files);
+        Beside { shared, units: layout.units.iter().filter(written).cloned().collect() }
+    }
+
+    /// The result of the writes, for a read whose last transfer ended then.
+    pub(super) fn told(&self, operations: &[Operation], last_read_ns: u64) -> BesideWrites {
+        BesideWrites {
+            files: self.files as u64,
+            operations: operations.len() as u64,
+            bytes: self.counters.landed_bytes.load(std::sync::atomic::Ordering::Relaxed),
+            before_last_read_operations: operations.iter().filter(|(_, _, end)| *end <= last_read_ns).count() as u64,
+            ended_ns: operations.iter().map(|(_, _, end)| *end).max().unwrap_or(0),
+            read_priority: self.settings.on("read_priority"),
+        }
+    }
+
+    /// Compares what was stored. `Ok(None)` when all is right.
+    pub(super) fn compare(&self, beside: &Beside<'_>) -> Result<Option<String>, LoadError> {
+        verify::compare(&beside.shared, &|index| index < self.files)
+    }
+
+    /// Removes the files, which no later lane asks for.
+    pub(super) fn remove(&self) {
+        for file in &self.layout.files {
+            let _ = std::fs::remove_file(&file.path);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The page cache of stored files: made cold or hot before a read, and emptied before written files are checked.
+
+use crate::core::CacheState;
+use crate::device;
+use rustix::fs::Advice;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Share of the bytes that may stay for a run to be called cold: headers, which lookups read again.
+const COLD_ENOUGH: f64 = 0.02;
+
+/// Brings the files into the state. Returns what should be said.
+pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
+    match state {
+        CacheState::AsIs => Vec::new(),
+        CacheState::Cold => {
+            evict(files);
+            match resident_fraction(files) {
+                Some(share) if share > COLD_ENOUGH => vec![format!(
+                    "the files are not wholly cold: dropping them from the page cache by advice (posix_fadvise) left {:.0} % of them",
+                    share * 100.0
+                )],
+                _ => Vec::new(),
+            }
+        }
+        CacheState::Hot => {
+            let mut buffer = vec![0; 1 << 20];
+            for path in files {
+                let Ok(mut file) = File::open(path) else { continue };
+                while matches!(file.read(&mut buffer), Ok(1..)) {}
+            }
+            Vec::new()
+        }
+    }
+}
+
+/// Drops the files from the page cache after writing out dirty pages.
+pub(super) fn evict(files: &[PathBuf]) {
+    for path in files {
+        let Ok(file) = File::open(path) else { continue };
+        let _ = rustix::fs::fdatasync(&file);
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    }
+}
+
+/// Share of the files' bytes that is in the page cache, 0 to 1; `None` if the kernel does not report it.
+pub(super) fn resident_fraction(files: &[PathBuf]) -> Option<f64> {
+    let (mut resident, mut total) = (0_u64, 0_u64);
+    for path in files {
+        let file = File::open(path).ok()?;
+        let length = file.metadata().ok()?.len();
+        if length > 0 {
+            resident += device::resident_bytes(&file, 0..length).ok()?.min(length);
+        }
+        total += length;
+    }
+    (total > 0).then(|| resident as f64 / total as f64)
+}

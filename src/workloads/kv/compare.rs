@@ -1,0 +1,131 @@
+//! The variants of a run: those that are named, the settings that are compared, and settings without an effect.
+
+use super::effect::{Effect, Settled, nothing_compared};
+use super::error::PlanError;
+use super::layout::Layout;
+use super::order::{KvOrder, LaneName, Settings};
+use super::params;
+use crate::core::Access;
+
+/// A lane as it is planned.
+pub(super) struct Planned {
+    pub(super) lane: LaneName,
+    pub(super) settings: Settings,
+    pub(super) layout: Layout,
+}
+
+impl Planned {
+    /// The lane of a variant in one direction.
+    pub(super) fn new(order: &KvOrder, variant: &str, direction: Access) -> Result<Self, PlanError> {
+        let lane: LaneName = format!("{}/{variant}/{direction}", order.kind.name()).parse().map_err(PlanError)?;
+        let settings = order.settings(&lane);
+        let layout = Layout::new(order, &settings, lane.write).map_err(PlanError)?;
+        Ok(Self { lane, settings, layout })
+    }
+
+    fn effect(&self, order: &KvOrder, name: &str) -> Effect {
+        let Self { lane, settings, layout } = self;
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Settled { order, lane, settings, layout, cpus }.effect(name)
+    }
+}
+
+/// Each variant with each value of `NAME=A,B`. One that the setting changes nothing for is run once, and that is said.
+///
+/// # Errors
+/// A sentence: no comparison, an impossible value, or nothing that would differ.
+pub(super) fn compared(
+    order: &KvOrder,
+    variants: &[String],
+    compare: &str,
+    directions: &[Access],
+) -> Result<(Vec<String>, Vec<String>), PlanError> {
+    let (name, values) = compare.split_once('=').ok_or_else(|| {
+        PlanError(format!("--compare takes NAME=A,B, as in handle_cache=0,65536, and not '{compare}'"))
+    })?;
+    let mut settings = Vec::new();
+    for value in values.split(',') {
+        let (_, number) = params::parse(order.kind, &format!("{name}={value}")).map_err(PlanError)?;
+        let setting = format!("{name}={number}");
+        if settings.contains(&setting) {
+            return Err(PlanError(format!("--compare {compare} names {number} twice")));
+        }
+        settings.push(setting);
+    }
+    let (mut all, mut same) = (Vec::new(), Vec::new());
+    for variant in variants {
+        let each: Vec<String> = settings.iter().map(|setting| format!("{variant}:{setting}")).collect();
+        let mut why = None;
+        let mut differs = settings.len() == 1;
+        for direction in directions {
+            let lanes = each.iter().map(|variant| Planned::new(order, variant, *direction));
+            let effects: Vec<Effect> =
+                lanes.map(|lane| Ok(lane?.effect(order, name))).collect::<Result<_, PlanError>>()?;
+            match nothing_compared(&effects).filter(|_| !differs) {
+                // A limit on a value that says more than that the other direction does not use it.
+                Some(said) if why.is_none() || matches!(effects.first(), Some(Effect::Counts(_))) => why = Some(said),
+                Some(_) => {}
+                None => differs = true,
+            }
+        }
+        match why.filter(|_| !differs) {
+            Some(why) => {
+                same.push((variant, why));
+                all.push(variant.clone());
+            }
+            None => all.extend(each),
+        }
+    }
+    let reasons: Vec<String> = same.iter().map(|(variant, why)| format!("{variant} ({why})")).collect();
+    if !same.is_empty() && same.len() == variants.len() {
+        return Err(PlanError(format!(
+            "--compare {compare} would compare runs that are the same: {name} changes nothing for {}",
+            reasons.join(", ")
+        )));
+    }
+    let said = (!same.is_empty())
+        .then(|| format!("{name} changes nothing for {}, so each of them is run once", reasons.join(", ")));
+    Ok((all, said.into_iter().collect()))
+}
+
+/// The settings of `--set` with, so far, why they reach no lane; those that reached one have no reason.
+pub(super) struct Unused<'a> {
+    order: &'a KvOrder,
+    of: Vec<(&'a str, u64, Option<&'static str>, bool)>,
+}
+
+impl<'a> Unused<'a> {
+    pub(super) fn new(order: &'a KvOrder) -> Self {
+        Self { order, of: order.settings.iter().map(|(name, value)| (name.as_str(), *value, None, false)).collect() }
+    }
+
+    /// Looks at one more lane.
+    pub(super) fn see(&mut self, lane: &Planned) {
+        for (name, value, why, reached) in &mut self.of {
+            let reason = match lane.effect(self.order, name) {
+                Effect::Counts(_) if lane.lane.settings.contains_key(*name) => {
+                    "the variants that it counts for set it themselves"
+                }
+                // The one setting that a name overrules.
+                Effect::Counts(_) if lane.settings.get(name) != *value => {
+                    "the names of the variants say whether buffers are registered: take gds-registered, or gds:register=N"
+                }
+                Effect::Counts(_) => {
+                    *reached = true;
+                    continue;
+                }
+                Effect::Nothing(reason) => reason,
+            };
+            why.get_or_insert(reason);
+        }
+    }
+
+    /// Warnings.
+    pub(super) fn said(self) -> impl Iterator<Item = String> {
+        let unused = self
+            .of
+            .into_iter()
+            .filter_map(|(name, value, why, reached)| Some((name, value, why.filter(|_| !reached)?)));
+        unused.map(|(name, value, why)| format!("--set {name}={value} changes nothing in this run: {why}"))
+    }
+}

@@ -1,0 +1,161 @@
+//! The effect of a setting in a lane. Comparing values with the same effect would show the noise of two runs as a
+//! difference.
+
+use super::layout::Layout;
+use super::order::{KvOrder, LaneName, Method, Settings};
+use super::prepare;
+use super::store;
+use crate::core::KvSystem;
+
+/// The effect of a setting in a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The effective value, after limits.
+    Counts(u64),
+    /// Nothing, and why.
+    Nothing(&'static str),
+}
+
+/// A lane with all that is settled of it before it runs.
+pub(super) struct Settled<'a> {
+    pub(super) order: &'a KvOrder,
+    pub(super) lane: &'a LaneName,
+    pub(super) settings: &'a Settings,
+    pub(super) layout: &'a Layout,
+    pub(super) cpus: usize,
+}
+
+const NO_FILES: &str = "host memory has no files";
+const NO_CUFILE: &str = "it does not use cuFile";
+const NOT_READ: &str = "it counts for reads alone";
+const NOT_LAYERWISE: &str = "it counts for reads layer by layer alone (enable_layerwise=1)";
+
+impl Settled<'_> {
+    /// The effect of the setting of this name.
+    pub(super) fn effect(&self, name: &str) -> Effect {
+        let Self { order, lane, settings, layout, .. } = self;
+        let value = settings.get(name);
+        let files = layout.files.len() as u64;
+        let (gds, in_memory) = (lane.method == Method::Gds, lane.method == Method::Ram);
+        // llm-d's way falls back to plain transfers, where and when is known only while it runs.
+        let plain = lane.method == Method::Plain || (gds && order.kind == KvSystem::Llmd);
+        let writes = lane.write || settings.get("write_percent") > 0;
+        let only_if = |holds: bool, value: u64, why| if holds { Effect::Counts(value) } else { Effect::Nothing(why) };
+        match name {
+            "handle_cache" => only_if(!in_memory, value.min(files), NO_FILES),
+            "odirect" | "register" | "async" => only_if(gds, value, NO_CUFILE),
+            "async_depth" | "stream_flags" if gds => {
+                only_if(settings.on("async"), value, "it counts for asynchronous transfers alone (async=1)")
+            }
+            "async_depth" | "stream_flags" => Effect::Nothing(NO_CUFILE),
+            "plain_odirect" | "staging_bytes" | "fsync" | "max_cache_size_gb" | "max_cache_size_mb"
+            | "check_payload"
+                if in_memory =>
+            {
+                Effect::Nothing(NO_FILES)
+            }
+            "plain_odirect" => only_if(plain, value, "it has no plain transfers"),
+            "staging_bytes" => only_if(plain, value.min(layout.largest), "it has no plain transfers"),
+            "fsync" => only_if(writes, value, "it counts for writes alone"),
+            "max_cache_size_gb" if settings.on("max_cache_size_mb") => {
+                Effect::Nothing("max_cache_size_mb is set, which takes its place")
+            }
+            "max_cache_size_gb" | "max_cache_size_mb" => {
+                let kept = store::room_files(settings, layout).map_or(files, |room| room.min(files));
+                only_if(lane.write, kept, "it counts for writes alone")
+            }
+            "check_payload" | "enable_layerwise" | "write_percent" => only_if(!lane.write, value, NOT_READ),
+            "compute_us" => only_if(layout.layerwise, value, NOT_LAYERWISE),
+            "prefetch_factor" => only_if(layout.layerwise, value.min(layout.layers()), NOT_LAYERWISE),
+            "read_priority" if lane.write => Effect::Nothing(NOT_READ),
+            "read_priority" => only_if(writes, value, "it has an effect only on concurrent writes (write_percent)"),
+            "stream_number" | "threads_per_gpu" | "max_concurrent_ops" => {
+                Effect::Counts(prepare::threads(order, settings, layout, self.cpus) as u64)
+            }
+            "block_size" if order.kind == KvSystem::Lmcache => Effect::Counts(layout.largest),
+            _ => Effect::Counts(value),
+        }
+    }
+}
+
+/// Why lanes that differ only in one setting do not differ in effect: the effect of each, in order; `None` if they do
+/// differ.
+pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
+    let first = effects.first()?;
+    if effects.iter().any(|effect| effect != first) {
+        return None;
+    }
+    Some(match first {
+        Effect::Nothing(why) => (*why).to_owned(),
+        Effect::Counts(value) => format!("all its values come to {value} there"),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::workloads::kv::layout::tests::order;
+    use crate::workloads::kv::params::parameters;
+
+    fn effect(kind: KvSystem, lane: &str, set: &[(&str, u64)], name: &str) -> Effect {
+        let order = order(kind, 512, 1, set);
+        let lane: LaneName = format!("{}/{lane}", kind.name()).parse().unwrap();
+        let settings = order.settings(&lane);
+        let layout = Layout::new(&order, &settings, lane.write).unwrap();
+        Settled { order: &order, lane: &lane, settings: &settings, layout: &layout, cpus: 2 }.effect(name)
+    }
+
+    fn is_nothing(kind: KvSystem, lane: &str, set: &[(&str, u64)], name: &str) -> bool {
+        matches!(effect(kind, lane, set, name), Effect::Nothing(_))
+    }
+
+    #[test]
+    fn every_setting_counts_in_some_lane() {
+        for kind in KvSystem::ALL {
+            let set: &[(&str, u64)] = match kind {
+                KvSystem::Ucm => &[("async", 1), ("enable_layerwise", 1)],
+                KvSystem::Llmd => &[("write_percent", 10)],
+                KvSystem::Lmcache => &[],
+            };
+            for parameter in parameters(kind) {
+                let lanes = ["gds/read", "gds/write", "disk/read", "disk/write"];
+                assert!(lanes.iter().any(|lane| !is_nothing(kind, lane, set, parameter.name)), "{parameter:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_lane_does_not_use_is_nothing_to_it() {
+        assert!(is_nothing(KvSystem::Ucm, "ram/read", &[], "handle_cache"));
+        assert!(is_nothing(KvSystem::Ucm, "disk/read", &[], "register"));
+        assert!(is_nothing(KvSystem::Ucm, "gds/read", &[], "async_depth"));
+        assert!(!is_nothing(KvSystem::Ucm, "gds/read", &[("async", 1)], "async_depth"));
+        assert!(is_nothing(KvSystem::Ucm, "gds/read", &[], "staging_bytes"));
+        assert!(!is_nothing(KvSystem::Llmd, "gds/read", &[], "staging_bytes"));
+        assert!(is_nothing(KvSystem::Llmd, "gds/read", &[], "read_priority"));
+        assert!(is_nothing(KvSystem::Llmd, "gds/read", &[], "fsync"));
+        assert!(!is_nothing(KvSystem::Llmd, "gds/read", &[("write_percent", 5)], "fsync"));
+        assert!(is_nothing(KvSystem::Lmcache, "gds/write", &[], "prefetch_factor"));
+        assert!(is_nothing(KvSystem::Lmcache, "gds/read", &[("enable_layerwise", 0)], "prefetch_factor"));
+    }
+
+    #[test]
+    fn a_value_counts_as_far_as_its_limits_let_it() {
+        // 512 tokens are two files of llm-d, and two of LMCache with three layers each.
+        assert_eq!(
+            effect(KvSystem::Llmd, "staging/read", &[("threads_per_gpu", 64)], "threads_per_gpu"),
+            Effect::Counts(2)
+        );
+        assert_eq!(
+            effect(KvSystem::Lmcache, "gds/read", &[("prefetch_factor", 9)], "prefetch_factor"),
+            Effect::Counts(3)
+        );
+        assert_eq!(effect(KvSystem::Lmcache, "disk/write", &[], "max_cache_size_gb"), Effect::Counts(2));
+        assert!(is_nothing(KvSystem::Lmcache, "disk/write", &[("max_cache_size_mb", 1)], "max_cache_size_gb"));
+        assert_eq!(effect(KvSystem::Ucm, "gds/read", &[], "handle_cache"), Effect::Counts(4));
+        let same = [Effect::Counts(2), Effect::Counts(2)];
+        assert_eq!(nothing_compared(&same).unwrap(), "all its values come to 2 there");
+        assert_eq!(nothing_compared(&[Effect::Counts(0), Effect::Counts(2)]), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! Asynchronous transfers of a worker, as UCM's `S2DAsync` and `D2SAsync` do them: several at once on its CUDA
+//! stream, each reported by a callback of the stream. Everything that a transfer uses is kept until then: parameters,
+//! memory, and the file with its reference in the cache of handles.
+
+use super::layout::Task;
+use super::order::{LaneName, Settings};
+use super::prepare::wrong;
+use super::window::Window;
+use crate::core::OnStreams;
+use crate::device::{Device, IoQueue};
+use crate::engines::cufile::CuFile;
+use crate::engines::{Clock, LoadError, explain, stream_for};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use cufile_ffi::{AsyncIo, Direction, Error, FileHandle, StreamIo};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What UCM does where a transfer cannot be made, and so what is done here.
+pub(super) const ABORTED: &str = "the job is aborted, as UCM aborts it, and nothing is done synchronously instead; async=0 makes the synchronous calls";
+
+/// A worker's stream, as cuFile's.
+pub(super) type Line = Arc<StreamIo<IoQueue>>;
+
+/// A stream for each worker, made before the clock; none where transfers are synchronous.
+pub(super) fn lines(
+    device: &Device,
+    cufile: Option<&CuFile>,
+    lane: &LaneName,
+    settings: &Settings,
+    threads: usize,
+) -> Result<Vec<Line>, LoadError> {
+    let Some(cufile) = cufile.filter(|_| settings.on("async")) else { return Ok(Vec::new()) };
+    if !device.is_gpu() {
+        return Err(wrong(format!(
+            "asynchronous transfers run on a CUDA stream, and the target is host memory: choose a GPU with --gpu; {ABORTED}"
+        )));
+    }
+    let refused = |doing: &str, error: &Error| LoadError::CuFile(format!("{}; {ABORTED}", explain(doing, error)));
+    StreamIo::<IoQueue>::available(&cufile.driver, direction(lane.write))
+        .map_err(|e| refused("asking libcufile for asynchronous transfers", &e))?;
+    (0..threads)
+        .map(|_| {
+            let stream = Arc::new(IoQueue::new(device)?);
+            stream_for(cufile, &stream, settings.get("stream_flags"))
+                .map_err(|e| refused("registering a CUDA stream with cuFile", &e))
+        })
+        .collect()
+}
+
+pub(super) const fn direction(write: bool) -> Direction {
+    if write { Direction::Write } else { Direction::Read }
+}
+
+/// The transfers of a worker that have not landed.
+pub(super) struct Flights {
+    pub(super) stream: Line,
+    pub(super) depth: usize,
+    pub(super) clock: Clock,
+    /// Gets each transfer that landed, if layers are waited for.
+    pub(super) window: Option<Arc<Window>>,
+    pub(super) tell: Sender<Landed>,
+    pub(super) told: Receiver<Landed>,
+    pub(super) under_way: BTreeMap<u64, Flight>,
+    pub(super) next: u64,
+    /// Transfers on the stream whose callback was not called yet.
+    pub(super) on_stream: Arc<AtomicU64>,
+    pub(super) most: u64,
+    pub(super) in_call_ns: u64,
+    pub(super) in_flight_ns: u64,
+}
+
+/// A transfer that has not landed.
+pub(super) struct Flight {
+    /// Dropped before the file, which it keeps too.
+    pub(super) io: Option<AsyncIo<IoQueue>>,
+    pub(super) handle: Arc<FileHandle<'static>>,
+    pub(super) task: Task,
+    pub(super) done: u64,
+    /// When the worker took it up, and when it made the last call.
+    pub(super) start_ns: u64,
+    pub(super) called_ns: u64,
+}
+
+/// The message of a callback: which transfer, its result, and the time.
+pub(super) struct Landed {
+    pub(super) number: u64,
+    pub(super) moved: Result<usize, Error>,
+    pub(super) at_ns: u64,
+}
+
+impl Flights {
+    pub(super) fn new(stream: Line, settings: &Settings, clock: Clock, window: Option<Arc<Window>>) -> Self {
+        let (tell, told) = unbounded();
+        Self {
+            stream,
+            depth: settings.get("async_depth").max(1) as usize,
+            clock,
+            window,
+            tell,
+            told,
+            under_way: BTreeMap::new(),
+            next: 0,
+            on_stream: Arc::default(),
+            most: 0,
+            in_call_ns: 0,
+            in_flight_ns: 0,
+        }
+    }
+
+    /// The measurements of this worker's stream; the parts of a lane are joined by [`OnStreams::and`].
+    pub(super) fn seen(&self) -> OnStreams {
+        OnStreams {
+            streams: 1,
+            depth: self.depth as u64,
+            most_under_way: self.most,
+            in_call_ns: self.in_call_ns,
+            in_flight_ns: self.in_flight_ns,
+        }
+    }
+
+    /// The callback that runs after a transfer of the stream, on a thread of CUDA. A layer that waits for the
+    /// transfer continues at once, whatever the worker is doing.
+    pub(super) fn callback(
+        &self,
+        number: u64,
+        layer: u32,
+        rest: u64,
+    ) -> impl FnOnce(Result<usize, Error>) + Send + use<> {
+        let (clock, on_stream) = (self.clock, Arc::clone(&self.on_stream));
+        let (window, tell) = (self.window.clone(), self.tell.clone());
+        move |moved| {
+            let at_ns = clock.now_ns();
+            on_stream.fetch_sub(1, Ordering::Relaxed);
+            if let Some(window) = window
+                && moved.as_ref().is_ok_and(|moved| *moved as u64 == rest)
+            {
+                window.landed(layer as usize);
+            }
+            // The receiver is gone if the worker failed.
+            let _ = tell.send(Landed { number, moved, at_ns });
+        }
+    }
+}

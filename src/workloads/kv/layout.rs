@@ -1,0 +1,419 @@
+//! The place of every byte: files and their payloads, the transfers that move them, and the places of the paged cache
+//! on the target.
+
+use super::chunk::HEADER_BYTES;
+use super::content::mix;
+use super::keys::{Chain, Key, hex, token};
+use super::order::{KvOrder, Settings};
+use super::shape::Shape;
+use crate::core::{KvSystem, ModelInfo, ShardInfo, TensorInfo, units};
+use crate::device::Piece;
+use sha2::{Digest, Sha256};
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Most tokens, transfers and bytes of a run: beyond that the plan alone would take the memory.
+const MOST_TRANSFERS: u64 = 4 << 20;
+/// Alignment of places on the target, as GDS needs it.
+const PAGE: u64 = 4096;
+
+/// A file that is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileLayout {
+    /// Its key.
+    pub(super) key: Key,
+    /// The path of the complete file.
+    pub(super) path: PathBuf,
+    /// The path while it is written.
+    pub(super) temporary: PathBuf,
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// Index of the file.
+    pub(super) file: u32,
+    /// Offset in its payload.
+    pub(super) offset: u64,
+    /// Length.
+    pub(super) bytes: u64,
+    /// The layer, if it belongs to one.
+    pub(super) layer: u32,
+    /// The piece that it is, or is a part of.
+    pub(super) tensor: Option<u32>,
+}
+
+/// The plan of a lane.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    kind: KvSystem,
+    seed: u64,
+    shape: String,
+    /// Tokens of a file.
+    file_tokens: u64,
+    pub(super) files: Vec<FileLayout>,
+    /// Keys that are asked for, sequence after sequence, stored or not.
+    pub(super) asked: Vec<Vec<Key>>,
+    /// Bytes of a file before its payload.
+    pub(super) data_offset: u64,
+    /// Bytes of a file's payload.
+    pub(super) payload: u64,
+    /// Bytes that are together in the payload and on the target.
+    extent: u64,
+    /// Layers, vectors of a token in a layer, blocks of the paged cache in a file.
+    layers: u64,
+    vectors: u64,
+    blocks: u64,
+    /// The place of each block of the paged cache, by number.
+    slots: Vec<u32>,
+    /// Bytes by which everything misses the grid.
+    pub(super) misalign: u64,
+    pub(super) target_bytes: u64,
+    /// Whether transfers go through a slab on the target and are scattered from there.
+    pub(super) scattered: bool,
+    /// Bytes of the largest transfer.
+    pub(super) largest: u64,
+    pub(super) tasks: Vec<Task>,
+    /// The tasks that a worker takes at a time: ranges of `tasks`.
+    pub(super) units: Vec<Range<usize>>,
+    /// Reads go layer by layer.
+    pub(super) layerwise: bool,
+    /// Pieces of a file: (name, offset, bytes).
+    pieces: Vec<(String, u64, u64)>,
+    /// llm-d's folder of the model: files of another shape or block size are in another folder.
+    model_folder: String,
+}
+
+/// `llama-3.1-8b_<12 digits>_r0`: the model, a digest of the other facts that decide the content of a file, and the
+/// rank.
+fn model_folder(shape: &Shape, file_tokens: u64, block_tokens: u64) -> String {
+    let decides = format!(
+        "{} {} {} {} {} {} {file_tokens} {block_tokens}",
+        shape.name, shape.layers, shape.kv_heads, shape.head_size, shape.dtype, shape.mla
+    );
+    // A custom shape may have any name.
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
+    let name: String = shape.name.chars().map(plain).collect();
+    format!("{name}_{}_r0", &hex(&Sha256::digest(decides))[..12])
+}
+
+impl Layout {
+    /// The plan of a lane that reads or writes.
+    ///
+    /// # Errors
+    /// A sentence: numbers that do not go together.
+    pub(super) fn new(order: &KvOrder, settings: &Settings, write: bool) -> Result<Self, String> {
+        let (kind, shape) = (order.kind, &order.shape);
+        let (file_tokens, block_tokens) = match kind {
+            KvSystem::Ucm => (settings.get("block_tokens"), settings.get("block_tokens")),
+            KvSystem::Llmd => (settings.get("block_size"), settings.get("gpu_block")),
+            KvSystem::Lmcache => (settings.get("chunk_size"), settings.get("gpu_block")),
+        };
+        if file_tokens % block_tokens.max(1) != 0 {
+            return Err(format!(
+                "{file_tokens} tokens of a file are not a multiple of the {block_tokens} tokens of a block (gpu_block)"
+            ));
+        }
+        let of_sequence = order.tokens / file_tokens;
+        let stored = stored_of(of_sequence, order.hit_rate);
+        if of_sequence == 0 || (stored == 0 && order.hit_rate > 0.0) {
+            return Err(format!(
+                "{} tokens at a hit rate of {} leave no complete file of {file_tokens} tokens; ask for more tokens or a higher rate",
+                order.tokens, order.hit_rate
+            ));
+        }
+        let blocks = file_tokens / block_tokens;
+        let files = stored.saturating_mul(order.batch);
+        let payload = file_tokens * shape.token_bytes();
+        // Together in file and target: a vector's bytes of a block, or, where a file goes block by block, a layer's.
+        let extent =
+            block_tokens * if kind == KvSystem::Llmd { shape.layer_token_bytes() } else { shape.vector_bytes() };
+        let transfers = match kind {
+            KvSystem::Lmcache => payload.div_ceil(settings.get("block_size")).max(shape.layers),
+            _ => payload / extent,
+        };
+        if files.saturating_mul(transfers.max(shape.layers * shape.vectors())) > MOST_TRANSFERS {
+            return Err(format!(
+                "this would be {} files with {transfers} transfers each, more than can be planned ({MOST_TRANSFERS} together); use fewer tokens, \
+                 sequences, or larger blocks",
+                units::count(files)
+            ));
+        }
+        let misalign = settings.get("misalign");
+        let mut layout = Self {
+            kind,
+            seed: order.seed,
+            shape: shape.name.clone(),
+            file_tokens,
+            files: Vec::new(),
+            asked: Vec::new(),
+            data_offset: if kind == KvSystem::Lmcache { HEADER_BYTES } else { misalign },
+            payload,
+            extent,
+            layers: shape.layers,
+            vectors: if kind == KvSystem::Llmd { 1 } else { shape.vectors() },
+            blocks,
+            slots: permutation(order.seed, files * blocks, kind == KvSystem::Lmcache),
+            misalign,
+            // Memory of length zero cannot be allocated, and a run whose every lookup misses needs no more.
+            target_bytes: (misalign + files * payload).max(PAGE),
+            scattered: kind == KvSystem::Lmcache,
+            largest: 0,
+            tasks: Vec::new(),
+            units: Vec::new(),
+            // Layers that are not stored are not waited for.
+            layerwise: kind != KvSystem::Llmd && settings.on("enable_layerwise") && !write && files > 0,
+            pieces: Vec::new(),
+            model_folder: model_folder(shape, file_tokens, block_tokens),
+        };
+        for sequence in 0..order.batch {
+            let mut chain = Chain::default();
+            let keys: Vec<Key> = (0..of_sequence)
+                .map(|file| {
+                    let tokens: Vec<u32> =
+                        (0..file_tokens).map(|i| token(order.seed, sequence, file * file_tokens + i)).collect();
+                    chain.next(&tokens)
+                })
+                .collect();
+            let files: Vec<FileLayout> = keys.iter().take(stored as usize).map(|key| layout.file(order, key)).collect();
+            layout.files.extend(files);
+            layout.asked.push(keys);
+        }
+        layout.cut(settings, write);
+        layout.name_pieces();
+        Ok(layout)
+    }
+
+    /// The path of a file, as its source names it.
+    pub(super) fn file(&self, order: &KvOrder, key: &Key) -> FileLayout {
+        let name = hex(key);
+        let folder = order.folder.join("data");
+        let at = |path: PathBuf, ending: &str, partial: &str| {
+            let with = |ending: &str| {
+                let mut name = path.clone().into_os_string();
+                name.push(ending);
+                PathBuf::from(name)
+            };
+            FileLayout { key: *key, path: with(ending), temporary: with(partial) }
+        };
+        match self.kind {
+            // The first and the second half of 16 bytes of the hash.
+            KvSystem::Ucm => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
+            // Below the model's folder three digits of the hash, then two and the group of layers.
+            KvSystem::Llmd => {
+                let group = format!("{}_g0", &name[3..5]);
+                at(folder.join(&self.model_folder).join(&name[..3]).join(group).join(&name), ".bin", ".bin.tmp")
+            }
+            KvSystem::Lmcache => at(folder.join(&name[..2]).join(&name[2..4]).join(&name), ".kvcache", ".kvcache.tmp"),
+        }
+    }
+
+    /// Cuts the payloads into transfers and those into what a worker takes at a time.
+    fn cut(&mut self, settings: &Settings, write: bool) {
+        let files = self.files.len() as u32;
+        let layer_bytes = self.payload / self.layers;
+        let piece_bytes = match self.kind {
+            KvSystem::Ucm => self.extent,
+            KvSystem::Llmd => self.extent * self.layers,
+            KvSystem::Lmcache => layer_bytes,
+        };
+        let per_file = self.payload / piece_bytes;
+        let most = if self.kind == KvSystem::Lmcache { settings.get("block_size") } else { self.extent };
+        let layer_of = |offset: u64| match self.kind {
+            KvSystem::Llmd => (offset / self.extent) % self.layers,
+            _ => offset / layer_bytes,
+        };
+        let mut tasks = Vec::new();
+        let mut units = Vec::new();
+        let cut = |file: u32, range: Range<u64>, tasks: &mut Vec<Task>| {
+            let mut offset = range.start;
+            while offset < range.end {
+                let bytes = most.min(range.end - offset);
+                let piece = offset / piece_bytes;
+                let within = (offset + bytes - 1) / piece_bytes == piece;
+                let tensor = within.then(|| (u64::from(file) * per_file + piece) as u32);
+                tasks.push(Task { file, offset, bytes, layer: layer_of(offset) as u32, tensor });
+                offset += bytes;
+            }
+        };
+        if self.layerwise {
+            for layer in 0..self.layers {
+                for file in 0..files {
+                    cut(file, layer * layer_bytes..(layer + 1) * layer_bytes, &mut tasks);
+                }
+            }
+        } else {
+            for file in 0..files {
+                cut(file, 0..self.payload, &mut tasks);
+            }
+        }
+        // A store that writes or reads complete files in a thread, unlike one whose workers take transfers.
+        let whole_files = self.kind == KvSystem::Llmd || (self.kind == KvSystem::Lmcache && write);
+        let mut start = 0;
+        while start < tasks.len() {
+            let file = tasks[start].file;
+            let length = if whole_files { tasks[start..].iter().take_while(|t| t.file == file).count() } else { 1 };
+            units.push(start..start + length);
+            start += length;
+        }
+        self.largest = tasks.iter().map(|task| task.bytes).max().unwrap_or(0);
+        (self.tasks, self.units) = (tasks, units);
+    }
+
+    fn name_pieces(&mut self) {
+        self.pieces = match self.kind {
+            KvSystem::Ucm => (0..self.layers * self.vectors)
+                .map(|x| {
+                    let vector = if self.vectors == 1 { "" } else { [" K", " V"][(x % 2) as usize] };
+                    (format!("layer {}{vector}", x / self.vectors), x * self.extent, self.extent)
+                })
+                .collect(),
+            KvSystem::Llmd => {
+                let bytes = self.extent * self.layers;
+                (0..self.blocks).map(|b| (format!("gpu block {b}"), b * bytes, bytes)).collect()
+            }
+            KvSystem::Lmcache => {
+                let bytes = self.payload / self.layers;
+                (0..self.layers).map(|l| (format!("layer {l}"), l * bytes, bytes)).collect()
+            }
+        };
+    }
+
+    /// The place of an extent of a file on the target.
+    fn place_of(&self, file: u64, extent: u64) -> u64 {
+        let all = self.slots.len() as u64;
+        let (tensor, block) = match self.kind {
+            KvSystem::Llmd => (extent % self.layers, extent / self.layers),
+            _ => (extent / self.blocks, extent % self.blocks),
+        };
+        let slot = self.slots.get((file * self.blocks + block) as usize).map_or(0, |slot| u64::from(*slot));
+        self.misalign + (tensor * all + slot) * self.extent
+    }
+
+    /// The places on the target of a range of a file's payload: pieces whose `from` counts from the start of the
+    /// range, with neighbours joined.
+    pub(super) fn place(&self, file: u32, offset: u64, bytes: u64) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut at = offset;
+        while at < offset + bytes {
+            let (extent, within) = (at / self.extent, at % self.extent);
+            let length = (self.extent - within).min(offset + bytes - at);
+            let to = self.place_of(u64::from(file), extent) + within;
+            match pieces.last_mut() {
+                Some(last) if last.to + last.bytes == to => last.bytes += length,
+                _ => pieces.push(Piece { from: at - offset, to, bytes: length }),
+            }
+            at += length;
+        }
+        pieces
+    }
+
+    /// The place of a transfer in the image of [`Self::model`].
+    pub(super) fn image_offset(&self, task: &Task) -> u64 {
+        u64::from(task.file) * self.file_bytes().next_multiple_of(crate::core::model::IMAGE_ALIGN)
+            + self.data_offset
+            + task.offset
+    }
+
+    /// Length of a file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.data_offset + self.payload
+    }
+
+    /// Ranges of the target that are registered separately: the tensors of complete layers, or every block.
+    pub(super) fn registrations(&self, each_block: bool) -> Vec<Range<u64>> {
+        let whole = self.slots.len() as u64 * self.extent;
+        if whole == 0 {
+            return Vec::new();
+        }
+        let step = if each_block { self.extent } else { whole };
+        (0..self.layers * self.vectors * whole / step)
+            .map(|i| self.misalign + i * step..self.misalign + (i + 1) * step)
+            .collect()
+    }
+
+    /// Bytes between the beginnings of two workers' places in the slab.
+    pub(super) fn slab_step(&self) -> u64 {
+        self.largest.next_multiple_of(PAGE).max(PAGE)
+    }
+
+    /// The number from which, with the seed, a file's content is made. It follows from the key, so that any run that
+    /// asks for the file computes the same content.
+    pub(super) fn content_of(&self, file: usize) -> u64 {
+        let key = self.files.get(file).map_or([0; 32], |file| file.key);
+        key.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    }
+
+    /// The shape by name.
+    pub(super) fn shape(&self) -> &str {
+        &self.shape
+    }
+
+    /// Tokens of a file.
+    pub(super) const fn file_tokens(&self) -> u64 {
+        self.file_tokens
+    }
+
+    /// Seed of the contents.
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Layers.
+    pub(super) const fn layers(&self) -> u64 {
+        self.layers
+    }
+
+    /// The files and their pieces as a model, so that whatever shows tensors shows them.
+    pub(super) fn model(&self, order: &KvOrder) -> ModelInfo {
+        let dtype = &order.shape.dtype;
+        let shards = self.files.iter().map(|file| ShardInfo {
+            path: file.path.clone(),
+            file_bytes: self.file_bytes(),
+            data_offset: self.data_offset,
+        });
+        let what = if self.kind == KvSystem::Lmcache { "chunk" } else { "file" };
+        let tensors = (0..self.files.len() as u32).flat_map(|file| {
+            self.pieces.iter().map(move |(name, offset, bytes)| TensorInfo {
+                name: format!("{what} {file} {name}"),
+                dtype: dtype.clone(),
+                shape: vec![bytes / order.shape.dtype_bytes],
+                shard: file,
+                file_offset: self.data_offset + offset,
+                bytes: *bytes,
+            })
+        });
+        let tokens = if order.tokens.is_multiple_of(1024) {
+            format!("{}k", order.tokens / 1024)
+        } else {
+            order.tokens.to_string()
+        };
+        let batch = if order.batch > 1 { format!(" x{}", order.batch) } else { String::new() };
+        ModelInfo {
+            name: format!("{} {} {tokens}{batch}", order.kind.name(), order.shape.name),
+            path: order.folder.clone(),
+            shards: shards.collect(),
+            tensors: tensors.collect(),
+        }
+    }
+}
+
+/// Files of a sequence that are stored: the nearest number to the share that is asked for.
+pub(super) fn stored_of(files: u64, hit_rate: f64) -> u64 {
+    ((files as f64 * hit_rate).round() as u64).min(files)
+}
+
+/// Numbers 0 to `count`, shuffled by the seed as a paged cache's blocks are after some use, or in order.
+fn permutation(seed: u64, count: u64, shuffled: bool) -> Vec<u32> {
+    let mut slots: Vec<u32> = (0..count as u32).collect();
+    if shuffled {
+        for at in (1..slots.len()).rev() {
+            slots.swap(at, (mix(seed ^ mix(at as u64)) % (at as u64 + 1)) as usize);
+        }
+    }
+    slots
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,164 @@
+//! The order of a lane, and its name: workload, variant, settings, direction.
+
+use super::params;
+use super::shape::Shape;
+use crate::core::{Access, FallbackReason, KvPath, KvSystem, WorkloadLane, WorkloadLaneError};
+use crate::trust::FolderId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The setting that a variant's name speaks of.
+const REGISTER: &str = "register";
+
+/// How bytes travel between target and store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// By cuFile.
+    Gds,
+    /// By plain reads and writes through pinned staging.
+    Plain,
+    /// To host memory and back.
+    Ram,
+}
+
+/// A lane with the parts of its name that the workload needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LaneName {
+    pub(super) lane: WorkloadLane,
+    pub(super) method: Method,
+    /// Whether the variant registers buffers, if it can.
+    pub(super) registers: Option<bool>,
+    /// The settings of the variant itself.
+    pub(super) settings: BTreeMap<String, u64>,
+    pub(super) write: bool,
+}
+
+impl LaneName {
+    pub(super) fn new(lane: WorkloadLane) -> Result<Self, String> {
+        let method = match lane.path {
+            KvPath::Gds | KvPath::GdsRegistered => Method::Gds,
+            KvPath::Disk | KvPath::Staging => Method::Plain,
+            KvPath::Ram => Method::Ram,
+        };
+        let registers = (method == Method::Gds).then_some(lane.path == KvPath::GdsRegistered);
+        let mut settings = BTreeMap::new();
+        for setting in lane.settings.iter().flat_map(|all| all.split(':')).filter(|one| !one.is_empty()) {
+            let (name, value) = params::parse(lane.system, setting)?;
+            settings.insert(name, value);
+        }
+        let write = lane.access == Access::Write;
+        Ok(Self { lane, method, registers, settings, write })
+    }
+}
+
+impl FromStr for LaneName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::new(text.parse().map_err(|error: WorkloadLaneError| error.to_string())?)
+    }
+}
+
+impl fmt::Display for LaneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lane.fmt(f)
+    }
+}
+
+/// The order of every lane of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KvOrder {
+    /// The system.
+    pub kind: KvSystem,
+    /// The shape of the cache.
+    pub shape: Shape,
+    /// Tokens of a sequence.
+    pub tokens: u64,
+    /// Sequences.
+    pub batch: u64,
+    /// Share of each sequence that is stored, 0 to 1.
+    pub hit_rate: f64,
+    /// Seed of contents, tokens and slots.
+    pub seed: u64,
+    /// The private folder that holds the files.
+    pub folder: PathBuf,
+    /// Which folder that is: the one that the session made, not one that has taken its place. `None` while it is not made.
+    pub folder_id: Option<FolderId>,
+    /// Settings for all lanes.
+    pub settings: BTreeMap<String, u64>,
+    /// A fall-back that is brought about.
+    pub provoke: Option<FallbackReason>,
+    /// A reading lane writes the files itself, before the clock, because no lane wrote them.
+    pub prepare: bool,
+}
+
+impl KvOrder {
+    /// The settings of a lane: defaults, then the order's, then the lane's own.
+    pub(super) fn settings(&self, lane: &LaneName) -> Settings {
+        let mut all: BTreeMap<String, u64> =
+            params::parameters(self.kind).iter().map(|p| (p.name.to_owned(), p.default)).collect();
+        all.extend(self.settings.iter().map(|(n, v)| (n.clone(), *v)));
+        // `--set` speaks to all lanes. Whether buffers are registered is what a variant's name says, unless its settings say more; how they are, is not.
+        match (lane.registers, self.settings.get(REGISTER)) {
+            (Some(true), Some(1..)) | (None, _) => {}
+            (Some(registers), _) => {
+                all.insert(REGISTER.to_owned(), u64::from(registers));
+            }
+        }
+        all.extend(lane.settings.iter().map(|(n, v)| (n.clone(), *v)));
+        Settings(all)
+    }
+}
+
+/// Settings by name, all of them set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings(pub(super) BTreeMap<String, u64>);
+
+impl Settings {
+    /// A setting; 0 for one that this workload does not have.
+    pub(super) fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    pub(super) fn on(&self, name: &str) -> bool {
+        self.get(name) != 0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lanes_name_gives_its_path_its_settings_and_its_direction() {
+        let lane: LaneName = "lmcache/gds:prefetch_factor=0:handle_cache=7/read".parse().unwrap();
+        assert_eq!((lane.method, lane.registers, lane.write), (Method::Gds, Some(false), false));
+        assert_eq!((lane.settings["prefetch_factor"], lane.settings["handle_cache"]), (0, 7));
+        let lane: LaneName = "ucm/gds-registered/write".parse().unwrap();
+        assert_eq!((lane.registers, lane.write), (Some(true), true));
+        assert!("ucm/gds:prefetch_factor=1/read".parse::<LaneName>().is_err());
+    }
+
+    #[test]
+    fn whether_buffers_are_registered_is_the_variants_word_and_how_is_the_settings() {
+        let registers = |variant: &str, set: Option<u64>| {
+            let set: Vec<(&str, u64)> = set.map(|value| ("register", value)).into_iter().collect();
+            let order = crate::workloads::kv::layout::tests::order(KvSystem::Llmd, 512, 1, &set);
+            order.settings(&format!("llmd/{variant}/read").parse().unwrap()).get("register")
+        };
+        assert_eq!((registers("gds", None), registers("gds-registered", None)), (0, 1));
+        assert_eq!((registers("gds", Some(2)), registers("gds-registered", Some(2))), (0, 2));
+        assert_eq!((registers("gds:register=2", Some(0)), registers("gds-registered", Some(0))), (2, 1));
+    }
+
+    #[test]
+    fn reasons_to_fall_back_are_typed_with_either_dash() {
+        assert_eq!("no-odirect".parse(), Ok(FallbackReason::NoOdirect));
+        assert_eq!("operation_failed".parse(), Ok(FallbackReason::OperationFailed));
+        assert!("rain".parse::<FallbackReason>().unwrap_err().contains("init_failed"));
+    }
+}

@@ -1,0 +1,153 @@
+//! The result of a lane: figures, spans and notes for the reader.
+
+use super::layout::Layout;
+use super::order::{KvOrder, LaneName, Method, Settings};
+use super::pipeline::{hidden_fraction, layer_times, union_ns};
+use super::prepare::Registered;
+use super::transfer::Shared;
+use super::work::Done;
+use crate::core::{BesideWrites, KvSystem, LaneOrder, Percentiles, Span, WorkloadResult, units};
+use std::sync::atomic::Ordering;
+
+/// Spans that began before the wall ended.
+pub(super) fn within(spans: &[Span], wall_ns: u64) -> Vec<Span> {
+    spans.iter().filter(|span| span.start_ns < wall_ns).copied().collect()
+}
+
+/// Spans for the map of the session's model. A lane whose files are cut in another way (`--compare chunk_size=…`) keeps its times and bytes and gets
+/// no place on that map.
+pub(super) fn mapped(mut spans: Vec<Span>, lane_order: &LaneOrder, layout: &Layout, order: &KvOrder) -> Vec<Span> {
+    if layout.model(order).tensors != lane_order.model.tensors {
+        let end = lane_order.model.image_bytes();
+        for span in &mut spans {
+            (span.tensor, span.offset) = (None, end);
+        }
+    }
+    spans
+}
+
+pub(super) fn named(order: &KvOrder, lane: &LaneName) -> WorkloadResult {
+    WorkloadResult {
+        workload: order.kind.name().to_owned(),
+        variant: lane.lane.variant(),
+        direction: lane.lane.access.to_string(),
+        shape: order.shape.name.clone(),
+        tokens: order.tokens,
+        batch: order.batch,
+        ..WorkloadResult::default()
+    }
+}
+
+pub(super) fn measured(
+    shared: &Shared<'_>,
+    done: &Done,
+    wall_ns: u64,
+    fallbacks: Vec<crate::core::Fallback>,
+    registered: &Registered,
+) -> WorkloadResult {
+    let intervals: Vec<(u64, u64)> = done.operations.iter().map(|(_, start, end)| (*start, *end)).collect();
+    let busy_ns = union_ns(&intervals);
+    let mut latencies: Vec<u64> = intervals.iter().map(|(start, end)| end - start).collect();
+    let layers = layer_times(&done.operations, &done.computing);
+    let waits: Vec<(u64, u64)> = layers
+        .iter()
+        .map(|layer| (layer.compute_start_ns.saturating_sub(layer.wait_ns), layer.compute_start_ns))
+        .collect();
+    let bytes = shared.context.counters.landed_bytes.load(Ordering::Relaxed);
+    let stored = shared.layout.files.len() as u64;
+    let asked: u64 = shared.layout.asked.iter().map(|keys| keys.len() as u64).sum();
+    // Host memory holds the stored part; the rest of the request is a miss there too.
+    let (lookups, hits) = match (&done.found, shared.lane.write) {
+        (Some(found), _) => (Some(found.lookups), Some(found.hits)),
+        (None, false) => (Some(asked), Some(stored)),
+        (None, true) => (None, None),
+    };
+    WorkloadResult {
+        operations: done.operations.len() as u64,
+        operation_bytes: shared.layout.largest,
+        busy_ns,
+        busy_bytes_per_s: units::bytes_per_s(bytes, busy_ns),
+        busy_fraction: (wall_ns > 0).then(|| (busy_ns as f64 / wall_ns as f64).min(1.0)),
+        latency_ns: Percentiles::of(&mut latencies),
+        lookups,
+        hits,
+        hit_rate_fraction: lookups.zip(hits).filter(|(all, _)| *all > 0).map(|(all, hits)| hits as f64 / all as f64),
+        lookup_ns: done.found.as_ref().map(|_| done.lookup_ns),
+        handle_cache: (shared.method != Method::Ram).then(|| shared.handles.counts()),
+        handle_registrations: shared.handle_registrations.load(Ordering::Relaxed),
+        buffer_registrations: registered.len() as u64,
+        evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.method != Method::Ram)
+            .then(|| shared.limit.evicted()),
+        fallbacks,
+        simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get("compute_us") * 1000),
+        computed_ns: done.computing.last().map(|(_, end, _)| *end),
+        hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(&intervals, &waits) },
+        layers,
+        on_streams: done.on_streams,
+        ..named(shared.order, shared.lane)
+    }
+}
+
+/// Notes for the reader of the result.
+pub(super) fn notes(
+    done: &Done,
+    order: &KvOrder,
+    lane: &LaneName,
+    method: Method,
+    settings: &Settings,
+    beside: Option<&BesideWrites>,
+    wall_ns: u64,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
+        notes.push(format!(
+            "{} not taken as complete, so later chunks of the same sequence are missed too; the first: {}",
+            match found.refused {
+                1 => "1 file was there and".to_owned(),
+                many => format!("{many} files were there and"),
+            },
+            found.first_refusal.as_deref().unwrap_or_default()
+        ));
+    }
+    notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
+    if lane.write && method == Method::Plain && !settings.on("plain_odirect") && !settings.on("fsync") {
+        notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 goes round the cache".to_owned());
+    }
+    if lane.write && method == Method::Gds && settings.on("misalign") && !settings.on("fsync") {
+        notes.push(
+            "in compat mode writes off the 4 KiB grid seem to go through the page cache, where they end before the disk has them (seen with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
+                .to_owned(),
+        );
+    }
+    if !done.computing.is_empty() {
+        notes.push(format!(
+            "computing is simulated: each layer sleeps {} µs (compute_us), and the time and rate of the read are paced by it; the rate during transfers is reported separately",
+            settings.get("compute_us")
+        ));
+    }
+    if let Some(beside) = beside {
+        notes.push(format!(
+            "{} files were written during this read by the same threads, {}: {} of their {} transfers had ended when the last read did, and all after {}",
+            beside.files,
+            if beside.read_priority { "reads before writes on three of four" } else { "in the order of asking" },
+            beside.before_last_read_operations,
+            beside.operations,
+            units::duration(beside.ended_ns)
+        ));
+    }
+    if let Some(seen) = done.on_streams {
+        let inside = seen.in_call_fraction(wall_ns).unwrap_or(0.0);
+        notes.push(format!(
+            "asynchronous on {} CUDA streams, with at most {} outstanding transfers on one at once (async_depth is {}); {:.0} % of the workers' time passed inside the calls{}",
+            seen.streams,
+            seen.most_under_way,
+            seen.depth,
+            100.0 * inside,
+            if inside > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
+        ));
+    }
+    if order.kind == KvSystem::Ucm && settings.get("misalign") > 0 {
+        notes.push(format!("offsets miss the 4 KiB grid on purpose, by {} bytes", settings.get("misalign")));
+    }
+    notes
+}

@@ -1,0 +1,402 @@
+//! Turns a user's request into a session's work: files and pieces as a model, the lanes in order, and their order.
+
+use super::compare::{Planned, Unused, compared};
+use super::error::PlanError;
+use super::folder::Folder;
+use super::layout::{Layout, stored_of};
+use super::order::KvOrder;
+use super::params;
+use super::shape::Shape;
+use crate::core::{Access, Engine, FallbackReason, KvSystem, ModelInfo, WorkloadOrder};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The hidden subcommand whose process a lane is.
+const CHILD: &str = "__kv";
+/// The name under which libcufile finds its settings.
+const CUFILE_JSON: &str = "CUFILE_ENV_PATH_JSON";
+
+/// Settings files of llm-d, by name: that of its documentation, and that of its repository.
+const CUFILE_PROFILES: [(&str, &str); 2] = [
+    ("llmd", include_str!("../../../profiles/cufile/llmd.json")),
+    ("llmd-32", include_str!("../../../profiles/cufile/llmd-32.json")),
+];
+
+/// The request of a user.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The system.
+    pub kind: KvSystem,
+    /// The shape by name or file; the source's default if none is named.
+    pub shape: Option<String>,
+    /// Tokens of a sequence; the source's default if none is given.
+    pub tokens: Option<u64>,
+    /// Sequences.
+    pub batch: u64,
+    /// Share of each sequence that is stored, 0 to 1.
+    pub hit_rate: f64,
+    /// Seed of contents, tokens and slots.
+    pub seed: u64,
+    /// Variants, with settings after colons; the usual ones of the workload if none are named.
+    pub variants: Vec<String>,
+    /// `NAME=A,B`: every variant once with each of the values.
+    pub compare: Option<String>,
+    /// Settings for all lanes, `NAME=NUMBER`.
+    pub settings: Vec<String>,
+    /// Write lanes, read lanes.
+    pub directions: (bool, bool),
+    /// A fall-back that is brought about.
+    pub provoke: Option<FallbackReason>,
+    /// cufile.json for the lanes: a shipped one by name, a file, or `none`; the workload's own where not said.
+    pub cufile_json: Option<String>,
+    /// Read what is in the folder, and write nothing there first.
+    pub as_found: bool,
+}
+
+impl Request {
+    /// The request with which the workload's source measured, written and read.
+    #[must_use]
+    pub const fn usual(kind: KvSystem) -> Self {
+        Self {
+            kind,
+            shape: None,
+            tokens: None,
+            batch: 1,
+            hit_rate: 1.0,
+            seed: 0,
+            variants: Vec::new(),
+            compare: None,
+            settings: Vec::new(),
+            directions: (true, true),
+            provoke: None,
+            cufile_json: None,
+            as_found: false,
+        }
+    }
+}
+
+/// Everything that a session needs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Files and pieces.
+    pub model: ModelInfo,
+    /// The lanes, in order.
+    pub lanes: Vec<Engine>,
+    /// The order of each lane.
+    pub order: WorkloadOrder,
+    /// Notes to show before the run.
+    pub notes: Vec<String>,
+    /// Parts of the request that cannot be met, for the report too.
+    pub warnings: Vec<String>,
+    /// Bytes on the disk at once, at most.
+    pub disk_bytes: u64,
+    /// The settings of libcufile that are shipped.
+    settings: Option<&'static str>,
+}
+
+impl Plan {
+    /// Makes it ready to run in the folder, which must exist: writes the settings of libcufile and adds the folder's
+    /// identity to the order of the lanes. Planning itself changes nothing.
+    ///
+    /// # Errors
+    /// A sentence with the error of the system.
+    pub fn settle(&mut self, folder: &mut Folder) -> Result<(), PlanError> {
+        if let Some(text) = self.settings {
+            let file = folder
+                .write_settings(text)
+                .map_err(|e| PlanError(format!("the settings of libcufile cannot be written: {e}")))?;
+            self.order.environment.insert(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned());
+        }
+        let id =
+            serde_json::to_value(folder.id()).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
+        if let Some(order) = self.order.order.as_object_mut() {
+            order.insert("folder_id".to_owned(), id);
+        }
+        Ok(())
+    }
+}
+
+/// Plans a run whose files are in `folder`.
+///
+/// # Errors
+/// A sentence that names what is impossible, and what is possible.
+pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
+    let kind = request.kind;
+    let (usual_shape, usual_tokens) = kind.usual();
+    let shape = Shape::named(request.shape.as_deref().unwrap_or(usual_shape)).map_err(PlanError)?;
+    if !(0.0..=1.0).contains(&request.hit_rate) {
+        return Err(PlanError(format!("--hit-rate is {}, and must be 0 to 1", request.hit_rate)));
+    }
+    if request.provoke.is_some() && kind != KvSystem::Llmd {
+        return Err(PlanError(format!(
+            "{} does not fall back, so there is nothing to provoke; llmd does",
+            kind.name()
+        )));
+    }
+    let mut settings = BTreeMap::new();
+    for text in &request.settings {
+        let (name, value) = params::parse(kind, text).map_err(PlanError)?;
+        settings.insert(name, value);
+    }
+    // If no file can be found, there is nothing to write.
+    let (write, read) = (request.directions.0 && request.hit_rate > 0.0, request.directions.1);
+    if !write && !read {
+        return Err(PlanError("at a hit rate of 0 there is nothing to write; leave out --direction write".to_owned()));
+    }
+    let order = KvOrder {
+        kind,
+        shape,
+        tokens: request.tokens.unwrap_or(usual_tokens),
+        batch: request.batch,
+        hit_rate: request.hit_rate,
+        seed: request.seed,
+        folder: folder.to_owned(),
+        folder_id: None,
+        settings,
+        provoke: request.provoke,
+        prepare: !write && !request.as_found,
+    };
+    let directions: Vec<Access> =
+        [(Access::Write, write), (Access::Read, read)].iter().filter(|(_, wanted)| *wanted).map(|(d, _)| *d).collect();
+    let mut variants = named(request)?;
+    let mut warnings = Vec::new();
+    if let Some(compare) = &request.compare {
+        let (all, said) = compared(&order, &variants, compare, &directions)?;
+        variants = all;
+        warnings.extend(said);
+    }
+    let mut unused = Unused::new(&order);
+    let mut lanes = Vec::new();
+    let mut model = None;
+    let mut disk_bytes = 0;
+    for variant in &variants {
+        for direction in &directions {
+            let lane = Planned::new(&order, variant, *direction)?;
+            let files = lane.layout.model(&order);
+            let beside = if lane.lane.write { 0 } else { lane.settings.get("write_percent") };
+            // Concurrently written files are in the same folder as those that are read.
+            let all = files.file_bytes().saturating_mul(100 + beside) / 100;
+            disk_bytes = disk_bytes.max(all);
+            // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
+            model.get_or_insert(files);
+            lanes.push(Engine::Workload(lane.lane.lane.clone()));
+            unused.see(&lane);
+            if lanes.len() == 1 {
+                warnings.extend(rounded(&order, request, &lane.layout));
+            }
+        }
+    }
+    warnings.extend(unused.said());
+    let model = model.ok_or_else(|| PlanError("there is nothing to run: name a variant and a direction".to_owned()))?;
+    let mut notes = Vec::new();
+    let (environment, settings) = environment(request, &mut notes)?;
+    let order = serde_json::to_value(&order).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
+    Ok(Plan {
+        model,
+        lanes,
+        order: WorkloadOrder { child: CHILD.to_owned(), environment, order },
+        notes,
+        warnings,
+        disk_bytes,
+        settings,
+    })
+}
+
+/// The variants that are named, or the usual ones.
+fn named(request: &Request) -> Result<Vec<String>, PlanError> {
+    if request.variants.is_empty() {
+        return Ok(request.kind.usual_variants().map(|path| path.name().to_owned()).to_vec());
+    }
+    match request.variants.iter().enumerate().find(|(at, variant)| request.variants[..*at].contains(variant)) {
+        Some((_, twice)) => {
+            Err(PlanError(format!("--variants names {twice} twice; --repeat N runs each of them N times")))
+        }
+        None => Ok(request.variants.clone()),
+    }
+}
+
+/// The actual hit rate, if complete files cannot give the requested one.
+fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
+    let mut said = Vec::new();
+    if order.hit_rate == 0.0 && request.directions.0 {
+        said.push(
+            "at a hit rate of 0 nothing is stored, so nothing is written: the reads are lookups that find nothing"
+                .to_owned(),
+        );
+    }
+    let files = layout.asked.first().map_or(0, |keys| keys.len() as u64);
+    let stored = stored_of(files, order.hit_rate);
+    if files > 0 && (stored as f64 - files as f64 * order.hit_rate).abs() > 1e-6 {
+        said.push(format!(
+            "a hit rate of {} of {files} files of a sequence comes to {stored}, which is {:.1} %",
+            order.hit_rate,
+            100.0 * stored as f64 / files as f64
+        ));
+    }
+    said
+}
+
+/// The environment of the lanes, and the settings of libcufile that have to be written for it.
+type Settings = (BTreeMap<String, String>, Option<&'static str>);
+
+/// The environment of the lanes: where libcufile finds its settings.
+fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
+    let wanted = match (&request.cufile_json, request.kind) {
+        (Some(named), _) => Some(named.as_str()),
+        (None, KvSystem::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
+            notes.push(format!("{CUFILE_JSON} is set, so the settings of llm-d are left out; --cufile-json llmd takes them all the same"));
+            None
+        }
+        (None, KvSystem::Llmd) => Some("llmd"),
+        (None, _) => None,
+    };
+    let file: PathBuf = match wanted {
+        None | Some("none") => return Ok((BTreeMap::new(), None)),
+        Some(name) => match CUFILE_PROFILES.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => {
+                notes.push(format!("lanes with cuFile take the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none leaves them out"));
+                return Ok((BTreeMap::new(), Some(*text)));
+            }
+            None => std::fs::canonicalize(name).map_err(|e| {
+                let known: Vec<&str> = CUFILE_PROFILES.iter().map(|(name, _)| *name).collect();
+                PlanError(format!(
+                    "--cufile-json takes {}, none or a file, and '{name}' is none of them: {e}",
+                    known.join(", ")
+                ))
+            })?,
+        },
+    };
+    Ok((BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]), None))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn request(kind: KvSystem) -> Request {
+        Request { cufile_json: Some("none".to_owned()), ..Request::usual(kind) }
+    }
+
+    fn names(plan: &Plan) -> Vec<String> {
+        plan.lanes.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_variant_writes_and_then_reads() {
+        let plan = plan(&request(KvSystem::Lmcache), Path::new("/kv")).unwrap();
+        assert_eq!(
+            names(&plan),
+            ["disk", "ram", "gds", "gds-registered"]
+                .iter()
+                .flat_map(|v| ["write", "read"].map(|d| format!("lmcache/{v}/{d}")))
+                .collect::<Vec<_>>()
+        );
+        assert_eq!(plan.model.name, "lmcache llama-3.1-70b 2k");
+        // 2048 tokens of 320 KiB each, in 8 chunks.
+        assert_eq!((plan.model.tensor_bytes(), plan.model.shards.len()), (640 << 20, 8));
+    }
+
+    #[test]
+    fn a_comparison_runs_every_variant_with_every_value() {
+        let mut asked = request(KvSystem::Ucm);
+        asked.variants = vec!["gds".to_owned()];
+        asked.compare = Some("handle_cache=0,65536".to_owned());
+        asked.directions = (false, true);
+        assert_eq!(
+            names(&plan(&asked, Path::new("/kv")).unwrap()),
+            ["ucm/gds:handle_cache=0/read", "ucm/gds:handle_cache=65536/read"]
+        );
+        asked.compare = Some("handle_cache=0,x".to_owned());
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("not a number"));
+        asked.compare = Some("handle_cache=7,07".to_owned());
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("names 7 twice"));
+    }
+
+    #[test]
+    fn a_comparison_that_changes_nothing_is_refused_or_left_out_and_told() {
+        let of = |kind: KvSystem, variants: &[&str], compare: &str, set: &[&str]| {
+            let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+            let asked = Request {
+                variants: owned(variants),
+                compare: Some(compare.to_owned()),
+                settings: owned(set),
+                directions: (false, true),
+                ..request(kind)
+            };
+            plan(&asked, Path::new("/kv"))
+        };
+        for (kind, variants, compare, set, part) in [
+            (KvSystem::Ucm, &["ram"][..], "handle_cache=0,65536", &[][..], "host memory has no files"),
+            (KvSystem::Ucm, &["disk"], "register=0,1", &[], "does not use cuFile"),
+            (KvSystem::Ucm, &["gds"], "async_depth=1,16", &[], "async=1"),
+            (KvSystem::Lmcache, &["gds"], "prefetch_factor=0,2", &["enable_layerwise=0"], "enable_layerwise=1"),
+            (KvSystem::Lmcache, &["gds"], "fsync=0,1", &[], "for writes alone"),
+            (KvSystem::Lmcache, &["gds"], "prefetch_factor=500,900", &[], "come to 80 there"),
+            (KvSystem::Llmd, &["gds", "staging"], "read_priority=0,1", &[], "write_percent"),
+        ] {
+            let said = of(kind, variants, compare, set).unwrap_err().0;
+            assert!(said.contains(part) && said.contains(compare), "{compare}: {said}");
+        }
+        let plan = of(KvSystem::Ucm, &["ram", "gds"], "handle_cache=0,65536", &[]).unwrap();
+        assert_eq!(names(&plan), ["ucm/ram/read", "ucm/gds:handle_cache=0/read", "ucm/gds:handle_cache=65536/read"]);
+        assert!(plan.warnings[0].contains("ram (host memory has no files)"), "{:?}", plan.warnings);
+        assert_eq!(of(KvSystem::Ucm, &["gds"], "async_depth=1,16", &["async=1"]).unwrap().warnings, [""; 0]);
+    }
+
+    #[test]
+    fn a_setting_that_reaches_no_lane_is_told() {
+        let of = |variants: &[&str], set: &str| {
+            let mut asked = request(KvSystem::Llmd);
+            asked.variants = variants.iter().map(|one| (*one).to_owned()).collect();
+            asked.settings = vec![set.to_owned()];
+            plan(&asked, Path::new("/kv")).unwrap().warnings
+        };
+        for (variants, set, part) in [
+            (&["gds"][..], "register=2", "gds:register=N"),
+            (&["staging", "ram"], "register=1", "does not use cuFile"),
+            (&["gds:handle_cache=3"], "handle_cache=4", "set it themselves"),
+        ] {
+            let said = of(variants, set);
+            assert!(said.len() == 1 && said[0].contains(part) && said[0].contains(set), "{said:?}");
+        }
+        assert_eq!(of(&[], "register=2"), [""; 0]);
+        assert_eq!(of(&["gds"], "fsync=1"), [""; 0]);
+    }
+
+    #[test]
+    fn a_hit_rate_of_nothing_writes_nothing_and_one_that_files_cannot_give_is_told() {
+        let mut asked = request(KvSystem::Lmcache);
+        asked.variants = vec!["disk".to_owned()];
+        asked.hit_rate = 0.0;
+        let all_misses = plan(&asked, Path::new("/kv")).unwrap();
+        assert_eq!((names(&all_misses), all_misses.disk_bytes), (vec!["lmcache/disk/read".to_owned()], 0));
+        assert!(all_misses.warnings[0].contains("nothing is written"));
+        asked.directions = (true, false);
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("nothing to write"));
+        asked.directions = (true, true);
+        asked.tokens = Some(768);
+        asked.hit_rate = 0.5;
+        let odd = plan(&asked, Path::new("/kv")).unwrap();
+        assert_eq!(odd.model.shards.len(), 2);
+        assert_eq!(odd.warnings, ["a hit rate of 0.5 of 3 files of a sequence comes to 2, which is 66.7 %"]);
+        asked.tokens = Some(1024);
+        assert_eq!(plan(&asked, Path::new("/kv")).unwrap().warnings, [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_a_sentence() {
+        let mut asked = request(KvSystem::Ucm);
+        asked.provoke = Some(FallbackReason::InitFailed);
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("does not fall back"));
+        let mut asked = request(KvSystem::Llmd);
+        asked.hit_rate = -0.1;
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--hit-rate"));
+        asked.hit_rate = 1.0;
+        asked.settings = vec!["gpu_block=15".to_owned()];
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("not a multiple of"));
+        asked.settings.clear();
+        asked.cufile_json = Some("/none/such.json".to_owned());
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--cufile-json"));
+    }
+}

@@ -1,0 +1,247 @@
+//! Prepares a lane before its clock starts: the driver, registered memory, staging, contents, and the files that a
+//! read needs.
+
+use super::content;
+use super::layout::Layout;
+use super::order::{KvOrder, LaneName, Method, Settings};
+use super::store;
+use crate::core::{FallbackReason, KvSystem, LaneOrder, units};
+use crate::device::{Device, DeviceMemory, Slot, Staging};
+use crate::engines::cufile::CuFile;
+use crate::engines::{Counters, EngineContext, LoadError, run_workers};
+use crate::engines::{explain, open_cufile as open_driver};
+use cufile_ffi::BufferRegistration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The note if that flag is left out.
+pub(super) const WITHOUT_RDMA: &str = "each block is registered apart, as register=2 asks for, but without cuFile's flag for RDMA, which libcufile refuses for host memory";
+
+/// cuFile's flag for memory that is registered for RDMA, which llm-d gives when it registers blocks apart.
+const RDMA_REGISTER: u32 = 1;
+
+/// Registered ranges by their beginnings.
+pub(super) type Registered = Vec<(u64, Arc<BufferRegistration<DeviceMemory>>)>;
+
+/// A wrong order, or another thing that only a mistake of ours brings about.
+pub(super) fn wrong(text: String) -> LoadError {
+    LoadError::CuFile(text)
+}
+
+/// Why cuFile is not used: reason and sentence.
+pub(super) type Without = Option<(FallbackReason, String)>;
+
+/// Opens cuFile where the lane wants it. Only llm-d's way goes on without, and says why.
+pub(super) fn open_cufile(
+    lane_order: &LaneOrder,
+    order: &KvOrder,
+    lane: &LaneName,
+) -> Result<(Option<CuFile>, Without), LoadError> {
+    if lane.method != Method::Gds {
+        return Ok((None, None));
+    }
+    if let Some(reason @ (FallbackReason::NoLibrary | FallbackReason::InitFailed)) = order.provoke {
+        let what =
+            if reason == FallbackReason::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
+        return Ok((None, Some((reason, format!("provoked: as if {what}")))));
+    }
+    match open_driver(lane_order) {
+        Ok(cufile) => Ok((Some(cufile), None)),
+        Err(error) if order.kind == KvSystem::Llmd => {
+            // Settings can be the cause only if there is a library to read them.
+            let library = match &lane_order.libcufile {
+                Some(named) => cufile_ffi::Library::open(&cufile_ffi::Search::only(named)),
+                None => cufile_ffi::Library::find(),
+            };
+            let (reason, hint) = match library {
+                Err(_) => (FallbackReason::NoLibrary, String::new()),
+                Ok(_) => (FallbackReason::InitFailed, settings_hint()),
+            };
+            Ok((None, Some((reason, format!("{error}{hint}")))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpus: usize) -> usize {
+    let asked = match order.kind {
+        KvSystem::Ucm => settings.get("stream_number"),
+        KvSystem::Llmd => settings.get("threads_per_gpu").min(cpus as u64),
+        KvSystem::Lmcache => settings.get("max_concurrent_ops"),
+    };
+    (asked as usize).clamp(1, layout.units.len().max(1))
+}
+
+/// Registers with cuFile as the setting orders. A registration that fails ends the lane, because the measurement
+/// would be another one.
+pub(super) fn register(
+    cufile: &CuFile,
+    settings: &Settings,
+    layout: &Layout,
+    target: &Arc<DeviceMemory>,
+    slab: Option<&Arc<DeviceMemory>>,
+    on_gpu: bool,
+) -> Result<Registered, LoadError> {
+    let how = settings.get("register");
+    if how == 0 {
+        return Ok(Vec::new());
+    }
+    let (memory, ranges, flags) = match slab {
+        Some(slab) => (slab, std::iter::once(0..slab.len() as u64).collect(), 0),
+        // libcufile refuses the flag for host memory: with 5045, in 1.16, 1.18 and 1.20.
+        None if how == 2 => (target, layout.registrations(true), if on_gpu { RDMA_REGISTER } else { 0 }),
+        None => (target, layout.registrations(false), 0),
+    };
+    let ranges: Vec<std::ops::Range<u64>> = ranges;
+    ranges
+        .into_iter()
+        .map(|range| {
+            let length = range.end - range.start;
+            let registration = cufile
+                .driver
+                .register(memory, range.start as usize, length as usize, flags)
+                .map_err(|e| {
+                    let doing = format!("registering {} of the target with cuFile", units::bytes(length));
+                    match explain(&doing, &e) {
+                        LoadError::CuFile(said) if flags == RDMA_REGISTER => LoadError::CuFile(format!(
+                            "{said}; register=2 gives cuFile's flag for RDMA, as llm-d does, which libcufile does not take for every memory: register=1 does without it"
+                        )),
+                        said => said,
+                    }
+                })?;
+            Ok((range.start, Arc::new(registration)))
+        })
+        .collect()
+}
+
+/// A pinned buffer for each worker that may make plain reads or writes.
+pub(super) fn staging(
+    device: &Device,
+    settings: &Settings,
+    layout: &Layout,
+    method: Method,
+    kind: KvSystem,
+    threads: usize,
+    counters: &Counters,
+) -> Result<Vec<Slot>, LoadError> {
+    if method == Method::Ram || (method == Method::Gds && kind != KvSystem::Llmd) {
+        return Ok(Vec::new());
+    }
+    let wanted = match kind {
+        KvSystem::Lmcache => layout.largest,
+        _ => settings.get("staging_bytes").min(layout.largest),
+    };
+    let slots = Staging::slots(device, threads, wanted.max(1) as usize)?;
+    if device.is_gpu() {
+        counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
+    }
+    Ok(slots)
+}
+
+/// Puts what is to be written on the target, or, for a read from host memory, into that. Returns the host memory, a slot a file.
+pub(super) fn contents(
+    context: &EngineContext<'_>,
+    order: &KvOrder,
+    layout: &Layout,
+    lane: &LaneName,
+    method: Method,
+    target: &DeviceMemory,
+) -> Result<Vec<Mutex<Slot>>, LoadError> {
+    const STEP: u64 = 4 << 20;
+    let ram = if method == Method::Ram && !layout.files.is_empty() {
+        let slots = Staging::slots(context.device, layout.files.len(), layout.payload as usize)?;
+        if context.device.is_gpu() {
+            context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
+        }
+        slots.into_iter().map(Mutex::new).collect()
+    } else {
+        Vec::new()
+    };
+    if !lane.write && method != Method::Ram {
+        return Ok(ram);
+    }
+    let next = AtomicUsize::new(0);
+    run_workers(context, context.cpus.clamp(1, 16), |_| {
+        context.device.bind()?;
+        let mut buffer = Vec::new();
+        loop {
+            let file = next.fetch_add(1, Ordering::Relaxed);
+            if file >= layout.files.len() {
+                return Ok(());
+            }
+            if let Some(slot) = ram.get(file).filter(|_| !lane.write) {
+                let mut slot = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                content::fill(order.seed, layout.content_of(file), 0, &mut slot.bytes_mut()[..layout.payload as usize]);
+                continue;
+            }
+            let mut at = 0;
+            while at < layout.payload {
+                let length = STEP.min(layout.payload - at);
+                buffer.resize(length as usize, 0);
+                content::fill(order.seed, layout.content_of(file), at, &mut buffer);
+                for piece in layout.place(file as u32, at, length) {
+                    let range = piece.from as usize..(piece.from + piece.bytes) as usize;
+                    target.write_pageable(piece.to, &buffer[range])?;
+                }
+                at += length;
+            }
+        }
+    })?;
+    Ok(ram)
+}
+
+/// The headers of all chunks, made by several threads: their checksums take a while.
+pub(super) fn all_headers(
+    context: &EngineContext<'_>,
+    order: &KvOrder,
+    layout: &Layout,
+) -> Result<Vec<Vec<u8>>, LoadError> {
+    let files = layout.files.len();
+    let threads = context.cpus.clamp(1, 16).min(files.max(1));
+    let share = files.div_ceil(threads);
+    let parts = run_workers(context, threads, |number| {
+        let range = (number * share).min(files)..((number + 1) * share).min(files);
+        store::headers(order, layout, range).map_err(wrong)
+    })?;
+    Ok(parts.into_iter().flatten().collect())
+}
+
+/// Writes the files that a read needs, unless an earlier lane wrote them.
+pub(super) fn prepare_files(
+    context: &EngineContext<'_>,
+    order: &KvOrder,
+    layout: &Layout,
+) -> Result<Option<String>, LoadError> {
+    let missing: Vec<usize> =
+        (0..layout.files.len()).filter(|index| layout.files.get(*index).is_some_and(|f| !f.path.exists())).collect();
+    if !order.prepare || missing.is_empty() {
+        return Ok(None);
+    }
+    let next = AtomicUsize::new(0);
+    run_workers(context, context.cpus.clamp(1, 8), |_| {
+        while let Some(index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let header = match order.kind {
+                KvSystem::Lmcache => store::headers(order, layout, *index..*index + 1).map_err(wrong)?.pop(),
+                _ => None,
+            };
+            store::write_plainly(layout, *index, header.as_deref())?;
+        }
+        Ok(())
+    })?;
+    Ok(Some(format!("{} files were written by plain writes before the clock, since no lane wrote them", missing.len())))
+}
+
+/// A driver may not open because it was given llm-d's many threads: a library with a smaller limit refuses them.
+fn settings_hint() -> String {
+    let Some(file) = std::env::var_os("CUFILE_ENV_PATH_JSON").map(std::path::PathBuf::from) else {
+        return String::new();
+    };
+    let asked = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    match asked.as_ref().and_then(|all| all.pointer("/execution/max_io_threads")).and_then(serde_json::Value::as_u64) {
+        Some(threads) if threads > 32 => format!(
+            "; {} asks for {threads} threads (max_io_threads), which some versions of libcufile refuse: --cufile-json llmd-32 asks for 32",
+            file.display()
+        ),
+        _ => String::new(),
+    }
+}

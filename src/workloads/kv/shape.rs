@@ -1,0 +1,172 @@
+//! The shape of a model's KV cache: how many bytes a token takes in each layer.
+
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The longest shape file in bytes, and the longest name in characters.
+const MOST_BYTES: u64 = 64 << 10;
+const MOST_NAME: usize = 64;
+
+const EMBEDDED: [(&str, &str); 6] = [
+    ("qwen3-0.6b", include_str!("../../../profiles/kv/qwen3-0.6b.json")),
+    ("qwen2.5-7b", include_str!("../../../profiles/kv/qwen2.5-7b.json")),
+    ("qwq-32b", include_str!("../../../profiles/kv/qwq-32b.json")),
+    ("llama-3.1-8b", include_str!("../../../profiles/kv/llama-3.1-8b.json")),
+    ("llama-3.1-70b", include_str!("../../../profiles/kv/llama-3.1-70b.json")),
+    ("deepseek-v3", include_str!("../../../profiles/kv/deepseek-v3.json")),
+];
+
+/// The shape of a KV cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// As typed: `qwen2.5-7b`.
+    pub name: String,
+    /// As the publisher writes it.
+    pub title: String,
+    /// The source of the numbers.
+    pub source: String,
+    /// Layers.
+    pub layers: u64,
+    /// Key and value heads (after grouping); 1 with MLA.
+    pub kv_heads: u64,
+    /// Elements of a head; with MLA those of the one vector of a token.
+    pub head_size: u64,
+    /// Element type by name.
+    pub dtype: String,
+    /// Bytes of an element.
+    pub dtype_bytes: u64,
+    /// Multi-head latent attention: one vector a token in place of keys and values.
+    pub mla: bool,
+}
+
+impl Shape {
+    /// The names of the shipped shapes.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        EMBEDDED.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// A shipped shape by name, or one of a JSON file of the same form.
+    ///
+    /// # Errors
+    /// A sentence: no such name or file, or its numbers cannot be.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let text = match EMBEDDED.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => (*text).to_owned(),
+            None if Path::new(name).is_file() => {
+                let mut text = String::new();
+                let read = File::open(name).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+                read.map_err(|error| format!("the shape {name} cannot be read: {error}"))?;
+                if text.len() as u64 > MOST_BYTES {
+                    return Err(format!("the shape {name} is longer than {MOST_BYTES} bytes, which no shape is"));
+                }
+                text
+            }
+            None => {
+                return Err(format!(
+                    "'{name}' is not a shape or a file; known shapes: {}; a JSON file of the same form is accepted",
+                    Self::names().join(", ")
+                ));
+            }
+        };
+        let shape: Self = serde_json::from_str(&text).map_err(|e| format!("the shape {name} is malformed: {e}"))?;
+        shape.check()?;
+        Ok(shape)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let within = |what: &str, value: u64, most: u64| match value {
+            1.. if value <= most => Ok(()),
+            _ => Err(format!("the shape {}: {what} is {value}, and must be 1 to {most}", self.name)),
+        };
+        // Both become parts of reports, lines of a terminal and a chunk's header.
+        for (what, text) in [("name", &self.name), ("dtype", &self.dtype)] {
+            let plain = text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+            if text.trim().is_empty() || text.len() > MOST_NAME || !plain {
+                return Err(format!(
+                    "the {what} of a shape must be 1 to {MOST_NAME} plain characters, and is {text:.80?}"
+                ));
+            }
+        }
+        within("layers", self.layers, 1000)?;
+        within("kv_heads", self.kv_heads, 1024)?;
+        within("head_size", self.head_size, 65_536)?;
+        match self.dtype_bytes {
+            1 | 2 | 4 | 8 => Ok(()),
+            other => Err(format!("the shape {}: dtype_bytes is {other}, and must be 1, 2, 4 or 8", self.name)),
+        }
+    }
+
+    /// Vectors of a token in a layer: key and value, or a single one for MLA.
+    #[must_use]
+    pub const fn vectors(&self) -> u64 {
+        if self.mla { 1 } else { 2 }
+    }
+
+    /// Bytes of one vector of a token in one layer.
+    #[must_use]
+    pub const fn vector_bytes(&self) -> u64 {
+        self.kv_heads * self.head_size * self.dtype_bytes
+    }
+
+    /// Bytes of a token in one layer.
+    #[must_use]
+    pub const fn layer_token_bytes(&self) -> u64 {
+        self.vectors() * self.vector_bytes()
+    }
+
+    /// Bytes of a token in all layers.
+    #[must_use]
+    pub const fn token_bytes(&self) -> u64 {
+        self.layers * self.layer_token_bytes()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_shapes_have_the_published_sizes() {
+        let token = |name: &str| Shape::named(name).unwrap().token_bytes();
+        // Llama-3.1-8B in bf16: 4 KiB a token and layer, 128 KiB a token.
+        assert_eq!(token("llama-3.1-8b"), 128 << 10);
+        assert_eq!(token("qwen2.5-7b"), 56 << 10);
+        assert_eq!(token("llama-3.1-70b"), 320 << 10);
+        // MLA has one vector of 576 elements: 1152 bytes a token and layer, 147 456 bytes a block of 128 tokens.
+        assert_eq!(token("deepseek-v3"), 61 * 1152);
+        for name in Shape::names() {
+            assert_eq!(Shape::named(name).unwrap().name, name);
+        }
+    }
+
+    #[test]
+    fn unknown_and_impossible_shapes_are_refused_with_a_sentence() {
+        assert!(Shape::named("gpt-9").unwrap_err().contains("known shapes: qwen3-0.6b"));
+        let mut shape = Shape::named("qwen3-0.6b").unwrap();
+        shape.layers = 0;
+        assert!(shape.check().unwrap_err().contains("layers is 0"));
+        (shape.layers, shape.dtype_bytes) = (1, 3);
+        assert!(shape.check().unwrap_err().contains("1, 2, 4 or 8"));
+        shape.dtype_bytes = 2;
+        assert_eq!(shape.check(), Ok(()));
+        for name in [
+            String::new(),
+            "a".repeat(65),
+            "\u{1b}[31mred".to_owned(),
+            "a\u{202e}b".to_owned(),
+            "two\nlines".to_owned(),
+        ] {
+            shape.name = name;
+            let said = shape.check().unwrap_err();
+            assert!(said.contains("plain characters") && !said.contains('\u{1b}') && said.len() < 200, "{said}");
+        }
+        let long = tempfile::NamedTempFile::new().unwrap();
+        long.as_file().set_len(MOST_BYTES + 1).unwrap();
+        assert!(Shape::named(long.path().to_str().unwrap()).unwrap_err().contains("longer than"));
+    }
+}

@@ -1,0 +1,285 @@
+//! The store: lookups before a read, complete files moved into place after a write, and the limit by which the least
+//! recently written files are removed.
+
+use super::chunk::{self, Header};
+use super::content;
+use super::keys::hex;
+use super::layout::{FileLayout, Layout};
+use super::order::{KvOrder, Settings};
+use crate::core::KvSystem;
+use crate::engines::LoadError;
+use crate::trust::shown;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes made at a time.
+const STEP: usize = 1 << 20;
+
+/// A file error as a sentence; a full disk says what to do.
+pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> LoadError {
+    if source.kind() == std::io::ErrorKind::StorageFull {
+        return LoadError::CuFile(format!(
+            "{doing} {} failed: the disk is full; no part of a file is left behind. Free space, name another DIR, or ask for fewer tokens or sequences",
+            shown(path).display()
+        ));
+    }
+    LoadError::File { doing, path: shown(path), source }
+}
+
+/// The result of a lookup.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// By file: whether it is complete, and all files of its sequence before it too.
+    pub(super) files: Vec<bool>,
+    pub(super) lookups: u64,
+    pub(super) hits: u64,
+    /// Files that are there and were not taken, with the first reason.
+    pub(super) refused: u64,
+    pub(super) first_refusal: Option<String>,
+    /// Why files may be missing, where the store was given less room than they need.
+    pub(super) limited: Option<String>,
+}
+
+/// Why files that were written may be gone, where the store was given less room than they need: a lookup goes from the beginning of a sequence, which is what
+/// was written first and goes first.
+fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
+    let files = layout.files.len() as u64;
+    let room = room_files(settings, layout).filter(|room| *room < files)?;
+    let name = if settings.on("max_cache_size_mb") { "max_cache_size_mb" } else { "max_cache_size_gb" };
+    Some(format!(
+        "{name}={} keeps {room} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
+        settings.get(name)
+    ))
+}
+
+/// Bytes that fit into the store; `None` if it has no limit.
+pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
+    let bytes = match settings.get("max_cache_size_mb") {
+        0 => settings.get("max_cache_size_gb").saturating_mul(1 << 30),
+        mib => mib.saturating_mul(1 << 20),
+    };
+    (bytes > 0).then_some(bytes)
+}
+
+/// Files that fit into the store, at least one; `None` if it has no limit.
+pub(super) fn room_files(settings: &Settings, layout: &Layout) -> Option<u64> {
+    room_bytes(settings).map(|bytes| (bytes / layout.file_bytes().max(1)).max(1))
+}
+
+/// Looks for every chunk of every sequence, in order, until the first that is missing: later ones are of no use.
+pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> Found {
+    let stored = layout.files.len() / layout.asked.len().max(1);
+    let mut found = Found { files: vec![false; layout.files.len()], ..Found::default() };
+    for (sequence, keys) in layout.asked.iter().enumerate() {
+        found.lookups += keys.len() as u64;
+        for (index, key) in keys.iter().enumerate() {
+            let file = layout.file(order, key);
+            match is_whole(order.kind, settings, layout, &file) {
+                // Only files that the run stored are known; any other file of that name belongs to another program.
+                Ok(true) if index < stored => found.files[sequence * stored + index] = true,
+                Ok(_) => break,
+                Err(why) => {
+                    found.refused += 1;
+                    found.first_refusal.get_or_insert_with(|| format!("{}: {why}", shown(&file.path).display()));
+                    break;
+                }
+            }
+            found.hits += 1;
+        }
+    }
+    found.limited = limited(settings, layout).filter(|_| found.files.contains(&false));
+    found
+}
+
+/// Whether a file is present and complete.
+fn is_whole(kind: KvSystem, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
+    if kind == KvSystem::Lmcache {
+        let header = chunk::examine(&file.path, &file.key, settings.on("check_payload"))?;
+        return match header {
+            Some(header) if header.payload_bytes != layout.payload => {
+                Err(format!("it holds {} bytes, and {} are expected", header.payload_bytes, layout.payload))
+            }
+            Some(header) if (header.layers, header.tokens) != (layout.layers(), layout.file_tokens()) => Err(format!(
+                "it holds {} layers of {} tokens, and {} of {} are expected",
+                header.layers,
+                header.tokens,
+                layout.layers(),
+                layout.file_tokens()
+            )),
+            Some(header) if header.shape != layout.shape() => {
+                Err(format!("it is of the shape {:?}, and {:?} is expected", header.shape, layout.shape()))
+            }
+            header => Ok(header.is_some()),
+        };
+    }
+    match fs::metadata(&file.path) {
+        Ok(meta) if meta.len() == layout.file_bytes() => Ok(true),
+        Ok(meta) => Err(format!("it has {} bytes, and {} are expected", meta.len(), layout.file_bytes())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(format!("it cannot be examined: {error}")),
+    }
+}
+
+/// The header of each chunk, with the checksum of its payload. Empty for stores whose files have none.
+pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<usize>) -> Result<Vec<Vec<u8>>, String> {
+    let written_unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+    let mut buffer = vec![0; STEP];
+    files
+        .filter_map(|index| Some((index, layout.files.get(index)?)))
+        .map(|(index, file)| {
+            let mut hash = Sha256::new();
+            let mut at = 0;
+            while at < layout.payload {
+                let length = ((layout.payload - at) as usize).min(STEP);
+                content::fill(layout.seed(), layout.content_of(index), at, &mut buffer[..length]);
+                hash.update(&buffer[..length]);
+                at += length as u64;
+            }
+            Header {
+                version: 1,
+                key: hex(&file.key),
+                tokens: layout.file_tokens(),
+                shape: order.shape.name.clone(),
+                layers: order.shape.layers,
+                payload_bytes: layout.payload,
+                payload_sha256: hex(&hash.finalize()),
+                written_unix_ms,
+            }
+            .encode()
+        })
+        .collect()
+}
+
+/// Writes one file by plain writes, completely or not at all.
+pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>) -> Result<(), LoadError> {
+    let Some(file) = layout.files.get(index) else { return Ok(()) };
+    let written = (|| -> std::io::Result<()> {
+        if let Some(folder) = file.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut out = File::create(&file.temporary)?;
+        let mut start = header.unwrap_or_default().to_vec();
+        start.resize(layout.data_offset as usize, 0);
+        out.write_all(&start)?;
+        let mut buffer = vec![0; STEP];
+        let mut at = 0;
+        while at < layout.payload {
+            let length = ((layout.payload - at) as usize).min(STEP);
+            content::fill(layout.seed(), layout.content_of(index), at, &mut buffer[..length]);
+            out.write_all(&buffer[..length])?;
+            at += length as u64;
+        }
+        fs::rename(&file.temporary, &file.path)
+    })();
+    written.map_err(|error| {
+        let _ = fs::remove_file(&file.temporary);
+        failed("writing", &file.path, error)
+    })
+}
+
+/// Removes what a broken-off write left.
+pub(super) fn remove_partial(layout: &Layout) {
+    for file in &layout.files {
+        let _ = fs::remove_file(&file.temporary);
+    }
+}
+
+/// Files in the order in which they were written, and the limit of them.
+#[derive(Debug)]
+pub(super) struct Limit {
+    most_files: usize,
+    kept: Mutex<(VecDeque<u32>, u64)>,
+}
+
+impl Limit {
+    pub(super) fn new(most_bytes: u64, file_bytes: u64) -> Self {
+        let most_files = usize::try_from(most_bytes / file_bytes.max(1)).unwrap_or(usize::MAX).max(1);
+        Self { most_files, kept: Mutex::default() }
+    }
+
+    /// Notes a file that is now in place; returns those that have to go.
+    pub(super) fn add(&self, file: u32) -> Vec<u32> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.0.push_back(file);
+        let over = kept.0.len().saturating_sub(self.most_files);
+        kept.1 += over as u64;
+        kept.0.drain(..over).collect()
+    }
+
+    /// Files removed so far.
+    pub(super) fn evicted(&self) -> u64 {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::workloads::kv::layout::tests::order;
+
+    fn stored(kind: KvSystem, tokens: u64) -> (tempfile::TempDir, KvOrder, Settings, Layout) {
+        let folder = tempfile::tempdir().unwrap();
+        let set: &[(&str, u64)] = if kind == KvSystem::Lmcache { &[("chunk_size", 64)] } else { &[("block_size", 64)] };
+        let mut order = order(kind, tokens, 2, set);
+        order.folder = folder.path().to_owned();
+        let settings = order.settings(&format!("{}/disk/read", kind.name()).parse().unwrap());
+        let layout = Layout::new(&order, &settings, false).unwrap();
+        let headers = headers(&order, &layout, 0..layout.files.len()).unwrap();
+        for (index, header) in headers.iter().enumerate() {
+            write_plainly(&layout, index, (kind == KvSystem::Lmcache).then_some(header.as_slice())).unwrap();
+        }
+        (folder, order, settings, layout)
+    }
+
+    #[test]
+    fn what_was_stored_is_found_and_nothing_partial_remains() {
+        for kind in [KvSystem::Lmcache, KvSystem::Llmd] {
+            let (_folder, order, settings, layout) = stored(kind, 256);
+            let found = look_up(&order, &settings, &layout);
+            assert_eq!((found.lookups, found.hits, found.refused), (8, 8, 0));
+            assert!(layout.files.iter().all(|f| f.path.exists() && !f.temporary.exists()));
+        }
+    }
+
+    #[test]
+    fn a_cut_damaged_or_missing_file_is_a_miss_and_so_is_what_follows_it() {
+        for kind in [KvSystem::Lmcache, KvSystem::Llmd] {
+            let (_folder, order, settings, layout) = stored(kind, 256);
+            let whole = fs::read(&layout.files[1].path).unwrap();
+            fs::write(&layout.files[1].path, &whole[..whole.len() - 1]).unwrap();
+            let found = look_up(&order, &settings, &layout);
+            assert_eq!((found.lookups, found.hits, found.refused), (8, 5, 1), "{kind:?}");
+            assert!(found.files[0] && !found.files[1] && !found.files[2] && found.files[4]);
+            fs::remove_file(&layout.files[1].path).unwrap();
+            assert_eq!(look_up(&order, &settings, &layout).refused, 0);
+        }
+    }
+
+    #[test]
+    fn a_damaged_payload_is_seen_by_the_lookup_that_reads_it() {
+        let (_folder, order, mut settings, layout) = stored(KvSystem::Lmcache, 128);
+        let mut whole = fs::read(&layout.files[0].path).unwrap();
+        let last = whole.len() - 1;
+        whole[last] ^= 1;
+        fs::write(&layout.files[0].path, whole).unwrap();
+        assert_eq!(look_up(&order, &settings, &layout).hits, 4);
+        settings.0.insert("check_payload".to_owned(), 1);
+        let found = look_up(&order, &settings, &layout);
+        assert_eq!(found.hits, 2);
+        assert!(found.first_refusal.unwrap().contains("checksum"));
+    }
+
+    #[test]
+    fn the_least_recently_written_goes_when_the_limit_is_reached() {
+        let limit = Limit::new(3 * 100 + 50, 100);
+        let gone: Vec<Vec<u32>> = (0..5).map(|file| limit.add(file)).collect();
+        assert_eq!(gone, [vec![], vec![], vec![], vec![0], vec![1]]);
+        assert_eq!(limit.evicted(), 2);
+    }
+}

@@ -1,0 +1,257 @@
+//! The measured part of a lane: lookups, then all transfers over the workers, and in parallel the simulated computing
+//! of a layer-wise read.
+
+use super::beside::Beside;
+use super::flights::{Flights, Line};
+use super::layout::Task;
+use super::order::Method;
+use super::store::{self, Found};
+use super::transfer::{Operation, Shared, Worker, tidy};
+use super::turns::{Turn, Turns};
+use super::window::Window;
+use crate::core::{KvSystem, OnStreams, Phase, Span};
+use crate::device::{CopyQueue, Slot};
+use crate::engines::{LoadError, Recorder, What, run_workers};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The work that was done, with times.
+pub(super) struct Done {
+    pub(super) spans: Vec<Span>,
+    pub(super) slots: u32,
+    pub(super) operations: Vec<Operation>,
+    /// Simulated computing by layer: start, end, and how long it waited before.
+    pub(super) computing: Vec<(u64, u64, u64)>,
+    pub(super) found: Option<Found>,
+    pub(super) lookup_ns: u64,
+    /// Transfers of the concurrent writes.
+    pub(super) beside: Vec<Operation>,
+    /// The streams of asynchronous transfers.
+    pub(super) on_streams: Option<OnStreams>,
+}
+
+/// The result of one thread.
+struct Brought {
+    rec: Recorder,
+    operations: Vec<Operation>,
+    computing: Vec<(u64, u64, u64)>,
+    beside: Vec<Operation>,
+    beside_spans: Vec<Span>,
+    on_stream: Option<OnStreams>,
+}
+
+/// Runs the lane between two readings of its clock, with its concurrent writes. `staging` has a slot for each worker
+/// that needs one, `lines` a stream for each if transfers are asynchronous.
+pub(super) fn run(
+    shared: &Shared<'_>,
+    beside: Option<&Beside<'_>>,
+    threads: usize,
+    staging: Vec<Slot>,
+    lines: Vec<Line>,
+) -> Result<Done, LoadError> {
+    let done = measured(shared, beside, threads, staging, lines);
+    if done.is_err() {
+        tidy(shared);
+        if let Some(beside) = beside {
+            tidy(&beside.shared);
+        }
+    }
+    done
+}
+
+fn measured(
+    shared: &Shared<'_>,
+    beside: Option<&Beside<'_>>,
+    threads: usize,
+    staging: Vec<Slot>,
+    lines: Vec<Line>,
+) -> Result<Done, LoadError> {
+    let (context, layout) = (shared.context, shared.layout);
+    let spans = 6 * layout.tasks.len() / threads.max(1) + 64;
+    let mut first = Recorder::new(context.clock, 0, spans);
+    let mut found = None;
+    let mut lookup_ns = 0;
+    if !shared.lane.write && shared.method != Method::Ram {
+        let at = first.now();
+        let looked = store::look_up(shared.order, shared.settings, layout);
+        lookup_ns = first.end(Phase::Open, at, What::SETUP) - at;
+        // Misses are what a run without a stored file asks for.
+        if looked.hits == 0 && !layout.files.is_empty() {
+            let asked = looked.lookups;
+            return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
+                Some(why) => format!("none of the {asked} files asked for is in the store to be read: {why}"),
+                None => format!(
+                    "none of the {asked} files asked for is in the store; they are written by the lane before, which says why where it failed"
+                ),
+            }));
+        }
+        found = Some(looked);
+    }
+    let stored = |task: &Task| found.as_ref().is_none_or(|f| f.files.get(task.file as usize).is_some_and(|hit| *hit));
+    let units: Vec<Range<usize>> =
+        layout.units.iter().filter(|unit| layout.tasks.get(unit.start).is_some_and(stored)).cloned().collect();
+    let window = layout.layerwise.then(|| {
+        let mut left = vec![0; layout.layers() as usize];
+        for unit in &units {
+            for task in &layout.tasks[unit.clone()] {
+                if let Some(left) = left.get_mut(task.layer as usize) {
+                    *left += 1;
+                }
+            }
+        }
+        // UCM's connector asks for every layer at once; only LMCache's looks ahead by a number of layers.
+        let ahead = match shared.order.kind {
+            KvSystem::Ucm => usize::MAX,
+            _ => shared.settings.get("prefetch_factor") as usize,
+        };
+        Arc::new(Window::new(ahead, left))
+    });
+    let writes = beside.map_or(0, |beside| beside.units.len());
+    let turns = match lines.len() {
+        0 => Turns::new(units.len(), writes, threads, shared.settings.on("read_priority")),
+        streams => Turns::dealt(units.len(), streams),
+    };
+    // Computing waits from the moment at which loading may begin, not from when its thread runs.
+    let begun_ns = first.now();
+    let first = Mutex::new(Some(first));
+    let (staging, lines) = (Mutex::new(staging), Mutex::new(lines));
+    let all = threads + usize::from(window.is_some());
+    let brought = run_workers(context, all, |number| {
+        let own = if number == 0 { lock(&first).take() } else { None };
+        let rec = own.unwrap_or_else(|| Recorder::new(context.clock, number, spans));
+        if let Some(window) = &window
+            && number == threads
+        {
+            return compute(shared, window, rec, begun_ns);
+        }
+        context.device.bind()?;
+        let worker = |shared, rec, room: usize| {
+            let shared: &Shared<'_> = shared;
+            Ok::<_, LoadError>(Worker {
+                shared,
+                rec,
+                queue: CopyQueue::new(context.device)?,
+                staging: lock(&staging).pop(),
+                slab_at: number as u64 * layout.slab_step(),
+                operations: Vec::with_capacity(room / threads + 16),
+                flights: lock(&lines)
+                    .pop()
+                    .map(|line| Flights::new(line, shared.settings, context.clock, window.clone())),
+            })
+        };
+        let mut reader = worker(shared, rec, units.len())?;
+        let mut writer = beside
+            .map(|beside| worker(&beside.shared, Recorder::new(context.clock, number, spans), writes))
+            .transpose()?;
+        while let Some(turn) = turns.next(number) {
+            if context.stopped() {
+                return Err(LoadError::Stopped);
+            }
+            let unit = match turn {
+                Turn::Read(at) => &units[at],
+                Turn::Write(at) => {
+                    if let (Some(beside), Some(writer)) = (beside, &mut writer) {
+                        writer.unit(&beside.shared.layout.tasks[beside.units[at].clone()])?;
+                    }
+                    continue;
+                }
+            };
+            let tasks = &layout.tasks[unit.clone()];
+            let layer = tasks.first().map_or(0, |task| task.layer as usize);
+            if let Some(window) = &window
+                && !window.may_load(layer, &|| context.stopped())
+            {
+                return Err(LoadError::Stopped);
+            }
+            if reader.flights.is_some() {
+                // Callbacks report to the window which transfers landed.
+                tasks.iter().try_for_each(|task| reader.launch(task))?;
+                continue;
+            }
+            reader.unit(tasks)?;
+            if let Some(window) = &window {
+                tasks.iter().for_each(|task| window.landed(task.layer as usize));
+            }
+        }
+        reader.land_all()?;
+        let on_stream = reader.flights.as_ref().map(Flights::seen);
+        let (beside_spans, beside) =
+            writer.map_or_else(Default::default, |writer| (writer.rec.into_spans(), writer.operations));
+        Ok(Brought {
+            rec: reader.rec,
+            operations: reader.operations,
+            computing: Vec::new(),
+            beside,
+            beside_spans,
+            on_stream,
+        })
+    })?;
+    let mut done = Done {
+        spans: Vec::new(),
+        slots: all as u32,
+        operations: Vec::new(),
+        computing: Vec::new(),
+        found,
+        lookup_ns,
+        beside: Vec::new(),
+        on_streams: None,
+    };
+    for (number, mut one) in brought.into_iter().enumerate() {
+        if number == 0 {
+            let at = one.rec.now();
+            context.device.synchronize()?;
+            one.rec.end(Phase::Sync, at, What::SETUP);
+        }
+        done.spans.extend(one.rec.into_spans());
+        // A thread's time counts for both directions; the map of pieces shows only reads.
+        done.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
+        done.beside.append(&mut one.beside);
+        done.operations.append(&mut one.operations);
+        done.computing.append(&mut one.computing);
+        if let Some(seen) = one.on_stream {
+            done.on_streams = Some(done.on_streams.map_or(seen, |before| before.and(seen)));
+        }
+    }
+    Ok(done)
+}
+
+/// Computes layer after layer: a sleep of the given length takes the place of a model's computation. Waiting is
+/// recorded as a span; computing is not, because the load does nothing then.
+fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u64) -> Result<Brought, LoadError> {
+    let long = Duration::from_micros(shared.settings.get("compute_us"));
+    let mut computing = Vec::with_capacity(shared.layout.layers() as usize);
+    let mut at = begun_ns;
+    let mut is_loaded = false;
+    for layer in 0..shared.layout.layers() as usize {
+        let mut start = at;
+        if !is_loaded {
+            if !window.is_loaded(layer, &|| shared.context.stopped()) {
+                return Err(LoadError::Stopped);
+            }
+            start = rec.end(Phase::Sync, at, What::SETUP);
+        }
+        if !long.is_zero() {
+            std::thread::sleep(long);
+        }
+        let end = rec.now();
+        computing.push((start, end, start - at));
+        // Checked before the loading threads are started: bytes that are present by now are not waited for, whichever
+        // thread runs first.
+        is_loaded = window.has_loaded(layer + 1);
+        window.computed(layer);
+        at = end;
+    }
+    Ok(Brought {
+        rec,
+        operations: Vec::new(),
+        computing,
+        beside: Vec::new(),
+        beside_spans: Vec::new(),
+        on_stream: None,
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
