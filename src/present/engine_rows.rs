@@ -34,7 +34,8 @@ pub struct RowGroup<'s> {
     ranking: OnceCell<Vec<RankedEngine>>,
 }
 
-/// The groups of a session, in the order of their first lanes.
+/// The groups of a session, in the order of their first lanes. The rows of a group are in the order of their first lanes too, and by
+/// place once all runs have ended.
 #[must_use]
 pub fn row_groups(state: &State) -> Vec<RowGroup<'_>> {
     let mut groups: Vec<RowGroup<'_>> = Vec::new();
@@ -67,6 +68,9 @@ pub fn row_groups(state: &State) -> Vec<RowGroup<'_>> {
         if kind.is_some() {
             places.push((group, row));
         }
+    }
+    for group in groups.iter_mut().filter(|group| group.settled() && !group.together()) {
+        group.sort_by_place();
     }
     groups
 }
@@ -272,6 +276,12 @@ impl<'s> RowGroup<'s> {
         let mut done: Vec<&EngineRow<'s>> = self.rows.iter().filter(|row| row.n() > 0).collect();
         done.sort_by_key(|row| (self.ranking().iter().position(|ranked| ranked.engine == *row.engine), row.wall_ns()));
         done
+    }
+
+    /// Puts the rows in the order of their places, those without a good run last.
+    fn sort_by_place(&mut self) {
+        let order: Vec<Engine> = self.ranked().into_iter().map(|row| row.engine.clone()).collect();
+        self.rows.sort_by_key(|row| order.iter().position(|engine| engine == row.engine).unwrap_or(usize::MAX));
     }
 
     /// The fastest row.

@@ -1,6 +1,7 @@
 //! All screens: which one is shown, dispatch of inputs, drawing of a frame. It knows a screen only as a [`Screen`].
 
 use super::clicks::{Clicks, Spot};
+use super::commands::{Choice, Commands, Entry, Jump, best};
 use super::context::{Context, Ui};
 use super::effect::Effect;
 use super::jobs::queue::{Job, JobDone, JobQueue, JobResult};
@@ -14,6 +15,7 @@ use super::screen_id::ScreenId;
 use super::theme::Theme;
 use super::widgets::scroll::Scroll;
 use super::{ascii, everywhere, frame, help, layout, screens};
+use crate::config::ThemeName;
 use crate::core::{FixId, FixStage};
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{
@@ -30,6 +32,8 @@ pub(crate) struct App {
     pub(crate) screens: Vec<Box<dyn Screen>>,
     /// The help is open.
     pub(crate) help: Option<Scroll>,
+    /// The command palette is open.
+    pub(crate) commands: Option<Commands>,
     /// Jobs for another thread.
     pub(crate) jobs: JobQueue,
     /// The clickable areas of the last frame.
@@ -47,6 +51,7 @@ impl App {
             current: first,
             screens: screens::all(),
             help: None,
+            commands: None,
             jobs: JobQueue::default(),
             clicks: Clicks::default(),
             quit_asked: false,
@@ -70,7 +75,7 @@ impl App {
     }
 
     fn is_covered(&self) -> bool {
-        self.help.is_some() || self.screen().table() > 0
+        self.help.is_some() || self.commands.is_some() || self.screen().table() > 0
     }
 
     /// Takes an input; the answer says what the loop must do.
@@ -102,6 +107,11 @@ impl App {
                 panic!("asked for by a test");
             }
         }
+        if self.commands.is_some()
+            && let Some(effect) = self.command_key(key, session)
+        {
+            return effect;
+        }
         if self.ctx.filtering && self.filter_key(key) {
             return Effect::default();
         }
@@ -109,7 +119,120 @@ impl App {
         let bound = || self.bindings(session).find(|row| row.keys.contains(&pressed)).map(|row| row.action);
         match if key.code == KeyCode::Esc { Some(Action::Close) } else { bound() } {
             Some(action) => self.act(action, asked, session),
-            None => Effect::default(),
+            None => {
+                self.ctx.notice = self.unbound(pressed);
+                Effect::default()
+            }
+        }
+    }
+
+    /// The reason why a key does nothing: it has no use at the moment, or it belongs to another screen.
+    fn unbound(&self, key: Key) -> Option<String> {
+        let table = self.screen().table();
+        let rows = || self.ctx.keys.iter().filter(|row| row.keys.contains(&key));
+        let here = |row: &&Binding| row.place == Place::Screen(self.current, table) || row.place == Place::Everywhere;
+        if let Some(row) = rows().find(here) {
+            return Some(format!("{} ({}): not available now", key.shown(), row.help));
+        }
+        let elsewhere = rows().find_map(|row| match row.place {
+            Place::Screen(screen, 0) if screen != self.current && !self.is_covered() => Some((row, screen)),
+            _ => None,
+        });
+        let (row, screen) = elsewhere?;
+        Some(format!("{} ({}): only on {} ({})", key.shown(), row.help, screen.title(), screen.number()))
+    }
+
+    /// Keys while the command palette is open; `None` if the key is for all screens, as the one that ends the program.
+    fn command_key(&mut self, key: KeyEvent, session: &State) -> Option<Effect> {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let palette = self.commands.as_mut()?;
+        let last = palette.found.len().saturating_sub(1);
+        match key.code {
+            KeyCode::Esc => {
+                self.commands = None;
+                return Some(Effect { theme: Some(self.ctx.theme), ..Effect::default() });
+            }
+            KeyCode::Enter => {
+                let chosen = palette.selected().cloned();
+                self.commands = None;
+                return Some(chosen.map_or_else(Effect::default, |entry| self.choose(entry.choice, session)));
+            }
+            KeyCode::Up => palette.at = palette.at.saturating_sub(1),
+            KeyCode::Down => palette.at = (palette.at + 1).min(last),
+            KeyCode::Char('p') if control => palette.at = palette.at.saturating_sub(1),
+            KeyCode::Char('n') if control => palette.at = (palette.at + 1).min(last),
+            KeyCode::Char('u') if control => palette.query.clear(),
+            KeyCode::Char(_) if control => return None,
+            KeyCode::Backspace => _ = palette.query.pop(),
+            KeyCode::Char(c) => palette.query.push(c),
+            _ => return Some(Effect::default()),
+        }
+        if matches!(key.code, KeyCode::Backspace) || matches!(key.code, KeyCode::Char(c) if !control || c == 'u') {
+            self.find_commands(session);
+        }
+        // The selected theme is shown at once.
+        let preview = match self.commands.as_ref().and_then(|palette| palette.selected()) {
+            Some(Entry { choice: Choice::Theme(name), .. }) => *name,
+            _ => self.ctx.theme,
+        };
+        Some(Effect { theme: Some(preview), ..Effect::default() })
+    }
+
+    /// Lists the entries for the query: keys that work now, themes, and things of all screens.
+    fn find_commands(&mut self, session: &State) {
+        let Some(query) = self.commands.as_ref().map(|palette| palette.query.clone()) else { return };
+        let place = Place::Screen(self.current, self.screen().table());
+        let mut entries: Vec<Entry> = Vec::new();
+        for binding in self.bindings_of(place, self.screen().table() > 0, session) {
+            let choice = Choice::Action(binding.action);
+            let moves =
+                binding.action.moved(1, 2).is_some() || matches!(binding.action, Action::Commands | Action::Close);
+            if moves || entries.iter().any(|entry| entry.choice == choice) {
+                continue;
+            }
+            let (kind, label) = match binding.action {
+                Action::Screen(screen) => {
+                    (format!("screen {}", screen.number()), format!("{}: {}", screen.title(), binding.help))
+                }
+                _ => (binding.label.clone(), binding.help.to_owned()),
+            };
+            entries.push(Entry { kind, label, choice });
+        }
+        for name in ThemeName::ALL {
+            entries.push(Entry {
+                kind: "theme".to_owned(),
+                label: format!("theme {name}"),
+                choice: Choice::Theme(name),
+            });
+        }
+        for screen in &self.screens {
+            for (kind, label, jump) in screen.matches(&query, session, &self.ctx) {
+                entries.push(Entry { kind: kind.to_owned(), label, choice: Choice::Jump(jump) });
+            }
+        }
+        if let Some(palette) = &mut self.commands {
+            (palette.found, palette.at) = (best(&query, entries), 0);
+        }
+    }
+
+    /// Carries out an entry of the command palette.
+    fn choose(&mut self, choice: Choice, session: &State) -> Effect {
+        match choice {
+            Choice::Action(action) => self.act(action, false, session),
+            Choice::Theme(name) => {
+                self.ctx.theme = name;
+                Effect { theme: Some(name), ..Effect::default() }
+            }
+            Choice::Jump(jump) => {
+                let effect = self.show(match jump {
+                    Jump::Check(_) => ScreenId::Environment,
+                    Jump::Tensor(_) => ScreenId::Tensors,
+                    Jump::Plan(_) => ScreenId::Race,
+                });
+                let (screen, ctx) = self.screen_mut();
+                screen.jump(&jump, session, ctx);
+                effect
+            }
         }
     }
 
@@ -187,6 +310,13 @@ impl App {
                 return Command::CancelRace.into();
             }
             Action::Help => self.help = if self.help.is_some() { None } else { Some(Scroll::default()) },
+            Action::Commands => {
+                self.help = None;
+                self.ctx.filtering = false;
+                self.commands = Some(Commands::default());
+                self.find_commands(session);
+                return Effect::default();
+            }
             _ => {}
         }
         match &self.help {
@@ -204,7 +334,7 @@ impl App {
 
     /// Shows a screen.
     fn show(&mut self, id: ScreenId) -> Effect {
-        self.help = None;
+        (self.help, self.commands) = (None, None);
         self.ctx.filtering = false;
         let (screen, ctx) = self.screen_mut();
         screen.close_sheets();
@@ -375,6 +505,11 @@ impl App {
                 body.fade(theme.behind());
                 let bindings: Vec<&Binding> = self.bindings_below_help(session).collect();
                 help::draw(&mut body, self.current, &bindings, scroll, theme);
+            }
+            if let Some(palette) = &self.commands {
+                self.clicks.cover();
+                body.fade(theme.behind());
+                palette.draw(&mut body, theme);
             }
             // Last, because some keys are enabled only if the frame had space for their chart.
             let named = self.footer(session);

@@ -2,6 +2,7 @@
 
 use super::keys::bindings::Bindings;
 use super::lane_stats::LaneStats;
+use crate::config::ThemeName;
 use crate::session::State;
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     pub(crate) entry: Option<usize>,
     /// Values derived from spans, computed once for each lane.
     pub(crate) stats: LaneStats,
+    /// The theme that was chosen, without the preview of another.
+    pub(crate) theme: ThemeName,
     /// The keys in use.
     pub(crate) keys: Arc<Bindings>,
 }

@@ -1,5 +1,6 @@
 //! The requests of a key or a click to the event loop and to the session.
 
+use crate::config::ThemeName;
 use crate::session::Command;
 
 /// The result of an input.
@@ -14,6 +15,8 @@ pub(crate) struct Effect {
     pub(crate) copy: Option<String>,
     pub(crate) export: bool,
     pub(crate) baseline: bool,
+    /// Draw with the colours of this theme from now on.
+    pub(crate) theme: Option<ThemeName>,
     /// Lend the terminal to sudo first; then these commands are sent.
     pub(crate) lend: Vec<Command>,
 }

@@ -129,6 +129,10 @@ pub(crate) fn run<B: Backend>(
                     painter.measure()?;
                 }
                 let effect = app.input(&input, &state);
+                if let Some(name) = effect.theme {
+                    look.set_theme(name);
+                    theme = look.theme();
+                }
                 pace.key();
                 if let Some(ending) = carry_out(effect, &wires, painter, &mut Inside { app: &mut app, state: &state }, outside)? {
                     return Ok(Ending { state, quit: true, signal: ending });

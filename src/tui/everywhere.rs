@@ -60,6 +60,14 @@ pub(crate) const TABLE: &[Row<bool>] = &[
     bind!(Action::Redraw, [control('l')], "^L", "", "redraw the screen", always),
     bind!(Action::Suspend, [control('z')], "^Z", "", "back to the shell for a while; fg returns", always),
     bind!(Action::Interrupt, [control('c')], "^C", "", "stop everything and quit", always),
+    bind!(
+        Action::Commands,
+        [letter(':'), control('p')],
+        ":",
+        "commands",
+        "find a command, a screen, a theme, a check or a tensor by a few letters (also ^P)",
+        always
+    ),
     bind!(Action::Help, [letter('?')], "?", "help", "this help", always),
     bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks first if a race or a fix is running", always),
 ];

@@ -8,6 +8,7 @@ mod ascii;
 mod background;
 mod clicks;
 mod clipboard;
+mod commands;
 mod context;
 mod effect;
 mod event_loop;
@@ -112,7 +113,7 @@ pub struct Outcome {
 /// # Errors
 /// If standard input or output is not a terminal (the sentence names `--headless`), or if the terminal fails.
 pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
-    let look = Look { taste: options.taste, palette: options.palette, markers: options.markers };
+    let look = Look { taste: options.taste, palette: options.palette, markers: options.markers, asked: None };
     // A terminal that shows only ASCII may print the question.
     let asks = look.depends_on_background() && !options.taste.ascii;
     let loan = Loan::take(!options.no_mouse, asks)?;
@@ -127,6 +128,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         can_export: options.export.is_some(),
         keys: options.keys.bindings,
         needs_sudo: options.authorize.is_some(),
+        theme: options.taste.theme,
         ..Context::default()
     };
     let app = App::new(options.first_screen, ctx);

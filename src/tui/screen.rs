@@ -1,6 +1,7 @@
 //! The interface of a screen to the event loop and `App`.
 
 use super::clicks::Spot;
+use super::commands::Jump;
 use super::context::Context;
 use super::effect::Effect;
 use super::jobs::queue::{Job, JobResult};
@@ -101,6 +102,14 @@ pub(crate) trait Screen: Any {
 
     /// The filter was edited.
     fn filter_changed(&mut self) {}
+
+    /// Things of the screen that match a query of the command palette: a kind, a label and the thing.
+    fn matches(&self, _query: &str, _session: &State, _ctx: &Context) -> Vec<(&'static str, String, Jump)> {
+        Vec::new()
+    }
+
+    /// Shows a thing of the screen.
+    fn jump(&mut self, _jump: &Jump, _session: &State, _ctx: &mut Context) {}
 
     /// The answer of the screen and the selected line, for the clipboard.
     fn copied(&self, session: &State, ctx: &Context) -> String;

@@ -35,6 +35,11 @@ impl Loan {
                 )));
             }
         }
+        if std::env::var("TERM").is_ok_and(|term| term == "dumb") {
+            return Err(io::Error::other(
+                "TERM is dumb, so the screens cannot be shown on this terminal; use --headless for a report",
+            ));
+        }
         hook_panics();
         let loan = Self { mouse };
         enter(mouse)?;

@@ -11,6 +11,8 @@ pub(crate) struct Look {
     pub(crate) taste: Taste,
     pub(crate) palette: Option<Palette>,
     pub(crate) markers: Option<Markers>,
+    /// Theme and colours by file of the start, once another theme was chosen.
+    pub(crate) asked: Option<(ThemeName, Option<Palette>)>,
 }
 
 impl Look {
@@ -21,6 +23,13 @@ impl Look {
     /// Whether the terminal's background decides over the colours.
     pub(crate) fn depends_on_background(&self) -> bool {
         self.taste.theme == ThemeName::Auto && self.palette.is_none()
+    }
+
+    /// Takes the colours of a theme; the theme that the session began with has its colours by file again.
+    pub(crate) fn set_theme(&mut self, name: ThemeName) {
+        let (theme, palette) = *self.asked.get_or_insert((self.taste.theme, self.palette));
+        self.taste.theme = name;
+        self.palette = palette.filter(|_| name == theme);
     }
 
     pub(crate) fn set_background(&mut self, background: Background) {
@@ -230,7 +239,15 @@ impl Theme {
             Phase::Transfer => '█',
             Phase::Copy => '▓',
             Phase::Idle => '░',
-            _ => '▒',
+            Phase::Open => '▗',
+            Phase::Map => '▝',
+            Phase::Allocate => '▄',
+            Phase::RegisterHandle => '▌',
+            Phase::RegisterBuffer => '▒',
+            Phase::Submit => '▞',
+            Phase::Sync => '▂',
+            Phase::Deregister => '▚',
+            Phase::Release => '▀',
         };
         (self.phases[phase as usize], if self.mono { fill } else { '█' })
     }

@@ -116,12 +116,20 @@ fn settings_change_keys_mouse_and_colours() {
 }
 
 #[test]
+fn a_dumb_terminal_gets_a_sentence_and_no_escape_sequence() {
+    let mut terminal = Terminal::start(&["replay", &recording()], &[("TERM", "dumb")]);
+    assert_ne!(terminal.end(), 0);
+    let sent = terminal.sent();
+    assert!(sent.contains("--headless") && !sent.contains('\u{1b}'), "{sent:?}");
+}
+
+#[test]
 fn no_color_and_poor_terminals_are_honoured() {
     let replay = ["replay", &recording(), "--speed", "0"];
     let ended = "replay, at its end";
     for (variables, coloured, ascii) in [
         (vec![("NO_COLOR", "1")], false, false),
-        (vec![("TERM", "dumb")], false, true),
+        (vec![("TERM", "vt100")], false, true),
         (vec![("LANG", "C"), ("LC_ALL", "C")], true, true),
         (vec![("COLORTERM", "truecolor")], true, false),
     ] {

@@ -60,6 +60,7 @@ pub(crate) enum Action {
     Export,
     Baseline,
     Help,
+    Commands,
     Redraw,
     Suspend,
     Interrupt,

@@ -2,6 +2,7 @@
 
 use super::{app, frame, race, system, text};
 use crate::config::{Markers, Taste};
+use crate::core::CacheState;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::context::Ui;
@@ -185,4 +186,55 @@ fn long_names_of_a_legend_are_cut_so_that_all_have_room() {
     chart.draw(&mut Pen::new(&mut buffer, area), &Theme::new(Taste::default()));
     let legend: String = (0..44).map(|x| buffer[(x, 0)].symbol()).collect();
     assert!(legend.contains("c pread") && legend.contains("b mmap") && legend.contains("a python3"), "{legend}");
+}
+
+#[test]
+fn a_longer_bar_is_a_longer_time_during_a_race_and_after_it() {
+    for (scene, slower, faster) in [(Scene::Live, "mmap", "pread"), (Scene::Done, "mmap", "gds-slab")] {
+        let shown =
+            text(&frame(&testdata::state(scene), &mut app(ScreenId::Race), &Theme::new(Taste::default()), 120, 36));
+        let bar = |engine: &str| {
+            let row = shown.lines().find(|line| line.contains(engine) && line.contains("GB/s")).unwrap();
+            row.matches('▆').count()
+        };
+        assert!(bar(slower) > bar(faster), "{scene:?}\n{shown}");
+    }
+}
+
+#[test]
+fn after_the_race_the_engines_are_in_the_order_of_their_places() {
+    let state = testdata::state(Scene::Done);
+    let groups = crate::present::row_groups(&state);
+    let times: Vec<u64> = groups[0].rows.iter().filter_map(crate::present::EngineRow::wall_ns).collect();
+    assert!(times.len() > 3 && times.is_sorted(), "{times:?}");
+    let live = testdata::state(Scene::Live);
+    let first = crate::present::row_groups(&live)[0].rows[0].engine.clone();
+    assert_eq!(first, crate::core::Engine::Mmap, "during the race the order is that of the runs");
+}
+
+#[test]
+fn a_rate_from_the_page_cache_is_not_shown_as_a_rate_of_the_storage() {
+    let mut state = testdata::state(Scene::Done);
+    let shown =
+        |state: &State| text(&frame(state, &mut app(ScreenId::Environment), &Theme::new(Taste::default()), 200, 60));
+    assert!(!shown(&state).contains("at best"), "all loads of the scene are hot");
+    state.lanes.iter_mut().for_each(|lane| lane.cache = CacheState::Cold);
+    assert!(shown(&state).contains("at best"));
+}
+
+#[test]
+fn a_rate_meter_is_a_gap_for_a_load_that_is_shorter_than_its_average() {
+    let mut state = testdata::state(Scene::Done);
+    let meter = |state: &State| {
+        let mut ui = app(ScreenId::Race);
+        (ui.ctx.entry, race(&mut ui).expanded, race(&mut ui).chart) = (Some(0), true, 2);
+        text(&frame(state, &mut ui, &Theme::new(Taste::default()), 120, 36)).matches('▪').count()
+    };
+    let metered = meter(&state);
+    for lane in &mut state.lanes {
+        let clock = lane.clock_ns.unwrap_or(0);
+        lane.ended_ns = Some(clock + 40_000_000);
+        lane.result.iter_mut().for_each(|run| run.wall_ns = 40_000_000);
+    }
+    assert!(meter(&state) < metered, "{metered}");
 }

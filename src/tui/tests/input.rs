@@ -185,3 +185,22 @@ fn a_tensor_is_opened_compared_and_left_again() {
     mouse(&mut ui, &state, CLICK, x + 1, y);
     assert!(tensors(&mut ui).reversed);
 }
+
+#[test]
+fn a_key_without_effect_gives_the_reason() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = app(ScreenId::Environment);
+    for (screen, pressed, reason) in [
+        (ScreenId::Tensors, 'P', "only on Race (2)"),
+        (ScreenId::Race, 'P', "not available now"),
+        (ScreenId::Report, 'f', "only on Environment (1)"),
+    ] {
+        ui.current = screen;
+        frame(&state, &mut ui, &theme(), 120, 36);
+        key(&mut ui, &state, pressed);
+        let said = ui.ctx.notice.clone().unwrap_or_default();
+        assert!(said.contains(reason), "{screen:?} {pressed}: {said}");
+    }
+    key(&mut ui, &state, '\u{e000}');
+    assert_eq!(ui.ctx.notice, None, "a key without any action");
+}

@@ -4,6 +4,7 @@
 
 mod chaos;
 mod charts;
+mod commands;
 mod event_loop;
 mod first_look;
 mod guide;

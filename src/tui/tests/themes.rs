@@ -3,7 +3,7 @@
 use super::snapshots::theme;
 use super::{app, frame};
 use crate::config::{Background, ColourDepth, Taste, ThemeName};
-use crate::core::{Engine, Status};
+use crate::core::{Engine, PHASES, Status};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
@@ -96,4 +96,11 @@ fn an_engine_has_one_colour_in_the_table_the_charts_and_the_phases() {
             assert!(found.len() >= 3 && found.iter().all(|fg| *fg == colour), "{name} {engine}: {found:?}");
         }
     }
+}
+
+#[test]
+fn without_colour_each_phase_has_its_own_fill() {
+    let theme = theme(ThemeName::Mono);
+    let fills: std::collections::BTreeSet<char> = PHASES.iter().map(|phase| theme.phase(*phase).1).collect();
+    assert_eq!(fills.len(), PHASES.len());
 }

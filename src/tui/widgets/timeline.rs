@@ -18,7 +18,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
     slots.sort_unstable();
     slots.dedup();
     slots.truncate(h - 1);
-    // The phase with the greatest part of a cell gives it its colour.
+    // Time of each phase in each cell.
     let mut cells = vec![[0_u64; PHASES.len()]; w * slots.len()];
     let edge = |column: usize| window.0 + (length as f64 * column as f64 / w as f64) as u64;
     for span in here() {
@@ -30,28 +30,21 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
             cells[row * w + x][span.phase as usize] += overlap;
         }
     }
-    // A single slot would be a thin line.
-    let thick = ((h - 1) / slots.len().max(1)).clamp(1, 3);
+    let lengths: Vec<u64> = (0..w).map(|x| edge(x + 1) - edge(x)).collect();
+    let drawn: Vec<Vec<Option<Phase>>> = cells.chunks(w).map(|slot| proportional(slot, &lengths)).collect();
     let head = (played.clamp(0.0, 1.0) * w as f64) as usize;
-    for row in 0..slots.len() * thick {
-        for x in 0..w {
-            let cell = &cells[row / thick * w + x];
-            let (phase, most) =
-                PHASES.iter().map(|p| (*p, cell[*p as usize])).max_by_key(|(_, ns)| *ns).unwrap_or((Phase::Idle, 0));
-            let covered = cell.iter().sum::<u64>();
-            let (style, fill) = theme.phase(phase);
-            if x > head {
-                pen.cell(x as u16, row as u16, '·', theme.faint);
-            } else if x == head && head < w {
-                pen.cell(x as u16, row as u16, '│', theme.accent);
-            } else if most > 0 && covered * 4 >= edge(x + 1) - edge(x) {
-                pen.cell(x as u16, row as u16, fill, style);
-            } else {
-                pen.cell(x as u16, row as u16, '─', theme.faint);
-            }
+    for (row, slot) in drawn.iter().enumerate() {
+        for (x, phase) in slot.iter().enumerate() {
+            let (glyph, style) = match phase.map(|phase| theme.phase(phase)) {
+                _ if x > head => ('·', theme.faint),
+                _ if x == head && head < w => ('│', theme.accent),
+                Some((style, fill)) => (fill, style),
+                None => ('─', theme.faint),
+            };
+            pen.cell(x as u16, row as u16, glyph, style);
         }
     }
-    let y = (slots.len() * thick) as u16;
+    let y = slots.len() as u16;
     let end = duration(length);
     pen.text(0, y, "0", theme.dim);
     pen.right(w as u16, y, &end, theme.dim);
@@ -60,6 +53,27 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
         pen.text(head as u16, y, &now, theme.accent);
     }
     y + 1
+}
+
+/// The phase of each cell of a slot, so that each phase has as many cells as it has time: a cell often holds several phases, and the largest
+/// of them alone would make the others disappear. The part that a cell owes to a phase goes on to the next cell. `None` is time without a span.
+fn proportional(cells: &[[u64; PHASES.len()]], lengths: &[u64]) -> Vec<Option<Phase>> {
+    let mut owed = [0.0_f64; PHASES.len() + 1];
+    let mut drawn = Vec::with_capacity(cells.len());
+    for (cell, length) in cells.iter().zip(lengths) {
+        let length = (*length).max(cell.iter().sum()).max(1) as f64;
+        let mut rest = 1.0;
+        for phase in PHASES {
+            let share = cell[phase as usize] as f64 / length;
+            owed[phase as usize] += share;
+            rest -= share;
+        }
+        owed[PHASES.len()] += rest;
+        let most = (0..owed.len()).max_by(|a, b| owed[*a].total_cmp(&owed[*b])).unwrap_or(PHASES.len());
+        owed[most] -= 1.0;
+        drawn.push(PHASES.into_iter().find(|phase| *phase as usize == most));
+    }
+    drawn
 }
 
 /// A part of a load with a few tensors from near its middle, by the spans of one slot; the complete load if it is
@@ -81,6 +95,17 @@ mod tests {
 
     fn span(phase: Phase, start_ns: u64, end_ns: u64) -> Span {
         Span { slot: 0, phase, tensor: None, start_ns, end_ns, bytes: 0, offset: 0 }
+    }
+
+    #[test]
+    fn each_phase_has_as_many_cells_as_it_has_time() {
+        // In each cell a registration of 3 parts, a transfer of 4 and no span for 3: the transfer is the largest everywhere.
+        let mut cell = [0; PHASES.len()];
+        (cell[Phase::RegisterBuffer as usize], cell[Phase::Transfer as usize]) = (300, 400);
+        let drawn = proportional(&[cell; 100], &[1_000; 100]);
+        let count = |phase| drawn.iter().filter(|drawn| **drawn == phase).count();
+        let counts = [Some(Phase::RegisterBuffer), Some(Phase::Transfer), None].map(count);
+        assert!(counts.iter().zip([30_usize, 40, 30]).all(|(drawn, due)| drawn.abs_diff(due) <= 1), "{counts:?}");
     }
 
     #[test]

@@ -15,9 +15,10 @@ pub(crate) use selection::is_open;
 
 pub(crate) use state::{Environment, FixSheet, Pane, RowKey};
 
-use crate::core::Needs;
+use crate::core::{Finding, Needs};
 use crate::session::{Command, State};
 use crate::tui::clicks::Spot;
+use crate::tui::commands::{Jump, rank};
 use crate::tui::context::{Context, Ui};
 use crate::tui::effect::Effect;
 use crate::tui::keys::action::Action;
@@ -152,6 +153,25 @@ impl Screen for Environment {
             (None, Some(at)) => guide::draw(pen, session, at, &named, theme),
             (None, None) => {}
         }
+    }
+
+    fn matches(&self, query: &str, session: &State, _ctx: &Context) -> Vec<(&'static str, String, Jump)> {
+        let label = |finding: &Finding| format!("{}: {}", finding.id, finding.summary);
+        let found = session.checks.iter().filter(|finding| !query.is_empty() && rank(query, &label(finding)).is_some());
+        found.map(|finding| ("check", label(finding), Jump::Check(finding.id.clone()))).collect()
+    }
+
+    fn jump(&mut self, jump: &Jump, session: &State, ctx: &mut Context) {
+        let Jump::Check(id) = jump else { return };
+        self.filter.clear();
+        let group = session.checks.iter().find(|finding| finding.id == *id).map(|finding| finding.group);
+        if let Some(group) = group.filter(|group| !selection::is_open(session, &Ui { ctx, screen: self }, *group))
+            && !self.toggled.remove(&group)
+        {
+            self.toggled.insert(group);
+        }
+        self.select(Some(RowKey::Check(id.clone())));
+        self.pane = Pane::List;
     }
 
     fn close_sheets(&mut self) {

@@ -12,10 +12,10 @@ use super::checks::{detail, list};
 use super::selection::GROUPS;
 use super::state::{Pane, Ui};
 use crate::core::units::rate;
-use crate::core::{Finding, Route, Status, Verdict};
+use crate::core::{CacheState, Finding, Route, Status, Verdict};
 use crate::present::labels::proof;
 use crate::present::verdict;
-use crate::session::{LaneStatus, State};
+use crate::session::{Lane, LaneStatus, State};
 use crate::tui::keys::action::Action;
 use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
@@ -195,8 +195,12 @@ fn ways(
     step + 1
 }
 
-/// The best rate of a cuFile load of this session.
+/// The best rate of a cuFile load of this session that read the storage. A load from the page cache shows nothing about this path.
 fn measured(state: &State) -> Option<f64> {
-    let results = state.lanes.iter().filter(|l| l.status == LaneStatus::Done && l.engine.opens_cufile());
+    let results = state.lanes.iter().filter(|l| is_cold_cufile(l));
     results.filter_map(|l| l.result.as_deref()).map(|r| r.bytes_per_s).filter(|r| r.is_finite()).reduce(f64::max)
+}
+
+fn is_cold_cufile(lane: &Lane) -> bool {
+    lane.status == LaneStatus::Done && lane.cache == CacheState::Cold && lane.engine.opens_cufile()
 }

@@ -23,6 +23,8 @@ const METER_GAP_S: f64 = 0.45;
 const LEGEND: u16 = 24;
 /// Charts that there are, where the time went included.
 const COUNT: usize = 4;
+/// A rate meter is the average of a tenth of a second. Of a load shorter than two of them it shows mostly the time before and after.
+pub(crate) const SHORTEST_METERED_S: f64 = 0.2;
 /// Progress comes twenty times a second.
 const PROGRESS_GAP_S: f64 = 0.6;
 
@@ -286,6 +288,13 @@ fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme
             .map(|(at, value)| ((at as f64 - zero as f64) / 1e9, value / meter.scale))
             .filter(|(t, _)| *t >= from && *t <= to)
             .collect();
+        let averaged = meter.metric == Metric::PcieRxBytesPerS;
+        if averaged
+            && lane.ended_ns.is_some()
+            && elapsed_ns(lane, now_ns).is_some_and(|ns| (ns as f64) < SHORTEST_METERED_S * 1e9)
+        {
+            points.clear();
+        }
         if meter.rise {
             let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
             points.iter_mut().for_each(|p| p.1 -= least);

@@ -1,4 +1,4 @@
-//! The lanes of a race: bars with ghosts, figures, routes with their proof.
+//! The lanes of a race: bars of time on one scale, figures, routes with their proof.
 
 use super::names::{entry_marker, longest_name};
 use super::phases;
@@ -6,10 +6,10 @@ use crate::core::units::{bytes, count, duration, rate};
 use crate::core::{Engine, ModelInfo, Status, Target};
 use crate::present::engine_rows::{unavailable, without_run};
 use crate::present::failures::stderr_tail;
-use crate::present::progress::{elapsed_ns, landed_at, rate_now, stage_words};
+use crate::present::progress::{elapsed_ns, rate_now, stage_words};
 use crate::present::table::{ROUTE, ResultRow, TIME, VERIFIED};
 use crate::present::{EngineRow, GAP, RowGroup, headline, labels, row_groups};
-use crate::session::{LaneStatus, State};
+use crate::session::{Lane, LaneStatus, State};
 use crate::tui::clicks::Spot;
 use crate::tui::context::Context;
 use crate::tui::pen::{Pen, Run, runs_width, width};
@@ -159,7 +159,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
         }
     }
     rows.extend(unavailable(state).into_iter().map(|(engines, why)| Row::Unavailable(engines, why)));
-    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, state, ctx, theme);
+    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, theme);
     let room = usize::from(lanes_height.saturating_sub(1));
     let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
     let first = at.saturating_sub(room.saturating_sub(2)).min(rows.len().saturating_sub(room));
@@ -219,7 +219,9 @@ enum Row<'a, 's> {
 }
 
 fn nothing(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
-    let spinner = if state.ended.is_some() { '–' } else { ctx.spinner() };
+    // Nothing will run in a session that is over, or on a captured machine.
+    let still = state.ended.is_some() || ctx.over || ctx.captured;
+    let spinner = if still { '–' } else { ctx.spinner() };
     for answer in headline::race(state, ctx.clock_ns).iter().take(1) {
         pen.text(2, 1, &format!("{spinner} {}", answer.headline), theme.dim);
     }
@@ -235,28 +237,15 @@ fn last_line(entry: &EngineRow<'_>) -> Option<String> {
     stderr_tail(lane.stderr_tail.as_deref()?).pop()
 }
 
-/// Whether bars show how far lanes have come; otherwise they compare speeds.
+/// Whether lanes of the group are still to come.
 fn racing(group: &RowGroup<'_>, state: &State, ctx: &Context) -> bool {
     !group.settled() && !ctx.over && state.ended.is_none()
 }
 
-fn column_heads(
-    pen: &mut Pen<'_>,
-    columns: &Columns,
-    groups: &[RowGroup<'_>],
-    state: &State,
-    ctx: &Context,
-    theme: &Theme,
-) {
+fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], theme: &Theme) {
     let style = theme.faint_text();
-    let any_racing = groups.iter().any(|h| racing(h, state, ctx));
-    let all_racing = groups.iter().all(|h| racing(h, state, ctx));
-    let (long, short) = match (any_racing, all_racing) {
-        (true, true) => ("loaded   ▒ the others at that time", "loaded"),
-        (true, false) => ("loaded, or speed where all is done", "loaded"),
-        (false, _) => ("speed, longer is faster", "speed"),
-    };
-    let bar = if width(long) < usize::from(columns.bar) { long } else { short };
+    let long = "time, shorter is faster";
+    let bar = if width(long) < usize::from(columns.bar) { long } else { "time" };
     pen.text(columns.name, 0, bar, style);
     let mut x = columns.name + columns.bar;
     for (column, word) in [
@@ -304,6 +293,7 @@ fn entry_row(
     let w = pen.width();
     let style = theme.lane(entry.engine);
     let running = entry.running();
+    let live = racing(group, state, ctx);
     pen.cell(2, 0, entry_marker(entry, theme), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
     let end = pen.text(4, 0, &row_name(entry, columns.name.saturating_sub(5)), name);
@@ -317,30 +307,16 @@ fn entry_row(
         pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &words, theme.status(status));
         return;
     }
-    let total = entry.lanes.first().map_or(0, |lane| state.bytes_of(lane));
+    let places = group.ranked();
+    let place = places.iter().position(|row| std::ptr::eq(*row, entry)).filter(|_| !live && !group.together());
+    if let Some(digit) = place.filter(|_| places.len() > 1).and_then(|at| char::from_digit(at as u32 + 1, 10)) {
+        pen.cell(1, 0, digit, if digit == '1' { theme.accent } else { theme.dim });
+    }
     let mut x = columns.name;
-    let live = racing(group, state, ctx);
-    let share_of = |landed: u64| if total > 0 { landed as f64 / total as f64 } else { 0.0 };
-    let (share, fill, rest) = match (running, live) {
-        (Some(lane), _) => (share_of(lane.landed_bytes()), '▆', '─'),
-        (None, true) => {
-            let ghost = entry.typical().map_or(0, |lane| match leader_time(group, ctx) {
-                Some(time) => landed_at(lane, time),
-                None => lane.result.as_deref().map_or(0, |r| r.bytes),
-            });
-            (share_of(ghost), '▒', '─')
-        }
-        (None, false) if group.together() => {
-            // Lanes that run together may load models of different sizes, so their rates are compared.
-            let best = group.rows.iter().filter_map(EngineRow::bytes_per_s).fold(0.0, f64::max);
-            (entry.bytes_per_s().filter(|_| best > 0.0).map_or(0.0, |speed| speed / best), '▆', ' ')
-        }
-        (None, false) => {
-            let best = group.fastest().and_then(EngineRow::wall_ns).unwrap_or(0);
-            (best as f64 / entry.wall_ns().unwrap_or(1).max(1) as f64, '▆', ' ')
-        }
-    };
-    bars::bar(pen, x, 0, columns.bar.saturating_sub(1), share, (fill, style), (rest, theme.faint));
+    let scale = scale_ns(group, state, ctx);
+    let time = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
+    let share = time.filter(|_| scale > 0).map_or(0.0, |ns| ns as f64 / scale as f64);
+    bars::bar(pen, x, 0, columns.bar.saturating_sub(1), share, ('▆', style), (' ', theme.faint));
     if let Some(lane) = running.filter(|lane| lane.clock_ns.is_none()) {
         let LaneStatus::Running(stage) = lane.status else { return };
         let words = format!("{} {}", ctx.spinner(), stage_words(stage, lane.cache));
@@ -353,7 +329,14 @@ fn entry_row(
             pen.right(*x, 0, text, style);
         }
     };
-    let percent = if live || running.is_some() { format!("{:.0} %", share * 100.0) } else { String::new() };
+    let loaded = match running {
+        Some(lane) => loaded_share(lane, state),
+        None if entry.n() > 0 => Some(1.0),
+        None => None,
+    };
+    let percent = loaded
+        .filter(|_| live || running.is_some())
+        .map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
     figure(pen, &mut x, columns.percent, &percent, theme.dim);
     let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
     let speed = match running {
@@ -389,10 +372,22 @@ fn entry_row(
     pen.text(x + 2, 0, &text, style);
 }
 
-/// The time on the clock of the lane that loads now, at which ghosts are shown.
-fn leader_time(group: &RowGroup<'_>, ctx: &Context) -> Option<u64> {
-    let lane = group.rows.iter().find_map(EngineRow::running)?;
-    elapsed_ns(lane, ctx.clock_ns)
+/// The time that fills a bar: the slowest finished run of the group, or the expected time of a running one if that is longer.
+fn scale_ns(group: &RowGroup<'_>, state: &State, ctx: &Context) -> u64 {
+    let expected = |entry: &EngineRow<'_>| {
+        let lane = entry.running()?;
+        let elapsed = elapsed_ns(lane, ctx.clock_ns)?;
+        // Before some bytes have arrived there is no basis for an estimate.
+        let share = loaded_share(lane, state).filter(|share| *share > 0.02).unwrap_or(1.0);
+        Some((elapsed as f64 / share) as u64)
+    };
+    group.rows.iter().filter_map(|entry| expected(entry).max(entry.wall_ns())).max().unwrap_or(0)
+}
+
+/// The share of its bytes that a running lane has on the target.
+fn loaded_share(lane: &Lane, state: &State) -> Option<f64> {
+    let total = state.bytes_of(lane);
+    (total > 0).then(|| lane.landed_bytes() as f64 / total as f64)
 }
 
 /// The route of a row's reads, and how good it is.

@@ -18,6 +18,7 @@ pub(crate) use state::Race;
 use crate::present::headline;
 use crate::session::{Command, State};
 use crate::tui::clicks::Spot;
+use crate::tui::commands::{Jump, rank};
 use crate::tui::context::{Context, Ui};
 use crate::tui::effect::Effect;
 use crate::tui::keys::action::Action;
@@ -140,6 +141,20 @@ impl Screen for Race {
         let enabled = enabled.filter(|b| !b.short.is_empty() && self.enables(b.row, session, ctx));
         let named: Vec<&Binding> = enabled.filter(|b| !matches!(b.action, Action::Up | Action::Down)).collect();
         plans::draw(pen, session, ctx, at, &named, theme);
+    }
+
+    fn matches(&self, query: &str, session: &State, _ctx: &Context) -> Vec<(&'static str, String, Jump)> {
+        let plans = plans::rows(session).into_iter().enumerate().filter_map(|(number, row)| match row {
+            plans::Row::Offer(plan) => Some(("run", plan.title.clone(), Jump::Plan(number))),
+            plans::Row::Ran(_) => None,
+        });
+        plans.filter(|(_, title, _)| rank(query, &format!("{title} run")).is_some()).collect()
+    }
+
+    fn jump(&mut self, jump: &Jump, _session: &State, _ctx: &mut Context) {
+        if let Jump::Plan(number) = jump {
+            self.plans = Some(*number);
+        }
     }
 
     fn close_sheets(&mut self) {

@@ -13,6 +13,7 @@ pub(crate) use state::Tensors;
 use crate::core::units::{bytes, duration};
 use crate::session::State;
 use crate::tui::clicks::Spot;
+use crate::tui::commands::{Jump, MOST};
 use crate::tui::context::{Context, Ui};
 use crate::tui::effect::Effect;
 use crate::tui::jobs::queue::{Job, JobResult};
@@ -111,6 +112,24 @@ impl Screen for Tensors {
 
     fn filter_changed(&mut self) {
         self.at = 0;
+    }
+
+    fn matches(&self, query: &str, session: &State, ctx: &Context) -> Vec<(&'static str, String, Jump)> {
+        // A model may have a hundred thousand names, and a letter is in most of them.
+        let Some(model) = ctx.page(session).model.as_ref().filter(|_| query.trim().len() >= 2) else {
+            return Vec::new();
+        };
+        let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+        let names = model.tensors.iter().map(|tensor| &tensor.name);
+        let found = names.filter(|name| words.iter().all(|word| name.to_lowercase().contains(word.as_str())));
+        found.take(MOST).map(|name| ("tensor", name.clone(), Jump::Tensor(name.clone()))).collect()
+    }
+
+    fn jump(&mut self, jump: &Jump, _session: &State, _ctx: &mut Context) {
+        if let Jump::Tensor(name) = jump {
+            self.filter.clone_from(name);
+            (self.at, self.open) = (0, true);
+        }
     }
 
     fn copied(&self, session: &State, ctx: &Context) -> String {

@@ -1,0 +1,124 @@
+//! The command palette: all actions, screens, themes and things to jump to, found by a few letters.
+
+use super::keys::action::Action;
+use super::pen::{Pen, Run};
+use super::theme::Theme;
+use super::widgets::sheet;
+use crate::config::ThemeName;
+
+/// Columns of the palette.
+const WIDEST: u16 = 90;
+/// Entries that are listed at most.
+pub(crate) const MOST: usize = 12;
+
+/// A thing of a screen that can be jumped to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Jump {
+    /// A check, by its id.
+    Check(String),
+    /// A tensor, by its name.
+    Tensor(String),
+    /// A plan of the Race screen, by its number in the list.
+    Plan(usize),
+}
+
+/// The effect of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Action(Action),
+    Theme(ThemeName),
+    Jump(Jump),
+}
+
+/// A line of the palette.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// A word for its kind: key, screen, theme, check.
+    pub(crate) kind: String,
+    pub(crate) label: String,
+    pub(crate) choice: Choice,
+}
+
+/// The open palette.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commands {
+    pub(crate) query: String,
+    /// The selected line.
+    pub(crate) at: usize,
+    /// The lines of the query, the best match first.
+    pub(crate) found: Vec<Entry>,
+}
+
+impl Commands {
+    /// The selected entry.
+    pub(crate) fn selected(&self) -> Option<&Entry> {
+        self.found.get(self.at)
+    }
+
+    /// Draws the palette over the screen.
+    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: &Theme) {
+        let prompt = [(": ".to_owned(), theme.accent), (format!("{}▏", self.query), theme.strong)];
+        let mut lines: Vec<Vec<Run>> = Vec::with_capacity(MOST);
+        for (row, entry) in self.found.iter().enumerate() {
+            let (mark, style) = if row == self.at { ("▸ ", theme.accent) } else { ("  ", theme.text) };
+            let kind = format!("{:<8}", entry.kind);
+            lines.push(vec![(mark.to_owned(), theme.accent), (kind, theme.dim), (entry.label.clone(), style)]);
+        }
+        if lines.is_empty() {
+            lines.push(vec![("  No command, screen, check or tensor matches.".to_owned(), theme.dim)]);
+        }
+        // A fixed height: the sheet does not jump while letters are typed.
+        lines.resize(MOST, Vec::new());
+        let keys = [
+            ("⏎".to_owned(), theme.accent),
+            (" run  ".to_owned(), theme.dim),
+            ("Esc".to_owned(), theme.accent),
+            (" close".to_owned(), theme.dim),
+        ];
+        sheet::draw(pen, &prompt, &lines, &keys, 0, WIDEST, theme);
+    }
+}
+
+/// How well a text matches a query, lower is better: all words of the query in the text, those at the start of a word first, then letters in
+/// order. `None` if it does not match.
+pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
+    let (query, text) = (query.trim().to_lowercase(), text.to_lowercase());
+    if query.is_empty() {
+        return Some(0);
+    }
+    let place = |word: &str| {
+        let at = text.find(word)?;
+        let starts = at == 0 || !text[..at].ends_with(char::is_alphanumeric);
+        Some(at + if starts { 0 } else { 100 })
+    };
+    if let Some(places) = query.split_whitespace().map(place).collect::<Option<Vec<usize>>>() {
+        return Some(places.into_iter().sum());
+    }
+    let mut letters = text.chars();
+    let in_order = query.chars().filter(|c| !c.is_whitespace()).all(|wanted| letters.any(|letter| letter == wanted));
+    in_order.then_some(10_000)
+}
+
+/// The best entries for a query, in the order of the list if they match equally well.
+pub(crate) fn best(query: &str, entries: Vec<Entry>) -> Vec<Entry> {
+    let mut ranked: Vec<(usize, Entry)> = entries
+        .into_iter()
+        .filter_map(|entry| Some((rank(query, &format!("{} {}", entry.label, entry.kind))?, entry)))
+        .collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, entry)| entry).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_before_letters_in_order_and_starts_of_words_first() {
+        assert!(rank("race", "Race again") < rank("race", "embrace"));
+        assert!(rank("kv run", "run a KV cache").is_some());
+        assert!(rank("rga", "Race again") > rank("race", "Race again"));
+        assert_eq!(rank("xyz", "Race again"), None);
+        assert_eq!(rank("", "anything"), Some(0));
+    }
+}

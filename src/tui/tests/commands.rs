@@ -1,0 +1,60 @@
+//! The command palette: commands, screens, checks, tensors, plans and themes are found by a few letters.
+
+use super::{app, environment, frame, race, tensors};
+use crate::config::{Taste, ThemeName};
+use crate::session::State;
+use crate::tui::app::App;
+use crate::tui::effect::Effect;
+use crate::tui::screen_id::ScreenId;
+use crate::tui::screens::environment::RowKey;
+use crate::tui::testdata::{self, Scene};
+use crate::tui::theme::Theme;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
+
+/// Opens the palette, types a query and presses a key.
+fn typed(ui: &mut App, state: &State, query: &str, last: KeyCode) -> Effect {
+    let mut press = |code| ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state);
+    press(KeyCode::Char(':'));
+    query.chars().for_each(|c| _ = press(KeyCode::Char(c)));
+    press(last)
+}
+
+#[test]
+fn a_screen_a_check_a_tensor_and_a_plan_are_reached_from_any_screen() {
+    let mut state = testdata::state(Scene::Failed);
+    state.race_plans = testdata::offers();
+    let mut ui = app(ScreenId::Learn);
+    typed(&mut ui, &state, "environment", KeyCode::Enter);
+    assert_eq!(ui.current, ScreenId::Environment);
+    typed(&mut ui, &state, "memlock", KeyCode::Enter);
+    frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
+    assert_eq!(environment(&mut ui).selected, Some(RowKey::Check("memlock".to_owned())));
+    typed(&mut ui, &state, "layers.7.mlp.down", KeyCode::Enter);
+    frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
+    assert_eq!((ui.current, tensors(&mut ui).order.len()), (ScreenId::Tensors, 1));
+    let title = state.race_plans[1].title.clone();
+    typed(&mut ui, &state, &title, KeyCode::Enter);
+    assert_eq!((ui.current, race(&mut ui).plans), (ScreenId::Race, Some(1)), "a plan is selected and not run");
+}
+
+#[test]
+fn a_theme_is_previewed_and_kept_by_enter_only() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = app(ScreenId::Race);
+    assert_eq!(typed(&mut ui, &state, "theme light", KeyCode::Right).theme, None);
+    ui.commands = None;
+    assert_eq!(typed(&mut ui, &state, "theme ligh", KeyCode::Char('t')).theme, Some(ThemeName::Light));
+    let escaped = ui.input(&Input::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)), &state);
+    assert_eq!((escaped.theme, ui.ctx.theme), (Some(ThemeName::Auto), ThemeName::Auto));
+    assert_eq!(typed(&mut ui, &state, "theme light", KeyCode::Enter).theme, Some(ThemeName::Light));
+    assert_eq!(ui.ctx.theme, ThemeName::Light);
+}
+
+#[test]
+fn the_palette_takes_letters_that_are_keys_elsewhere_and_ctrl_c_still_ends_the_program() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = app(ScreenId::Race);
+    assert!(!typed(&mut ui, &state, "qqq", KeyCode::Char('q')).quit);
+    assert_eq!(ui.commands.as_ref().map(|palette| palette.query.as_str()), Some("qqqq"));
+    assert!(ui.input(&Input::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), &state).interrupt);
+}
