@@ -1,6 +1,6 @@
 //! Progress of a session: a bar on a terminal, otherwise a line for each start and end.
 
-use super::Options;
+use super::options::Options;
 use crate::core::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
 use crate::present::engine_rows::cannot_run;
 use crate::present::failures::stderr_tail;

@@ -11,8 +11,25 @@ const MAX_ENTRIES: usize = 50_000;
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Most bytes of all of it, unpacked; a capture has a few million.
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
-/// The reader's error if the bound is reached; callers recognise it.
-const TOO_LARGE: &str = "it grows beyond the bound";
+/// The reader's error if an archive unpacks to more bytes than the bound.
+#[derive(Debug, thiserror::Error)]
+#[error("it unpacks to more than {} MiB", MAX_TOTAL_BYTES >> 20)]
+struct TooLarge;
+
+/// Whether the reader stopped at the bound. `tar` wraps the errors of its reader.
+fn is_too_large(error: &io::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|inner| inner as _);
+    while let Some(error) = next {
+        if error.is::<TooLarge>() {
+            return true;
+        }
+        next = match error.downcast_ref::<io::Error>() {
+            Some(wrapped) => wrapped.get_ref().map(|inner| inner as _),
+            None => error.source(),
+        };
+    }
+    false
+}
 
 /// Packs a folder.
 pub(super) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
@@ -44,10 +61,10 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let decoder = zstd::Decoder::new(file).map_err(|e| bad(format!("it is not compressed with zstd ({e})")))?;
     let mut archive = tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES });
     let broken = |e: io::Error| {
-        if e.to_string().contains(TOO_LARGE) {
-            bad(format!("{TOO_LARGE} of {} MiB", MAX_TOTAL_BYTES >> 20))
+        if is_too_large(&e) {
+            bad(TooLarge.to_string())
         } else {
-            bad(format!("it is damaged or no tar archive ({e})"))
+            bad(format!("it is damaged or not a tar archive ({e})"))
         }
     };
     let mut written = 0_u64;
@@ -180,7 +197,7 @@ struct Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let got = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(got as u64).ok_or_else(|| io::Error::other(TOO_LARGE))?;
+        self.left = self.left.checked_sub(got as u64).ok_or_else(|| io::Error::other(TooLarge))?;
         Ok(got)
     }
 }
@@ -276,7 +293,7 @@ mod tests {
         }
         encoder.finish().unwrap();
         let said = unpack(file.path()).err().unwrap();
-        assert!(said.contains(TOO_LARGE), "{said}");
+        assert!(said.contains(&TooLarge.to_string()), "{said}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::command::CommandOutput;
 use super::libcufile::LibcufileFacts;
 use super::nvml::NvmlFacts;
 use super::path_facts::PathFacts;
-use super::root::Unread;
+use super::unread::Unread;
 use crate::trust::Scratch;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};

@@ -1,6 +1,7 @@
 //! The configuration of the running kernel, from where distributions leave it.
 
-use super::root::{Root, Unread};
+use super::root::Root;
+use super::unread::Unread;
 
 /// A kernel configuration and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]

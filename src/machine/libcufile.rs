@@ -2,7 +2,7 @@
 
 use super::command::run_limited;
 use super::lenient;
-use super::root::{LiveOptions, Root};
+use super::live_options::LiveOptions;
 use crate::trust::Scratch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -118,16 +118,15 @@ impl LibcufileFacts {
     }
 }
 
-pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
+/// Asks the library in a child. `modules_are_readable`: whether /proc/modules can be read.
+pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> LibcufileFacts {
     let Some((program, arguments)) = options.cufile_probe.as_ref().and_then(|argv| argv.split_first()) else {
         return LibcufileFacts::failed("libcufile was not asked");
     };
     // From 1.16 on the library loops forever if /proc/modules cannot be opened (measured with 1.20), so a long wait
     // is useless.
-    let limit = match root.read_bytes("/proc/modules") {
-        Ok(_) => options.probe_limit,
-        Err(_) => options.probe_limit.min(Duration::from_secs(3)),
-    };
+    let limit =
+        if modules_are_readable { options.probe_limit } else { options.probe_limit.min(Duration::from_secs(3)) };
     // The library writes cufile.log to the folder that it is given, or into its working directory. No other user may put a link there.
     let scratch = match Scratch::new("gds-top-probe-") {
         Ok(scratch) => scratch,
@@ -187,8 +186,7 @@ mod tests {
             probe_limit: limit,
             ..LiveOptions::default()
         };
-        let root = Root::live_with(options.clone());
-        probe_live(&root, &options)
+        probe_live(&options, true)
     }
 
     #[test]

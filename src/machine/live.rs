@@ -1,9 +1,10 @@
 //! The live machine's files: bounded reads of regular files only, which do not hang on a FIFO.
 
-use super::root::{SYMBOLS, Unread};
+use super::symbols;
+use super::unread::Unread;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -86,23 +87,5 @@ pub(super) fn opens(path: &Path) -> Result<(), Unread> {
 }
 
 pub(super) fn symbols(path: &Path) -> Result<BTreeSet<String>, Unread> {
-    Ok(symbols_in(BufReader::with_capacity(1 << 18, open(path)?)))
-}
-
-/// The wanted symbols in text of the form of `/proc/kallsyms`: address, type, name, and for modules `[module]`.
-pub(super) fn symbols_in(mut text: impl BufRead) -> BTreeSet<String> {
-    let wanted: BTreeSet<&[u8]> = SYMBOLS.iter().map(|s| s.as_bytes()).collect();
-    let mut found = BTreeSet::new();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match text.read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return found,
-            Ok(_) => {}
-        }
-        let name = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty()).nth(2);
-        if let Some(name) = name.filter(|name| wanted.contains(name)) {
-            found.insert(String::from_utf8_lossy(name).into_owned());
-        }
-    }
+    Ok(symbols::found_in(BufReader::with_capacity(1 << 18, open(path)?)))
 }

@@ -1,4 +1,4 @@
-//! Eyes: a read-only view of a machine, live or captured in a folder. Reads, never judges.
+//! A read-only view of a machine, live or captured in a directory. It reads and never judges.
 
 mod archive;
 mod block;
@@ -16,6 +16,7 @@ mod kernel_log;
 mod lenient;
 mod libcufile;
 mod live;
+mod live_options;
 mod machine;
 mod mounts;
 mod nvidia_fs;
@@ -23,12 +24,15 @@ mod nvme;
 mod nvml;
 mod path_facts;
 mod pci;
+mod recording;
 mod redact;
 pub mod registry;
 mod release;
 mod root;
 mod secrets;
 mod secure_boot;
+mod symbols;
+mod unread;
 
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
@@ -42,6 +46,7 @@ pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
+pub use live_options::LiveOptions;
 pub use machine::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{
@@ -52,5 +57,7 @@ pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink};
 pub use path_facts::{PathFacts, UnfinishedFile};
 pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
 pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
-pub use root::{KeptReads, LiveOptions, MAX_TEXT_BYTES, Root, SYMBOLS, Unread};
+pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secure_boot::{SecureBoot, secure_boot};
+pub use symbols::SYMBOLS;
+pub use unread::Unread;

@@ -1,12 +1,15 @@
 //! `Root`: one view of a machine with the same methods whether it is the live one or a captured folder.
 
-use super::capture::Recording;
 use super::command::{self, CommandOutput};
 use super::folder::Folder;
 use super::libcufile::{self, LibcufileFacts};
 use super::live;
+use super::live_options::LiveOptions;
 use super::nvml::{self, NvmlFacts};
 use super::path_facts::{self, PathFacts};
+use super::recording::Recording;
+use super::symbols;
+use super::unread::Unread;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,102 +18,6 @@ use std::time::Duration;
 
 /// Most bytes of one file that a view reads; longer ones are [`Unread::TooLarge`].
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
-
-/// The kernel symbols that the checks ask for: what nvidia-fs and libcufile look up.
-pub const SYMBOLS: &[&str] = &[
-    "pci_p2pdma_add_resource",
-    "p2pdma_pgmap_ops",
-    "nvme_v1_register_nvfs_dma_ops",
-    "nvme_v2_register_nvfs_dma_ops",
-    "nvme_rdma_v1_register_nvfs_dma_ops",
-    "lustre_v1_register_nvfs_dma_ops",
-    "beegfs_v1_register_nvfs_dma_ops",
-    "ibm_scale_v1_register_nvfs_dma_ops",
-    "rpcrdma_register_nvfs_dma_ops",
-    "scatefs_register_nvfs_dma_ops",
-    "sfxv_v1_register_nvfs_dma_ops",
-    "nvmesh_v1_register_nvfs_dma_ops",
-    "scsi_v1_register_dma_scsi_ops",
-    // What nvidia-fs takes from the NVIDIA driver.
-    "nvidia_p2p_get_pages",
-    "nvidia_p2p_get_pages_persistent",
-    "nvidia_p2p_put_pages",
-    "nvidia_p2p_put_pages_persistent",
-    "nvidia_p2p_dma_map_pages",
-    "nvidia_p2p_dma_unmap_pages",
-    "nvidia_p2p_free_page_table",
-    "nvidia_p2p_free_dma_mapping",
-];
-
-/// Why a file could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// It does not exist.
-    Missing,
-    /// It exists, but opening or reading it was refused; the reason in the kernel's words, may be empty.
-    Denied(String),
-    /// It is longer than the limit in bytes.
-    TooLarge(u64),
-    /// It is something else than a regular file or a folder.
-    WrongKind,
-    /// It could not be read for another reason.
-    Failed(String),
-}
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("does not exist"),
-            Self::Denied(why) if why.is_empty() => f.write_str("may not be read"),
-            Self::Denied(why) => write!(f, "may not be read: {why}"),
-            Self::TooLarge(limit) => write!(f, "is longer than {limit} bytes"),
-            Self::WrongKind => f.write_str("is not of the expected kind"),
-            Self::Failed(why) => write!(f, "could not be read: {why}"),
-        }
-    }
-}
-
-impl Unread {
-    /// Whether the thing is absent, which is a fact, and not merely out of sight.
-    #[must_use]
-    pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing)
-    }
-}
-
-/// How a live view probes.
-#[derive(Clone, Debug)]
-pub struct LiveOptions {
-    /// The command that opens libcufile in a child and prints its facts as JSON; `None` leaves libcufile unprobed.
-    pub cufile_probe: Option<Vec<String>>,
-    /// Whether that child opens the driver of cuFile, which initialises CUDA.
-    pub open_cufile: bool,
-    /// Time limit of that child.
-    pub probe_limit: Duration,
-    /// Time limit of each allow-listed command.
-    pub command_limit: Duration,
-    /// Time limit of NVML.
-    pub nvml_limit: Duration,
-    /// Time limit of looking at one path; a dead network mount hangs.
-    pub path_limit: Duration,
-    /// Whether all that is read is kept for a capture.
-    pub record: bool,
-}
-
-impl Default for LiveOptions {
-    fn default() -> Self {
-        let own = std::env::current_exe().ok().and_then(|exe| exe.to_str().map(str::to_owned));
-        Self {
-            cufile_probe: own.map(|exe| vec![exe, "__probe-cufile".to_owned()]),
-            open_cufile: true,
-            probe_limit: Duration::from_secs(10),
-            command_limit: Duration::from_secs(5),
-            nvml_limit: Duration::from_secs(8),
-            path_limit: Duration::from_secs(5),
-            record: false,
-        }
-    }
-}
 
 #[allow(clippy::large_enum_variant, reason = "there is one a machine")]
 enum View {
@@ -426,7 +333,9 @@ impl Root {
     #[must_use]
     pub fn libcufile(&self) -> &LibcufileFacts {
         self.libcufile.get_or_init(|| match &self.view {
-            View::Live(options) => self.timed("libcufile, in a child", || libcufile::probe_live(self, options)),
+            View::Live(options) => self.timed("libcufile, in a child", || {
+                libcufile::probe_live(options, self.read_bytes("/proc/modules").is_ok())
+            }),
             View::Folder(folder) => folder.libcufile(),
         })
     }
@@ -440,7 +349,7 @@ impl Root {
         }
     }
 
-    /// Which of [`SYMBOLS`] the kernel has, from `/proc/kallsyms` (names are visible to all users, addresses are not
+    /// Which of [`super::SYMBOLS`] the kernel has, from `/proc/kallsyms` (names are visible to all users, addresses are not
     /// needed).
     ///
     /// # Errors
@@ -452,7 +361,7 @@ impl Root {
                 let found = match &self.view {
                     View::Live(_) => self.timed("/proc/kallsyms", || live::symbols(path)),
                     View::Folder(folder) => {
-                        folder.read_bytes(path, 4 * MAX_TEXT_BYTES).map(|bytes| live::symbols_in(bytes.as_slice()))
+                        folder.read_bytes(path, 4 * MAX_TEXT_BYTES).map(|bytes| symbols::found_in(bytes.as_slice()))
                     }
                 };
                 self.note(|r| r.symbols(&found));

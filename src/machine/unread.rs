@@ -1,0 +1,39 @@
+//! The reasons why a file of a machine could not be read.
+
+use std::fmt;
+
+/// Why a file could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It does not exist.
+    Missing,
+    /// It exists, but opening or reading it was refused; the reason in the kernel's words, may be empty.
+    Denied(String),
+    /// It is longer than the limit in bytes.
+    TooLarge(u64),
+    /// It is something else than a regular file or a folder.
+    WrongKind,
+    /// It could not be read for another reason.
+    Failed(String),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("does not exist"),
+            Self::Denied(why) if why.is_empty() => f.write_str("may not be read"),
+            Self::Denied(why) => write!(f, "may not be read: {why}"),
+            Self::TooLarge(limit) => write!(f, "is longer than {limit} bytes"),
+            Self::WrongKind => f.write_str("is not of the expected kind"),
+            Self::Failed(why) => write!(f, "could not be read: {why}"),
+        }
+    }
+}
+
+impl Unread {
+    /// Whether the thing is absent, which is a fact, and not merely out of sight.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+}
