@@ -4,8 +4,6 @@
 
 #[path = "architecture/cycles.rs"]
 mod cycles;
-#[path = "architecture/fix_ids.rs"]
-mod fix_ids;
 #[path = "architecture/ids.rs"]
 mod ids;
 

@@ -3,7 +3,7 @@
 use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
-use crate::core::{CacheState, FallbackReason, KvPath, KvSystem, units};
+use crate::core::{CacheState, Engine, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
@@ -12,26 +12,25 @@ use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What is run and how.
+/// The arguments of `bench-kv`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Lanes are variants, each writing and then reading: disk (llmd: staging), ram, gds, gds-registered; settings behind colons make a \
-                        variant of its own: --variants gds,gds:handle_cache=0. 'gds-top bench-kv --list' tells workloads, settings and shapes."
+    after_help = "Each variant writes and then reads: disk (llmd: staging), ram, gds, gds-registered. A variant can have settings after colons: --variants gds,gds:handle_cache=0. 'gds-top bench-kv --list' lists workloads, settings and shapes."
 )]
 pub(super) struct KvArgs {
     /// Workload: ucm, llmd, lmcache
     #[arg(required_unless_present = "list")]
     profile: Option<KvSystem>,
-    /// Folder on the disk in question; files are written into a folder of their own below it
+    /// A folder on the disk to be measured; files are written to a new folder in it
     #[arg(required_unless_present = "list")]
     dir: Option<PathBuf>,
     /// List workloads, their settings, and shapes
     #[arg(long)]
     list: bool,
-    /// Shape of the KV cache by name, or a JSON file of the same form (default: the source's own)
+    /// Shape of the KV cache by name, or a JSON file of the same form (default: the shape of the source)
     #[arg(long, value_name = "NAME|FILE")]
     shape: Option<String>,
-    /// Tokens of a sequence (default: the source's own)
+    /// Tokens of a sequence (default: those of the source)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     tokens: Option<u64>,
     /// Sequences
@@ -55,13 +54,13 @@ pub(super) struct KvArgs {
     /// ucm: break the 4 KiB alignment of offsets by 512 bytes, on purpose
     #[arg(long)]
     misalign: bool,
-    /// llmd: bring about a fall-back: no-library, init-failed, no-odirect, operation-failed
+    /// llmd: provoke a fallback: no-library, init-failed, no-odirect, operation-failed
     #[arg(long, value_name = "REASON")]
     provoke: Option<FallbackReason>,
-    /// cufile.json of the lanes: llmd, llmd-32, a file, or none (default: llmd's own for llmd)
+    /// cufile.json of the lanes: llmd, llmd-32, a file, or none (default: llmd for llmd)
     #[arg(long, value_name = "NAME|FILE|none")]
     cufile_json: Option<String>,
-    /// Page cache before each read: cold, hot, as-is; several in turn (default: cold)
+    /// Page cache before each read: cold, hot, as-is; several are measured one after another (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     cache: Vec<CacheState>,
     /// Runs of each lane in each cache state
@@ -76,10 +75,10 @@ pub(super) struct KvArgs {
     /// Keep the files
     #[arg(long)]
     keep: bool,
-    /// Read the files that an earlier run kept, as they are: what is damaged or missing is a miss
+    /// Read the files that an earlier run kept. Damaged and missing files count as misses
     #[arg(long, conflicts_with = "direction")]
     as_found: bool,
-    /// Do not compare the bytes with what was stored
+    /// Do not compare the loaded bytes with the stored ones
     #[arg(long)]
     no_verify: bool,
     /// Do not read meters during the run
@@ -91,7 +90,8 @@ pub(super) struct KvArgs {
     /// No screens, also on a terminal
     #[arg(long)]
     headless: bool,
-    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
+    /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
+    /// recording, but no other file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub(super) struct KvArgs {
     output: OutputArgs,
 }
 
-/// Runs a workload; the exit status is that of a race.
+/// Runs a workload. The exit statuses are those of a benchmark.
 pub(super) fn run(args: &KvArgs) -> Ran {
     let (Some(kind), Some(dir), false) = (args.profile, args.dir.as_deref(), args.list) else {
         return Ok(list(&args.output));
@@ -135,7 +135,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         cufile_json: args.cufile_json.clone(),
         as_found: args.as_found,
     };
-    // A call that cannot be met leaves alone what an earlier one kept.
+    // If a request is impossible, the files of earlier runs stay.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
     let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;
     let mut folder =
@@ -149,7 +149,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     if !args.output.quiet {
         plan.notes.iter().for_each(|text| note(text));
     }
-    // Lanes that were named are run and answer for themselves; llm-d's go on without cuFile.
+    // Variants that were named always run and report errors themselves; those of llm-d continue without cuFile.
     let named = !args.variants.is_empty() || kind == KvSystem::Llmd;
     config.engines = named.then(|| plan.lanes.clone());
     config.workload =
@@ -170,13 +170,13 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     ran
 }
 
-/// Writes what the lanes need, where there is room for what they write.
+/// Writes the files that the lanes need, if the disk has enough space.
 fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
     let as_found = args.as_found;
-    let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
+    let on_disk = plan.lanes.iter().any(|lane| !matches!(lane, Engine::Workload(lane) if lane.path == KvPath::Ram));
     if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
         return Err(format!(
-            "{} needs {} on the disk, and {} has {} free: ask for fewer tokens or sequences, or name another DIR",
+            "{} needs {} on the disk, and {} has {} free: use fewer tokens or sequences, or another DIR",
             plan.model.name,
             units::bytes(plan.disk_bytes),
             dir.display(),
@@ -189,7 +189,7 @@ fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) ->
     plan.settle(folder).map_err(|error| error.to_string())
 }
 
-/// Bytes that this user may still write there; `None` where the file system does not tell.
+/// Bytes that this user can still write there; `None` if the file system does not report it.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let told = rustix::fs::statvfs(folder).ok()?;
     Some(told.f_bavail.saturating_mul(told.f_frsize))
@@ -204,7 +204,7 @@ fn list(output: &OutputArgs) -> u8 {
             .map(|kind| {
                 let settings: Vec<_> = kv::parameters(*kind)
                     .iter()
-                    .map(|p| json!({"name": p.name, "default": p.default, "least": p.range.0, "most": p.range.1, "what": p.what}))
+                    .map(|p| json!({"name": p.setting.name(), "default": p.default, "least": p.range.0, "most": p.range.1, "what": p.what}))
                     .collect();
                 let (shape, tokens) = kind.usual();
                 json!({
@@ -224,9 +224,9 @@ fn list(output: &OutputArgs) -> u8 {
             kind.usual_variants().map(KvPath::name).join(", ")
         );
         for p in kv::parameters(kind) {
-            text += &format!("  {:<18} {:>8}  {}\n", p.name, p.default, p.what);
+            text += &format!("  {:<18} {:>8}  {}\n", p.setting, p.default, p.what);
         }
-        text += &format!("  of its source's other settings: {}\n\n", kv::elsewhere(kind));
+        text += &format!("    other settings of the source: {}\n\n", kv::elsewhere(kind));
     }
     text += "shapes (layers, KV heads, head size, type, bytes of a token):\n";
     for shape in shapes {

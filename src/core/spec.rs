@@ -1,7 +1,7 @@
 //! The specification of engines and of their settings: names, units, bounds, defaults and help. The command line, the settings file, validation, the sweep,
 //! the documents and the engines read these two tables, and no other code names an engine or a setting in a string.
 //!
-//! The tables are in `domain` because orders and results hold engines and settings by type, and `analysis`, `config` and the screens name them.
+//! The tables are in `core` because orders and results hold engines and settings by type, and `analysis`, `config` and the screens name them.
 
 use super::engine::{Engine, NixlPlugin};
 use super::units::{self, GIB, KIB, MIB};

@@ -1,15 +1,17 @@
 //! Causes that several codes and lines share, most of them with the check that finds them.
 
+use crate::checks::CheckId;
+
 /// One cause of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     /// The cause.
     pub(super) text: &'static str,
-    /// Id of the check that finds it, whose page has the command and the fix; empty if there is none.
-    pub(super) check: &'static str,
+    /// The check that finds it. Its page has the command and the fix.
+    pub(super) check: Option<CheckId>,
     /// A command that shows it, if no check does.
     pub(super) look: &'static str,
-    /// What to do, if no check has a fix.
+    /// The remedy, if no check has a fix.
     pub(super) todo: &'static str,
 }
 
@@ -17,76 +19,85 @@ pub(super) struct Cause {
 pub(super) const TRACED: &str = "gds-top watch -- PROGRAM";
 
 /// A cause that a check finds.
-pub(super) const fn found(check: &'static str, text: &'static str) -> Cause {
-    Cause { text, check, look: "", todo: "" }
+pub(super) const fn found(check: CheckId, text: &'static str) -> Cause {
+    Cause { text, check: Some(check), look: "", todo: "" }
 }
 
 /// A cause in the program or in another place that no check sees.
 pub(super) const fn own(text: &'static str, look: &'static str, todo: &'static str) -> Cause {
-    Cause { text, check: "", look, todo }
+    Cause { text, check: None, look, todo }
 }
 
-pub(super) const UDEV: Cause =
-    found("udev-database", "The udev database has no record of the disk, often in a container without /run/udev.");
+pub(super) const UDEV: Cause = found(
+    CheckId::UdevDatabase,
+    "The udev database has no record of the disk, often in a container without /run/udev.",
+);
 pub(super) const OVERLAY: Cause =
-    found("fs-resolve", "The file is on an overlay, FUSE or another file system without a block device.");
-pub(super) const FILE_SYSTEM: Cause = found("fs-type", "cuFile does not support the file system.");
+    found(CheckId::FsResolve, "The file is on an overlay, FUSE or another file system without a block device.");
+pub(super) const FILE_SYSTEM: Cause = found(CheckId::FsType, "cuFile does not support the file system.");
 pub(super) const NOT_A_FILE: Cause =
-    found("fs-space-owner", "The path is a file of /proc, a pipe, a directory or a character device.");
+    found(CheckId::FsSpaceOwner, "The path is a file of /proc, a pipe, a directory or a character device.");
 pub(super) const INODE_FLAGS: Cause =
-    found("inode-flags", "The file is compressed, encrypted, append-only or immutable.");
+    found(CheckId::InodeFlags, "The file is compressed, encrypted, append-only or immutable.");
 pub(super) const DEVICE_MAPPER: Cause =
-    found("dm-lvm", "The file is on LVM, an encrypted volume or a multipath device.");
-pub(super) const RAID: Cause = found("md-raid", "The file is on a RAID that is not RAID 0 of NVMe disks.");
-pub(super) const NVFS_ABSENT: Cause = found("nvfs-loaded", "nvidia-fs is not loaded, and compat mode is not allowed.");
-pub(super) const NVFS_OLD: Cause = found("nvfs-version", "nvidia-fs is older than libcufile expects.");
+    found(CheckId::DmLvm, "The file is on LVM, an encrypted volume or a multipath device.");
+pub(super) const RAID: Cause = found(CheckId::MdRaid, "The file is on a RAID that is not RAID 0 of NVMe disks.");
+pub(super) const NVFS_ABSENT: Cause =
+    found(CheckId::NvfsLoaded, "nvidia-fs is not loaded, and compat mode is not allowed.");
+pub(super) const NVFS_OLD: Cause = found(CheckId::NvfsVersion, "nvidia-fs is older than libcufile expects.");
 pub(super) const NVFS_DEVICES: Cause =
-    found("nvfs-devnodes", "The devices of nvidia-fs cannot be opened, often in a container.");
-pub(super) const NVFS_KERNEL_LOG: Cause = found("nvfs-errors", "nvidia-fs reported an error in the kernel log.");
+    found(CheckId::NvfsDevnodes, "The devices of nvidia-fs cannot be opened, often in a container.");
+pub(super) const NVFS_KERNEL_LOG: Cause = found(CheckId::NvfsErrors, "nvidia-fs reported an error in the kernel log.");
 pub(super) const NVME_DRIVER: Cause =
-    found("nvfs-nvme-symbol", "The NVMe driver is not built for nvidia-fs, and compat mode is not allowed.");
+    found(CheckId::NvfsNvmeSymbol, "The NVMe driver is not built for nvidia-fs, and compat mode is not allowed.");
 pub(super) const P2PDMA_KEYS: Cause =
-    found("cfg-p2p-both", "P2PDMA is enabled in part: both keys of cufile.json are needed.");
+    found(CheckId::CfgP2pBoth, "P2PDMA is enabled in part: both keys of cufile.json are needed.");
 pub(super) const STATIC_BAR1: Cause =
-    found("gpu-static-bar1", "The driver does not map BAR1 statically, which P2PDMA needs.");
+    found(CheckId::GpuStaticBar1, "The driver does not map BAR1 statically, which P2PDMA needs.");
 pub(super) const BAR1_FULL: Cause =
-    found("gpu-bar1-free", "BAR1 is full, for example because another program registered memory on this GPU.");
-pub(super) const BAR1_SMALL: Cause = found("gpu-bar1-size", "BAR1 is smaller than the memory to be registered.");
+    found(CheckId::GpuBar1Free, "BAR1 is full, for example because another program registered memory on this GPU.");
+pub(super) const BAR1_SMALL: Cause = found(CheckId::GpuBar1Size, "BAR1 is smaller than the memory to be registered.");
 pub(super) const GPU_CLASS: Cause =
-    found("gpu-class", "The GPU is a GeForce, whose memory the driver does not map for other devices.");
-pub(super) const GPU_GDR: Cause = found("gpu-gdr-attr", "The GPU has no GPUDirect RDMA (integrated GPU, some vGPUs).");
-pub(super) const GPU_OLD: Cause = found("gpu-compute-cap", "The compute capability is below 6.0.");
-pub(super) const GPU_ABSENT: Cause =
-    found("gpu-present", "No GPU is visible: no driver, no device in the container, or an empty CUDA_VISIBLE_DEVICES.");
-pub(super) const FABRIC: Cause = found("gpu-fabric", "The fabric manager of a machine with NVSwitch is not running.");
+    found(CheckId::GpuClass, "The GPU is a GeForce. The driver does not map its memory for other devices.");
+pub(super) const GPU_GDR: Cause =
+    found(CheckId::GpuGdrAttr, "The GPU has no GPUDirect RDMA (integrated GPU, some vGPUs).");
+pub(super) const GPU_OLD: Cause = found(CheckId::GpuComputeCap, "The compute capability is below 6.0.");
+pub(super) const GPU_ABSENT: Cause = found(
+    CheckId::GpuPresent,
+    "No GPU is visible: no driver, no device in the container, or an empty CUDA_VISIBLE_DEVICES.",
+);
+pub(super) const FABRIC: Cause =
+    found(CheckId::GpuFabric, "The fabric manager of a machine with NVSwitch is not running.");
 pub(super) const DRIVER_OLD: Cause =
-    found("cuda-driver-runtime", "The driver is older than the CUDA release of the library.");
+    found(CheckId::CudaDriverRuntime, "The driver is older than the CUDA release of the library.");
 pub(super) const DRIVER_MISMATCH: Cause = found(
-    "driver-mismatch",
+    CheckId::DriverMismatch,
     "Kernel module and user-space driver have different versions, often after an update without a reboot.",
 );
-pub(super) const IOMMU: Cause = found("iommu-state", "The IOMMU translates addresses between the devices.");
+pub(super) const IOMMU: Cause = found(CheckId::IommuState, "The IOMMU translates addresses between the devices.");
 pub(super) const BAD_CONFIG: Cause =
-    found("cfg-parse", "A cufile.json has a syntax error, a wrong type or a value out of range.");
+    found(CheckId::CfgParse, "A cufile.json has a syntax error, a wrong type or a value out of range.");
 pub(super) const UNREADABLE_CONFIG: Cause = own(
     "A cufile.json exists that this user may not read.",
     "ls -l /etc/cufile.json \"$CUFILE_ENV_PATH_JSON\"",
     "sudo chmod 644 /etc/cufile.json",
 );
 pub(super) const DENYLIST: Cause =
-    found("cfg-effective", "A denylist in cufile.json excludes the file, its disk or its file system.");
+    found(CheckId::CfgEffective, "A denylist in cufile.json excludes the file, its disk or its file system.");
 pub(super) const COMPAT_FORBIDDEN: Cause =
-    found("cfg-compat", "cufile.json does not allow compat mode, and no direct route is open.");
-pub(super) const OPEN_FILES: Cause = found("lim-nofile", "The process has too many open files.");
-pub(super) const STREAM_MEMOPS: Cause = found("gpu-stream-memops", "The driver has no stream memory operations.");
+    found(CheckId::CfgCompat, "cufile.json does not allow compat mode, and no direct route is open.");
+pub(super) const OPEN_FILES: Cause = found(CheckId::LimNofile, "The process has too many open files.");
+pub(super) const STREAM_MEMOPS: Cause = found(CheckId::GpuStreamMemops, "The driver has no stream memory operations.");
 pub(super) const NO_LIBCUDA: Cause =
-    found("lib-deps", "libcuda.so.1 cannot be loaded, for example in a container without --gpus.");
+    found(CheckId::LibDeps, "libcuda.so.1 cannot be loaded, for example in a container without --gpus.");
 pub(super) const PLATFORM: Cause =
-    found("cpu-arch", "libcufile does not exist for this architecture, or runs under WSL.");
-pub(super) const PINNED_LIMIT: Cause =
-    found("cfg-vs-hardware", "The limit max_device_pinned_mem_size_kb is smaller than the memory to be registered.");
+    found(CheckId::CpuArch, "libcufile does not exist for this architecture, or runs under WSL.");
+pub(super) const PINNED_LIMIT: Cause = found(
+    CheckId::CfgVsHardware,
+    "The limit max_device_pinned_mem_size_kb is smaller than the memory to be registered.",
+);
 pub(super) const MEMORY: Cause =
-    found("lim-cgroup", "The process reached a memory limit, or the pools of cufile.json are too large.");
+    found(CheckId::LimCgroup, "The process reached a memory limit, or the pools of cufile.json are too large.");
 pub(super) const POOL: Cause = own(
     "The pool of host buffers is used up: in compat mode every entry of a batch takes one.",
     "gds-top config show | grep posix_pool",
@@ -98,7 +109,7 @@ pub(super) const CALL_ORDER: Cause = own(
     "Open the driver once, before any other call, and close it after all transfers.",
 );
 pub(super) const OPEN_FAILED: Cause =
-    found("lib-open-probe", "An earlier cuFileDriverOpen failed, and the program did not look at its result.");
+    found(CheckId::LibOpenProbe, "An earlier cuFileDriverOpen failed, and the program did not look at its result.");
 pub(super) const BAD_POINTER: Cause = own(
     "The program passes a freed pointer, a host pointer or a wrong length.",
     "compute-sanitizer PROGRAM",

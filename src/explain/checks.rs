@@ -31,12 +31,12 @@ const fn page(spec: &CheckSpec) -> Page {
     }
 }
 
-/// The page of the check with this id.
-pub(super) fn of(id: &str) -> Option<Page> {
-    CheckId::of(id).map(|id| page(id.spec()))
+/// The page of a check.
+pub(super) const fn of(check: CheckId) -> Page {
+    page(check.spec())
 }
 
 /// The pages of all checks.
 pub(super) fn pages() -> impl Iterator<Item = Page> {
-    CheckId::ALL.iter().map(|id| page(id.spec()))
+    CheckId::ALL.iter().map(|check| of(*check))
 }

@@ -3,6 +3,7 @@
 //! Numbers and names are those of CUDA 13's `cuda.h` and `driver_types.h`.
 
 use super::causes::*;
+use crate::checks::CheckId;
 
 /// Number, name in the driver, name in the runtime (empty if it has none), meaning, causes.
 pub(super) type Row = (i32, &'static str, &'static str, &'static str, &'static [Cause]);
@@ -31,7 +32,7 @@ const NO_MEMORY: &[Cause] = &[
         "nvidia-smi",
         "End them, or load a smaller part of the model.",
     ),
-    found("lim-memlock", "The limit of locked memory is too low to pin host memory."),
+    found(CheckId::LimMemlock, "The limit of locked memory is too low to pin host memory."),
 ];
 const STUB: &[Cause] = &[own(
     "LD_LIBRARY_PATH contains the toolkit's folder lib64/stubs.",
@@ -39,7 +40,7 @@ const STUB: &[Cause] = &[own(
     "Remove that folder from LD_LIBRARY_PATH.",
 )];
 const OLD_DRIVER: &[Cause] = &[DRIVER_OLD, DRIVER_MISMATCH];
-const BUSY: &[Cause] = &[found("gpu-compute-mode", "The GPU is in compute mode Exclusive_Process or Prohibited.")];
+const BUSY: &[Cause] = &[found(CheckId::GpuComputeMode, "The GPU is in compute mode Exclusive_Process or Prohibited.")];
 const NO_GPU: &[Cause] = &[
     GPU_ABSENT,
     own("CUDA_VISIBLE_DEVICES excludes all GPUs.", "echo \"$CUDA_VISIBLE_DEVICES\"", "Correct or unset the variable."),
@@ -54,7 +55,7 @@ const WRONG_NUMBER: &[Cause] = &[own(
     "nvidia-smi -L; echo \"$CUDA_VISIBLE_DEVICES\"",
     "Use a number of the list; after CUDA_VISIBLE_DEVICES numbers start at 0 again.",
 )];
-const LICENCE: &[Cause] = &[found("gpu-mig-vgpu", "The vGPU has no licence, or a licence without CUDA.")];
+const LICENCE: &[Cause] = &[found(CheckId::GpuMigVgpu, "The vGPU has no licence, or a licence without CUDA.")];
 const NO_KERNEL: &[Cause] = &[own(
     "The program was built for other GPU architectures.",
     "nvidia-smi --query-gpu=compute_cap --format=csv",
@@ -65,26 +66,26 @@ const CONTEXT: &[Cause] = &[own(
     "",
     "Call cudaSetDevice or cudaFree(0) in the thread before the first cuFile call.",
 )];
-const HARDWARE: &[Cause] = &[found("gpu-ecc", "The GPU or its NVLink reported a hardware error.")];
+const HARDWARE: &[Cause] = &[found(CheckId::GpuEcc, "The GPU or its NVLink reported a hardware error.")];
 const SYSTEM: &[Cause] = &[
-    found("lim-memlock", "The limit of locked memory is too low."),
-    found("user-lsm", "SELinux or AppArmor denies a device."),
+    found(CheckId::LimMemlock, "The limit of locked memory is too low."),
+    found(CheckId::UserLsm, "SELinux or AppArmor denies a device."),
 ];
 const KERNEL: &[Cause] =
     &[own("A kernel of the program is faulty.", "compute-sanitizer PROGRAM", "Correct the program.")];
-const PEER: &[Cause] = &[found("pcie-topology", "No PCIe or NVLink path between the GPUs allows peer access.")];
+const PEER: &[Cause] = &[found(CheckId::PcieTopology, "No PCIe or NVLink path between the GPUs allows peer access.")];
 const REGISTERED: &[Cause] = &[own(
     "The program registers host memory twice, or releases memory that it did not register.",
     "",
     "Correct the program.",
 )];
 const NOT_PERMITTED: &[Cause] =
-    &[found("user-perms", "The operation needs root or another permission, for example profiling counters.")];
+    &[found(CheckId::UserPerms, "The operation needs root or another permission, for example profiling counters.")];
 const NOT_SUPPORTED: &[Cause] = &[
     STATIC_BAR1,
-    found("gpu-p2pdma-model", "NVIDIA does not list the GPU for P2PDMA."),
-    found("driver-flavour", "The proprietary kernel modules are loaded; P2PDMA needs the open ones."),
-    found("kaslr-p2pdma", "Address randomisation of the kernel: a known problem of P2PDMA."),
+    found(CheckId::GpuP2pdmaModel, "NVIDIA does not list the GPU for P2PDMA."),
+    found(CheckId::DriverFlavour, "The proprietary kernel modules are loaded; P2PDMA needs the open ones."),
+    found(CheckId::KaslrP2pdma, "Address randomisation of the kernel: a known problem of P2PDMA."),
 ];
 const NOT_READY: &[Cause] = &[FABRIC];
 const MISMATCH: &[Cause] = &[
@@ -102,7 +103,7 @@ const FORWARD: &[Cause] = &[
         "Remove cuda-compat from the library path, or update the driver.",
     ),
     DRIVER_OLD,
-    found("gpu-class", "The GPU is a GeForce, which forward compatibility does not support."),
+    found(CheckId::GpuClass, "The GPU is a GeForce, which forward compatibility does not support."),
 ];
 const MPS: &[Cause] = &[own(
     "The MPS server is not running, or has too many clients.",

@@ -1,6 +1,7 @@
 //! The causes of each cuFile error code, the most likely one first. Names and meanings are those of `cufile-ffi`.
 
 use super::causes::*;
+use crate::checks::CheckId;
 
 /// The causes of a code.
 pub(super) fn causes(code: i32) -> &'static [Cause] {
@@ -27,7 +28,8 @@ const LIBRARY_FAULT: &[Cause] = &[own(
     "CUFILE_LOGGING_LEVEL=DEBUG CUFILE_LOGFILE_PATH=/tmp/cufile.log PROGRAM",
     "Update libcufile; report the log to NVIDIA if it persists.",
 )];
-const RDMA: &[Cause] = &[found("rdma-stack", "The RDMA connection was reset by the network or the storage server.")];
+const RDMA: &[Cause] =
+    &[found(CheckId::RdmaStack, "The RDMA connection was reset by the network or the storage server.")];
 
 /// Each code of cufile.h.
 #[rustfmt::skip]
@@ -37,7 +39,7 @@ pub(super) const CODES: &[(i32, &[Cause])] = &[
     (5002, &[BAD_CONFIG]),
     (5003, &[own("A size that was set in the program is out of the library's range.", "gds-top config lint", "Use a value in the range that gds-top explain KEY shows.")]),
     (5004, &[NVFS_OLD]),
-    (5005, &[found("ctr-proc-sys", "A container hides /proc/driver/nvidia-fs."), NVFS_DEVICES]),
+    (5005, &[found(CheckId::CtrProcSys, "A container hides /proc/driver/nvidia-fs."), NVFS_DEVICES]),
     (5006, &[CALL_ORDER]),
     (5007, &[PLATFORM, GPU_ABSENT, GPU_OLD, IOMMU]),
     (5008, &[FILE_SYSTEM, NVME_DRIVER, P2PDMA_KEYS, STATIC_BAR1, INODE_FLAGS, DEVICE_MAPPER, RAID, GPU_CLASS]),
@@ -52,17 +54,17 @@ pub(super) const CODES: &[(i32, &[Cause])] = &[
     (5017, &[own("The read reaches beyond the registered range.", TRACED, "Register the complete buffer, and pass its base with an offset.")]),
     (5018, &[NOT_A_FILE]),
     (5019, &[own("The file was opened with O_APPEND, or write-only for a read.", TRACED, "Open it with O_RDONLY or O_RDWR.")]),
-    (5020, &[found("lib-version", "libcufile before 1.7 needs O_DIRECT."), found("odirect-open", "The file system does not support O_DIRECT.")]),
+    (5020, &[found(CheckId::LibVersion, "libcufile before 1.7 needs O_DIRECT."), found(CheckId::OdirectOpen, "The file system does not support O_DIRECT.")]),
     (5022, ARGUMENTS),
     (5023, REGISTERED_TWICE),
     (5024, &[own("The program deregisters memory that it did not register, or passes the base with an offset.", TRACED, "Pass the pointer that was registered.")]),
-    (5025, &[NVFS_DEVICES, found("user-lsm", "SELinux or AppArmor denies the device."), found("user-perms", "The user may not open the file or the device.")]),
+    (5025, &[NVFS_DEVICES, found(CheckId::UserLsm, "SELinux or AppArmor denies the device."), found(CheckId::UserPerms, "The user may not open the file or the device.")]),
     (5026, &[own("The program sets a parameter while the driver is open.", TRACED, "Set parameters before cuFileDriverOpen.")]),
     (5027, &[UDEV, OVERLAY, NOT_A_FILE, own("The handle was deregistered before the read.", TRACED, "Keep the handle until all reads are complete.")]),
     (5028, REGISTERED_TWICE),
     (5029, &[GPU_ABSENT, own("CUDA_VISIBLE_DEVICES or CUFILE_VISIBLE_DEVICES excludes the GPU.", "env | grep VISIBLE_DEVICES", "Correct the variable.")]),
     (5030, &[UNREADABLE_CONFIG, UDEV, OVERLAY, OPEN_FAILED]),
-    (5031, &[OPEN_FILES, found("ctr-proc-sys", "/proc is not mounted in the container.")]),
+    (5031, &[OPEN_FILES, found(CheckId::CtrProcSys, "/proc is not mounted in the container.")]),
     (5033, &[NO_LIBCUDA, DRIVER_MISMATCH, NVFS_DEVICES]),
     (5034, &[DENYLIST, COMPAT_FORBIDDEN]),
     (5035, &[own("The batch has more entries than io_batchsize, or an entry is larger than max_direct_io_size_kb.", "gds-top config show | grep -e io_batchsize -e max_direct_io", "Split the batch, or raise io_batchsize (at most 256)."), POOL]),

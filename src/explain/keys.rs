@@ -67,7 +67,7 @@ pub(super) const KEYS: &[Row] = &[
     ("fs.weka.rdma_write_support", "allows direct writes on WekaFS", ""),
     ("logging.dir", "sets the folder of cufile.log; without it the log is written to the working directory", "The folder must exist, or libcufile rejects the file."),
     ("logging.level", "sets the log level, in upper case", "Use ERROR. DEBUG and TRACE slow down every read."),
-    ("logging.max_file_size_mb", "limits the size of cufile.log; -1 is no limit", ""),
+    ("logging.max_file_size_mb", "limits the size of cufile.log; -1 means unlimited", ""),
     ("miscellaneous.api_check_aggressive", "enables additional checks of arguments", ""),
     ("miscellaneous.enable_static_config", "reads facts about the GPUs from a file instead of the driver", "Write the file again after each hardware change."),
     ("miscellaneous.enable_static_routing", "reads the topology from a file instead of detecting it", "Write the file again after each hardware change."),
@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Row] = &[
     ("properties.allow_compat_mode", "allows reads through host memory if there is no direct route", "Set it to false to get an error instead of a silent fallback."),
     ("properties.allow_rdma_token_reset", "allows the reset of an RDMA connection", RDMA_ONLY),
     ("properties.allow_system_memory", "allows cuFile calls with host memory", ""),
-    ("properties.compat_odirect_unaligned_read_split", "in compat mode reads the aligned middle of an unaligned request with O_DIRECT", "It helps with safetensors files, whose data starts at unaligned offsets."),
+    ("properties.compat_odirect_unaligned_read_split", "in compat mode reads the aligned middle of an unaligned request with O_DIRECT", "It helps with safetensors files, because their data starts at unaligned offsets."),
     ("properties.compat_odirect_unaligned_read_split_min_size_kb", "sets the size from which an unaligned request is split", ""),
     ("properties.force_compat_mode", "sends every read through host memory", "Use it for the baseline of a comparison only."),
     ("properties.force_odirect_mode", "uses O_DIRECT also if the program opened the file without it", ""),
@@ -133,7 +133,7 @@ const ONLY_TRUE: &str = "Only the word true counts, in any case: 1, yes and on a
 /// The variables that libcufile reads.
 #[rustfmt::skip]
 pub(super) const VARIABLES: &[Row] = &[
-    ("CUFILE_ENV_PATH_JSON", "names a further cufile.json, whose keys override those of /etc/cufile.json", "libcufile ignores a missing file without a message; /etc/cufile.json must be valid all the same."),
+    ("CUFILE_ENV_PATH_JSON", "names another cufile.json; its keys override those of /etc/cufile.json", "libcufile ignores a missing file without a message; /etc/cufile.json must be valid all the same."),
     ("CUFILE_LOGFILE_PATH", "names the log file, including its file name", "It is a file and not a folder."),
     ("CUFILE_LOGFILE_MAX_SIZE_MB", "limits the size of the log", ""),
     ("CUFILE_LOGGING_LEVEL", "sets the log level, in upper case", "Use DEBUG for one run to see why a file is read through host memory."),

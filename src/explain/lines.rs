@@ -3,6 +3,7 @@
 //! Lines of cufile.log and of the kernel log that the checks know are in `checks::log_signatures`, which is asked first.
 
 use super::causes::*;
+use crate::checks::CheckId;
 
 /// Parts of the line in this order, in lower case; meaning; causes.
 pub(super) type Row = (&'static [&'static str], &'static str, &'static [Cause]);
@@ -47,10 +48,10 @@ pub(super) fn xid(line: &str) -> Option<u32> {
 }
 
 const UNPATCHED: &[Cause] = &[
-    found("nvfs-nvme-symbol", "The NVMe driver is not built for nvidia-fs."),
-    found("nvfs-loaded", "nvidia-fs is not loaded."),
-    found("gpu-static-bar1", "P2PDMA is not set up either: the driver does not map BAR1 statically."),
-    found("cfg-p2p-both", "P2PDMA is not enabled in cufile.json."),
+    found(CheckId::NvfsNvmeSymbol, "The NVMe driver is not built for nvidia-fs."),
+    found(CheckId::NvfsLoaded, "nvidia-fs is not loaded."),
+    found(CheckId::GpuStaticBar1, "P2PDMA is not set up either: the driver does not map BAR1 statically."),
+    found(CheckId::CfgP2pBoth, "P2PDMA is not enabled in cufile.json."),
 ];
 const NO_TOOLKIT: &[Cause] = &[own(
     "The NVIDIA container toolkit is not installed or not configured.",
@@ -63,7 +64,7 @@ const GPU_LOST: &[Cause] = &[
         "sudo journalctl -k -b -o cat | grep -e Xid -e AER",
         "Reboot; replace or reseat the card if it happens again.",
     ),
-    found("gpu-ecc", "The GPU is faulty."),
+    found(CheckId::GpuEcc, "The GPU is faulty."),
 ];
 const START_FAILED: &[Cause] = &[
     own(
@@ -83,19 +84,19 @@ const DISK: &[Cause] = &[own(
     "sudo smartctl -a /dev/nvme0; sudo nvme error-log /dev/nvme0",
     "Back up the data and replace the disk.",
 )];
-const SIGNATURE: &[Cause] = &[found("nvfs-secureboot", "The signing key of the module is not enrolled.")];
+const SIGNATURE: &[Cause] = &[found(CheckId::NvfsSecureboot, "The signing key of the module is not enrolled.")];
 const NOT_FITTING: &[Cause] = &[
-    found("nvfs-dkms", "The module was built for another kernel or another driver."),
-    found("driver-flavour", "The proprietary driver is loaded, whose symbols nvidia-fs may not use."),
+    found(CheckId::NvfsDkms, "The module was built for another kernel or another driver."),
+    found(CheckId::DriverFlavour, "The proprietary driver is loaded, and nvidia-fs may not use its symbols."),
 ];
 
 /// The lines; the first that fits counts.
 #[rustfmt::skip]
 pub(super) const LINES: &[Row] = &[
     // The NVIDIA driver in the kernel log.
-    (&["nvrm", "is not supported by open"], "the open kernel modules do not support this GPU", &[found("gpu-open-capable", "The GPU is older than Turing and has no GPU System Processor.")]),
-    (&["does not include the required gpu", "gsp"], "the open kernel modules do not support this GPU", &[found("gpu-open-capable", "The GPU is older than Turing and has no GPU System Processor.")]),
-    (&["nvrm", "legacy", "driver"], "this driver no longer supports the GPU", &[found("gpu-open-capable", "The GPU needs an older driver branch.")]),
+    (&["nvrm", "is not supported by open"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
+    (&["does not include the required gpu", "gsp"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
+    (&["nvrm", "legacy", "driver"], "this driver no longer supports the GPU", &[found(CheckId::GpuOpenCapable, "The GPU needs an older driver branch.")]),
     (&["nvrm: api mismatch"], "a program uses a user-space driver of another version than the kernel module", &[DRIVER_MISMATCH]),
     (&["driver/library version mismatch"], "kernel module and user-space driver have different versions", &[DRIVER_MISMATCH]),
     (&["fallen off the bus"], "the GPU no longer answers on the bus", GPU_LOST),
@@ -105,10 +106,10 @@ pub(super) const LINES: &[Row] = &[
     (&["nvrm", "probe routine", "failed"], "the driver rejected a GPU; the lines around it have the reason", START_FAILED),
     (&["nvrm", "no nvidia gpu found"], "the driver found no GPU that it supports", &[GPU_ABSENT]),
     (&["nvrm: loading nvidia unix"], "the driver was loaded; this is not an error", &[]),
-    (&["conflicting memory types"], "a mapping of BAR1 has two memory types", &[found("gpu-static-bar1", "RmForceDisableIomapWC is not set together with RMForceStaticBar1.")]),
-    (&["memtype", "conflict"], "a mapping of BAR1 has two memory types", &[found("gpu-static-bar1", "RmForceDisableIomapWC is not set together with RMForceStaticBar1.")]),
-    (&["tsc", "snp", "guest"], "the machine is a confidential guest", &[found("vm-type", "Memory of a confidential guest is encrypted, so devices cannot write into GPU memory directly.")]),
-    (&["memory encryption features active", "sev"], "the machine is a confidential guest", &[found("vm-type", "Memory of a confidential guest is encrypted, so devices cannot write into GPU memory directly.")]),
+    (&["conflicting memory types"], "a mapping of BAR1 has two memory types", &[found(CheckId::GpuStaticBar1, "RmForceDisableIomapWC is not set together with RMForceStaticBar1.")]),
+    (&["memtype", "conflict"], "a mapping of BAR1 has two memory types", &[found(CheckId::GpuStaticBar1, "RmForceDisableIomapWC is not set together with RMForceStaticBar1.")]),
+    (&["tsc", "snp", "guest"], "the machine is a confidential guest", &[found(CheckId::VmType, "Memory of a confidential guest is encrypted, so devices cannot write into GPU memory directly.")]),
+    (&["memory encryption features active", "sev"], "the machine is a confidential guest", &[found(CheckId::VmType, "Memory of a confidential guest is encrypted, so devices cannot write into GPU memory directly.")]),
     // Modules.
     (&["nvidia_fs", "registered correctly with major number"], "nvidia-fs was loaded; this is not an error", &[]),
     (&["initializing nvfs driver module"], "nvidia-fs is being loaded; this is not an error", &[]),
@@ -120,10 +121,10 @@ pub(super) const LINES: &[Row] = &[
     (&["could not insert", "invalid argument"], "the kernel rejected a module because symbols are missing or do not fit", NOT_FITTING),
     (&["could not insert", "no such device"], "the module found no device that it supports", &[GPU_ABSENT]),
     (&["could not insert", "operation not permitted"], "the kernel or the container does not allow loading modules", SIGNATURE),
-    (&["module nvidia-fs not found"], "nvidia-fs is not installed for the running kernel", &[found("nvfs-dkms", "It was built for another kernel."), found("nvfs-loaded", "It is not installed.")]),
-    (&["module nvidia_fs not found"], "nvidia-fs is not installed for the running kernel", &[found("nvfs-dkms", "It was built for another kernel."), found("nvfs-loaded", "It is not installed.")]),
-    (&["bad return status for module build"], "a DKMS build failed; make.log in /var/lib/dkms has the compiler's error", &[found("nvfs-build-inputs", "Kernel headers or the driver's sources are missing, or the module is too old for the kernel.")]),
-    (&["diff between built and installed module"], "another file than DKMS built is installed", &[found("nvfs-dkms", "The module was replaced, or a build is incomplete.")]),
+    (&["module nvidia-fs not found"], "nvidia-fs is not installed for the running kernel", &[found(CheckId::NvfsDkms, "It was built for another kernel."), found(CheckId::NvfsLoaded, "It is not installed.")]),
+    (&["module nvidia_fs not found"], "nvidia-fs is not installed for the running kernel", &[found(CheckId::NvfsDkms, "It was built for another kernel."), found(CheckId::NvfsLoaded, "It is not installed.")]),
+    (&["bad return status for module build"], "a DKMS build failed; make.log in /var/lib/dkms has the compiler's error", &[found(CheckId::NvfsBuildInputs, "Kernel headers or the driver's sources are missing, or the module is too old for the kernel.")]),
+    (&["diff between built and installed module"], "another file than DKMS built is installed", &[found(CheckId::NvfsDkms, "The module was replaced, or a build is incomplete.")]),
     // Disks and file systems.
     (&["csts=0x"], "an NVMe disk stopped answering", &[own("ACS was cleared on all bridges.", "grep -o disable_acs_redir=[^ ]* /proc/cmdline", "Reboot, and undo the ACS change."), DISK[0]]),
     (&["nvme", "timeout"], "an NVMe disk did not answer in time", DISK),
@@ -131,7 +132,7 @@ pub(super) const LINES: &[Row] = &[
     (&["i/o error, dev"], "a disk reported an error", DISK),
     (&["ext4-fs error"], "the ext4 file system is damaged", &[own("The disk failed, or the machine lost power.", "sudo journalctl -k -b -o cat | grep -i ext4", "Unmount it and run e2fsck.")]),
     (&["xfs", "corruption"], "the xfs file system is damaged", &[own("The disk failed, or the machine lost power.", "sudo journalctl -k -b -o cat | grep -i xfs", "Unmount it and run xfs_repair.")]),
-    (&["aer:", "pcie bus error"], "a PCIe link reported errors", &[found("gpu-pcie-link", "The link of the GPU is faulty."), found("nvme-link", "The link of the disk is faulty.")]),
+    (&["aer:", "pcie bus error"], "a PCIe link reported errors", &[found(CheckId::GpuPcieLink, "The link of the GPU is faulty."), found(CheckId::NvmeLink, "The link of the disk is faulty.")]),
     (&["out of memory: killed process"], "the kernel ended a process because memory was used up", &[MEMORY]),
     (&["oom-kill"], "the kernel ended a process because memory was used up", &[MEMORY]),
     // gdscheck.
@@ -140,27 +141,27 @@ pub(super) const LINES: &[Row] = &[
     (&["nvme", "p2pdma, compat"], "gdscheck: P2PDMA is set up for NVMe; this is not an error", &[]),
     (&["nvme", ": compat"], "gdscheck: there is no direct route for NVMe", UNPATCHED),
     (&["nvme", "supported"], "gdscheck: the NVMe driver registered with nvidia-fs; whether a certain file takes the route is not said", &[]),
-    (&["no gds support", "reason"], "gdscheck: cuFile does not support this GPU", &[GPU_GDR, GPU_OLD, found("gpu-compute-mode", "The GPU is in compute mode Prohibited."), BAR1_SMALL]),
+    (&["no gds support", "reason"], "gdscheck: cuFile does not support this GPU", &[GPU_GDR, GPU_OLD, found(CheckId::GpuComputeMode, "The GPU is in compute mode Prohibited."), BAR1_SMALL]),
     (&["model not supported"], "gdscheck: cuFile does not support this GPU", &[GPU_CLASS]),
     (&["platform verification succeeded"], "gdscheck: the platform is supported; this does not mean that any file takes a direct route", &[]),
     (&["platform verification failed"], "gdscheck: the platform is not supported", &[PLATFORM, IOMMU, GPU_ABSENT]),
-    (&["supported only on (nvidia-fs version <= 2.17.4)"], "gdscheck: the proprietary driver is loaded", &[found("driver-flavour", "nvidia-fs 2.17.5 and later need the open kernel modules.")]),
+    (&["supported only on (nvidia-fs version <= 2.17.4)"], "gdscheck: the proprietary driver is loaded", &[found(CheckId::DriverFlavour, "nvidia-fs 2.17.5 and later need the open kernel modules.")]),
     // Programs.
-    (&["assertion failure", "cufio-udev"], "libcufile aborted because it found no udev", &[found("wsl", "The program runs under WSL."), UDEV]),
+    (&["assertion failure", "cufio-udev"], "libcufile aborted because it found no udev", &[found(CheckId::Wsl, "The program runs under WSL."), UDEV]),
     (&["driver version is insufficient"], "the driver is older than the CUDA runtime (35)", &[DRIVER_OLD]),
     (&["forward compatibility was attempted"], "the forward-compatibility package does not support this GPU or driver (804)", &[own("The image has cuda-compat in its library path.", "ldd PROGRAM | grep libcuda", "Remove cuda-compat from the library path, or update the driver."), DRIVER_OLD]),
     (&["no cuda-capable device"], "no GPU is visible (100)", &[GPU_ABSENT]),
     (&["system not yet initialized"], "the system is not ready for CUDA (802)", &[FABRIC]),
-    (&["couldn't communicate with the nvidia driver"], "the NVIDIA driver is not loaded", &[GPU_ABSENT, found("nvfs-secureboot", "Secure Boot rejected the driver."), found("reboot-pending", "The driver was installed, and the machine was not rebooted.")]),
+    (&["couldn't communicate with the nvidia driver"], "the NVIDIA driver is not loaded", &[GPU_ABSENT, found(CheckId::NvfsSecureboot, "Secure Boot rejected the driver."), found(CheckId::RebootPending, "The driver was installed, and the machine was not rebooted.")]),
     (&["failed to initialize nvml: unknown error"], "the container lost access to its GPUs", &[own("systemd reloaded its units and removed the device permissions of the container.", "ls -l /dev/nvidia*", "Restart the container; use CDI or cgroupfs to avoid it.")]),
     (&["failed to initialize nvml"], "NVML found no working driver", &[GPU_ABSENT, DRIVER_MISMATCH]),
     (&["could not select device driver", "gpu"], "Docker cannot give GPUs to the container", NO_TOOLKIT),
     (&["unknown or invalid runtime name: nvidia"], "Docker does not know the NVIDIA runtime", NO_TOOLKIT),
-    (&["libcufile", "cannot open shared object file"], "the program found no libcufile", &[found("lib-found", "libcufile is not installed, or not in the library path.")]),
+    (&["libcufile", "cannot open shared object file"], "the program found no libcufile", &[found(CheckId::LibFound, "libcufile is not installed, or not in the library path.")]),
     (&["libcuda.so", "cannot open shared object file"], "the program found no libcuda", &[NO_LIBCUDA]),
-    (&["could not load dynamic library", "libcufile"], "the program found no libcufile", &[found("lib-found", "libcufile is not installed, or not in the library path.")]),
+    (&["could not load dynamic library", "libcufile"], "the program found no libcufile", &[found(CheckId::LibFound, "libcufile is not installed, or not in the library path.")]),
     (&["too many open files"], "the process reached its limit of open files", &[OPEN_FILES]),
     (&["cuda out of memory"], "the GPU's memory is not sufficient", &[own("Other programs, or an earlier allocation, use the GPU's memory.", "nvidia-smi", "End them, or load a smaller part of the model.")]),
-    (&["gds is not available", "fall"], "the program reads without cuFile", &[found("lib-open-probe", "cuFile could not be opened in the program.")]),
-    (&["compat mode"], "the program reads through host memory", &[found("fs-type", "No direct route exists for the file."), found("cfg-compat", "Compat mode is forced by a setting.")]),
+    (&["gds is not available", "fall"], "the program reads without cuFile", &[found(CheckId::LibOpenProbe, "cuFile could not be opened in the program.")]),
+    (&["compat mode"], "the program reads through host memory", &[found(CheckId::FsType, "No direct route exists for the file."), found(CheckId::CfgCompat, "Compat mode is forced by a setting.")]),
 ];

@@ -17,7 +17,7 @@ pub use render::text;
 
 use serde::Serialize;
 
-/// What an answer is about.
+/// The subject of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -42,7 +42,7 @@ pub enum Kind {
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    /// What it is about.
+    /// The kind of its subject.
     pub kind: Kind,
     /// Its name: `CU_FILE_INTERNAL_ERROR`, `properties.io_batchsize`, the line.
     pub name: String,
@@ -58,7 +58,7 @@ pub struct Answer {
     pub how_to_check: Option<String>,
     /// The fix.
     pub fix: Option<Remedy>,
-    /// What to do or to know in addition.
+    /// Further advice.
     pub advice: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct Cause {
     pub how_to_check: Option<String>,
     /// The fix.
     pub fix: Option<Remedy>,
-    /// What to do without a fix, or in addition to it.
+    /// The remedy without a fix, or in addition to it.
     pub advice: Option<String>,
 }
 
@@ -93,6 +93,6 @@ pub struct Remedy {
     pub id: String,
     /// The command that shows and applies it.
     pub command: String,
-    /// What it does.
+    /// Its effect.
     pub does: String,
 }

@@ -5,7 +5,7 @@ use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes,
 use crate::checks::log_signatures::Explained;
 use crate::checks::{CheckId, cufile_json};
 use crate::core::FixId;
-use crate::fixes::spec;
+use crate::fixes::{P2PDMA_KEYS, spec};
 
 impl Answer {
     fn new(kind: Kind, name: impl Into<String>, meaning: impl Into<String>) -> Self {
@@ -36,7 +36,7 @@ fn remedy(id: FixId) -> Remedy {
 }
 
 fn cause(row: &Row) -> Cause {
-    let page = checks::of(row.check);
+    let page = row.check.map(checks::of);
     Cause {
         cause: row.text.to_owned(),
         check: page.map(|page| page.id),
@@ -76,18 +76,18 @@ pub(super) fn cuda_code(code: i32) -> Option<Answer> {
 pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
     use super::causes::*;
     &[
-        (1, "EPERM", "the operation is not permitted", &[NVFS_DEVICES, found("user-lsm", "SELinux or AppArmor denies it.")]),
+        (1, "EPERM", "the operation is not permitted", &[NVFS_DEVICES, found(CheckId::UserLsm, "SELinux or AppArmor denies it.")]),
         (2, "ENOENT", "the file does not exist", &[own("The path is wrong, or the volume is not mounted in the container.", "ls -l PATH", "Correct the path.")]),
         (5, "EIO", "the disk or file system reported an error", &[own("The disk is faulty.", "sudo journalctl -k -b -o cat | grep -i -e nvme -e error", "Look at the disk: sudo smartctl -a /dev/nvme0."), NVFS_KERNEL_LOG]),
         (12, "ENOMEM", "memory is not sufficient", &[MEMORY, BAR1_FULL]),
-        (13, "EACCES", "access was denied", &[found("user-perms", "The user may not open the file or the device."), NVFS_DEVICES]),
+        (13, "EACCES", "access was denied", &[found(CheckId::UserPerms, "The user may not open the file or the device."), NVFS_DEVICES]),
         (14, "EFAULT", "an address is invalid", &[NVFS_OLD, BAD_POINTER]),
         (16, "EBUSY", "the device is in use", &[own("Another program uses the device.", "sudo fuser -v /dev/nvidia*", "End that program.")]),
-        (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found("odirect-open", "The file system does not support O_DIRECT, or the read is not aligned.")]),
+        (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found(CheckId::OdirectOpen, "The file system does not support O_DIRECT, or the read is not aligned.")]),
         (24, "EMFILE", "the process has too many open files", &[OPEN_FILES]),
         (28, "ENOSPC", "the disk is full", &[own("The file system has no free space.", "df -h PATH", "Delete files, or use another disk.")]),
         (95, "EOPNOTSUPP", "the operation is not supported by the file system or device", &[FILE_SYSTEM]),
-        (121, "EREMOTEIO", "the remote side of a transfer failed", &[found("rdma-stack", "The RDMA connection or the storage server failed.")]),
+        (121, "EREMOTEIO", "the remote side of a transfer failed", &[found(CheckId::RdmaStack, "The RDMA connection or the storage server failed.")]),
     ]
 };
 
@@ -131,7 +131,7 @@ pub(super) fn key(name: &str) -> Option<Answer> {
     }
     answer.how_to_check = Some(format!("gds-top config show | grep {name}"));
     answer.advice = some(advice);
-    if name.ends_with("use_pci_p2pdma") && !advice.starts_with("Remove") {
+    if P2PDMA_KEYS.contains(&name) {
         answer.fix = Some(remedy(FixId::CufileP2pdmaKeys));
     }
     Some(answer)
@@ -139,7 +139,7 @@ pub(super) fn key(name: &str) -> Option<Answer> {
 
 /// A check, by id.
 pub(super) fn check(id: &str) -> Option<Answer> {
-    let page = checks::of(id)?;
+    let page = checks::of(CheckId::of(id)?);
     let mut answer = Answer::new(Kind::Check, id, format!("checks {}", page.subject));
     answer.fact("Why", page.why);
     answer.how_to_check = some(page.look);
@@ -159,14 +159,14 @@ pub(super) fn fix(id: &str) -> Option<Answer> {
         answer.fact("Note", spec.note);
     }
     answer.fact("Check", spec.check);
-    answer.how_to_check = checks::of(spec.check.as_str()).and_then(|page| some(page.look));
+    answer.how_to_check = some(checks::of(spec.check).look);
     answer.fix = Some(remedy(fix));
     Some(answer)
 }
 
 /// A line that the checks know.
 pub(super) fn known_line(explained: &Explained) -> Answer {
-    let page = explained.check.and_then(|check| checks::of(check.as_str()));
+    let page = explained.check.map(checks::of);
     let mut answer = Answer::new(Kind::Line, &explained.line, &explained.meaning);
     if let Some(page) = page {
         answer.fact("Check id", page.id);
@@ -189,8 +189,7 @@ pub(super) fn other_line(line: &str, (_, meaning, causes): &lines::Row) -> Answe
 pub(super) fn xid(line: &str, number: u32) -> Answer {
     let meaning = lines::XIDS.iter().find(|row| row.0 == number).map_or("the GPU reported an error", |row| row.1);
     let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));
-    let page = checks::of(CheckId::GpuEcc.as_str());
-    answer.how_to_check = page.and_then(|page| some(page.look));
+    answer.how_to_check = some(checks::of(CheckId::GpuEcc).look);
     answer.advice = Some(
         "Look at the GPU before anything else; NVIDIA's page of Xid errors has the steps for each number.".to_owned(),
     );

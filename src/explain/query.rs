@@ -111,7 +111,7 @@ fn by_key(query: &str) -> Vec<Answer> {
     found.into_iter().filter_map(page::key).collect()
 }
 
-/// A line: what the checks know of it, what this module knows, and the codes in it.
+/// A line: the explanation of the checks, that of this module, and the codes in it.
 fn line(text: &str) -> Vec<Answer> {
     let text = text.trim();
     let mut out: Vec<Answer> = explain_cufile(text).iter().chain(&explain_kernel(text)).map(page::known_line).collect();

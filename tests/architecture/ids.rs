@@ -1,17 +1,49 @@
-//! Ids of checks as string literals: they belong into the specification of the checks only.
+//! Ids of checks, fixes, engines and settings are string literals in their specification only.
 
 use gds_top::checks::CheckId;
-use proc_macro2::{TokenStream, TokenTree};
+use gds_top::core::{Engine, FixId, KvSystem, Setting};
+use gds_top::workloads::kv::parameters;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that may name ids as text: the specification, and ids of fixes that are equal to ids of checks.
-const SPECIFICATIONS: [&str; 3] = ["src/checks/spec/", "src/core/fix_id.rs", "src/fixes/spec.rs"];
-/// Folders that are not converted yet. The list may only shrink.
-const LEFT: [&str; 2] = ["src/explain/", "src/tui/testdata.rs"];
+/// The files that define ids.
+const SPECIFICATIONS: [&str; 4] =
+    ["src/checks/spec/table.rs", "src/core/fix_id.rs", "src/core/spec.rs", "src/workloads/kv/params.rs"];
 
-/// Ids of checks that are ids of fixes too, until fixes are named by `FixId` everywhere.
-const ALSO_FIXES: [&str; 3] = ["nvfs-dkms", "ext4-ordered", "kernel-p2pdma"];
+/// Words that are an id and something else too, with the files in which they have the other meaning.
+const OTHER_MEANING: &[(&str, &[&str])] = &[
+    // The choice of colours and of the colour depth.
+    ("auto", &["src/cli/args.rs", "src/config/"]),
+    // A key of cufile.json; the setting is named after it.
+    ("max_direct_io_size_kb", &["src/checks/cufile_json/", "src/engines/probe.rs"]),
+    // Columns of files and tables; in JSON and CSV some have the names of settings.
+    ("slots", &["src/report/"]),
+    ("block_bytes", &["src/report/"]),
+    ("threads", &["src/report/", "src/present/watch.rs", "src/tui/screens/"]),
+    // The first choice of `--require`, and the direct route in a sentence or the glossary.
+    ("direct", &["src/cli/check.rs", "src/present/verdict.rs", "src/tui/help.rs", "src/config/taste.rs"]),
+    // The library, in text that another program wrote.
+    ("cufile", &["src/explain/query.rs", "src/machine/redact"]),
+    // The step of a trial read that failed.
+    ("register", &["src/engines/probe_read.rs", "src/session/live/prove.rs"]),
+    // The name of a package.
+    ("nvidia-fabricmanager", &["src/fixes/fabric.rs"]),
+    // The item of limits.conf.
+    ("memlock", &["src/fixes/limits.rs"]),
+];
+
+/// All ids.
+fn ids() -> BTreeSet<&'static str> {
+    let engines = Engine::named().filter_map(Engine::spec);
+    let engines = engines.flat_map(|spec| spec.aliases.iter().chain([&spec.name]).copied());
+    let kv = KvSystem::ALL.into_iter().flat_map(|kind| parameters(kind).iter().map(|p| p.setting.name()));
+    let checks = CheckId::ALL.iter().map(|id| id.as_str());
+    let fixes = FixId::ALL.iter().map(|id| id.as_str());
+    let settings = Setting::ALL.iter().map(|setting| setting.name());
+    checks.chain(fixes).chain(engines).chain(settings).chain(kv).collect()
+}
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -26,51 +58,104 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The string literals of code that is not for tests.
-fn literals(tokens: TokenStream, out: &mut Vec<String>) {
+/// The string literals and the module files of a source.
+#[derive(Default)]
+struct Source {
+    literals: Vec<String>,
+    /// The modules that are compiled for tests only, and are files.
+    test_modules: Vec<String>,
+}
+
+/// Reads code. Literals behind `#[cfg(test)]` are left out.
+fn read(tokens: TokenStream, out: &mut Source) {
     let mut is_test = false;
+    let mut module = None;
     for token in tokens {
+        let is_mod = matches!(&token, TokenTree::Ident(word) if word == "mod");
         match token {
             TokenTree::Group(group) if group.stream().to_string().replace(' ', "") == "cfg(test)" => is_test = true,
             TokenTree::Group(group) => {
-                if !(is_test && group.delimiter() == proc_macro2::Delimiter::Brace) {
-                    literals(group.stream(), out);
+                let is_body = group.delimiter() == Delimiter::Brace;
+                if !(is_test && is_body) {
+                    read(group.stream(), out);
                 }
-                is_test &= group.delimiter() != proc_macro2::Delimiter::Brace;
+                is_test &= !is_body;
             }
-            TokenTree::Literal(literal) => out.push(literal.to_string()),
-            TokenTree::Punct(mark) if mark.as_char() == ';' => is_test = false,
+            TokenTree::Literal(literal) => out.literals.push(literal.to_string()),
+            TokenTree::Punct(mark) if mark.as_char() == ';' => {
+                out.test_modules.extend(module.take().filter(|_| is_test));
+                is_test = false;
+            }
+            TokenTree::Ident(word) if module.as_deref() == Some("") => module = Some(word.to_string()),
             _ => {}
+        }
+        if is_mod {
+            module = Some(String::new());
         }
     }
 }
 
-fn is_left(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    SPECIFICATIONS.iter().chain(&LEFT).any(|start| name.starts_with(start))
-        || name.contains("/tests/")
-        || ["tests.rs", "rules.rs"].iter().any(|end| name.ends_with(end))
+fn parsed(code: &str) -> Source {
+    let mut source = Source::default();
+    read(code.parse().unwrap(), &mut source);
+    source
+}
+
+/// The folder of the modules that a file declares.
+fn folder_of(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap();
+    let folder = path.parent().unwrap();
+    if ["mod", "lib", "main"].iter().any(|name| stem == *name) { folder.to_owned() } else { folder.join(stem) }
+}
+
+fn means_something_else(path: &str, id: &str) -> bool {
+    OTHER_MEANING.iter().any(|(word, files)| *word == id && files.iter().any(|file| path.starts_with(file)))
 }
 
 #[test]
-fn ids_of_checks_are_text_in_their_specification_only() {
+fn ids_are_string_literals_in_their_specification_only() {
+    let files: Vec<(String, Source)> = sources(Path::new("src"))
+        .into_iter()
+        .map(|path| (path.to_str().unwrap().to_owned(), parsed(&fs::read_to_string(&path).unwrap())))
+        .collect();
+    let tests: Vec<String> = files
+        .iter()
+        .flat_map(|(path, source)| source.test_modules.iter().map(|name| folder_of(Path::new(path)).join(name)))
+        .map(|module| module.to_str().unwrap().to_owned())
+        .collect();
+    // Modules with `#[path]`, and folders of tests.
+    let is_test = |path: &str| {
+        tests
+            .iter()
+            .any(|module| path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')))
+            || path.contains("/tests/")
+            || path.ends_with("_tests.rs")
+    };
+    let ids = ids();
     let mut wrong = Vec::new();
-    for path in sources(Path::new("src")).into_iter().filter(|path| !is_left(path)) {
-        let mut found = Vec::new();
-        literals(fs::read_to_string(&path).unwrap().parse().unwrap(), &mut found);
-        for id in CheckId::ALL.iter().filter(|id| !ALSO_FIXES.contains(&id.as_str())) {
-            if found.contains(&format!("\"{id}\"")) {
-                wrong.push(format!("{}: \"{id}\"", path.display()));
+    let mut unused: BTreeSet<(&str, &str)> =
+        OTHER_MEANING.iter().flat_map(|(word, files)| files.iter().map(|file| (*word, *file))).collect();
+    for (path, source) in files.iter().filter(|(path, _)| !is_test(path) && !SPECIFICATIONS.contains(&path.as_str())) {
+        for literal in &source.literals {
+            let Some(id) = literal.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { continue };
+            if !ids.contains(id) {
+                continue;
+            }
+            unused.retain(|(word, file)| *word != id || !path.starts_with(file));
+            if !means_something_else(path, id) {
+                wrong.push(format!("{path}: {literal}"));
             }
         }
     }
-    assert!(wrong.is_empty(), "name these checks by CheckId:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "name these by CheckId, FixId, Engine, Setting or KvSetting:\n{}", wrong.join("\n"));
+    assert!(unused.is_empty(), "not in these files any more, remove them from OTHER_MEANING: {unused:?}");
 }
 
 #[test]
 fn literals_of_tests_are_not_read() {
-    let mut found = Vec::new();
-    let code = "const A: &str = \"one\"; fn f() { g(\"two\"); } #[cfg(test)] mod tests { const B: &str = \"three\"; } const C: &str = \"four\";";
-    literals(code.parse().unwrap(), &mut found);
-    assert_eq!(found, ["\"one\"", "\"two\"", "\"four\""]);
+    let code = "const A: &str = \"one\"; fn f() { g(\"two\"); } #[cfg(test)] mod tests { const B: &str = \"three\"; } \
+                const C: &str = \"four\"; #[cfg(test)] pub(crate) mod made; mod real;";
+    let source = parsed(code);
+    assert_eq!(source.literals, ["\"one\"", "\"two\"", "\"four\""]);
+    assert_eq!(source.test_modules, ["made"]);
 }

@@ -4,6 +4,7 @@
 use super::handles::HandleCache;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
+use super::params::KvSetting;
 use super::prepare::{self, Registered};
 use super::store::{Limit, failed};
 use super::transfer::{Fallbacks, Operation, Shared};
@@ -47,7 +48,7 @@ impl Side {
         settings: &Settings,
         method: Method,
     ) -> Result<Option<Self>, LoadError> {
-        let percent = settings.get("write_percent");
+        let percent = settings.get(KvSetting::WritePercent);
         if lane.write || order.kind != KvSystem::Llmd || percent == 0 {
             return Ok(None);
         }
@@ -120,7 +121,7 @@ impl Side {
             bytes: self.counters.landed_bytes.load(std::sync::atomic::Ordering::Relaxed),
             before_last_read_operations: operations.iter().filter(|(_, _, end)| *end <= last_read_ns).count() as u64,
             ended_ns: operations.iter().map(|(_, _, end)| *end).max().unwrap_or(0),
-            read_priority: self.settings.on("read_priority"),
+            read_priority: self.settings.on(KvSetting::ReadPriority),
         }
     }
 

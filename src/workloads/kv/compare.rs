@@ -4,7 +4,7 @@ use super::effect::{Effect, Settled, nothing_compared};
 use super::error::PlanError;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings};
-use super::params;
+use super::params::{self, KvSetting};
 use crate::core::Access;
 
 /// A lane as it is planned.
@@ -23,10 +23,10 @@ impl Planned {
         Ok(Self { lane, settings, layout })
     }
 
-    fn effect(&self, order: &KvOrder, name: &str) -> Effect {
+    fn effect(&self, order: &KvOrder, setting: KvSetting) -> Effect {
         let Self { lane, settings, layout } = self;
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Settled { order, lane, settings, layout, cpus }.effect(name)
+        Settled { order, lane, settings, layout, cpus }.effect(setting)
     }
 }
 
@@ -43,24 +43,26 @@ pub(super) fn compared(
     let (name, values) = compare.split_once('=').ok_or_else(|| {
         PlanError(format!("--compare takes NAME=A,B, as in handle_cache=0,65536, and not '{compare}'"))
     })?;
-    let mut settings = Vec::new();
+    let mut settings: Vec<(KvSetting, u64)> = Vec::new();
     for value in values.split(',') {
-        let (_, number) = params::parse(order.kind, &format!("{name}={value}")).map_err(PlanError)?;
-        let setting = format!("{name}={number}");
+        let setting = params::parse(order.kind, &format!("{name}={value}")).map_err(PlanError)?;
         if settings.contains(&setting) {
-            return Err(PlanError(format!("--compare {compare} names {number} twice")));
+            return Err(PlanError(format!("--compare {compare} names {} twice", setting.1)));
         }
         settings.push(setting);
     }
+    // `split` gives at least one value.
+    let Some((compared, _)) = settings.first().copied() else { return Ok(Default::default()) };
     let (mut all, mut same) = (Vec::new(), Vec::new());
     for variant in variants {
-        let each: Vec<String> = settings.iter().map(|setting| format!("{variant}:{setting}")).collect();
+        let each: Vec<String> =
+            settings.iter().map(|(setting, value)| format!("{variant}:{setting}={value}")).collect();
         let mut why = None;
         let mut differs = settings.len() == 1;
         for direction in directions {
             let lanes = each.iter().map(|variant| Planned::new(order, variant, *direction));
             let effects: Vec<Effect> =
-                lanes.map(|lane| Ok(lane?.effect(order, name))).collect::<Result<_, PlanError>>()?;
+                lanes.map(|lane| Ok(lane?.effect(order, compared))).collect::<Result<_, PlanError>>()?;
             match nothing_compared(&effects).filter(|_| !differs) {
                 // A limit on a value that says more than that the other direction does not use it.
                 Some(said) if why.is_none() || matches!(effects.first(), Some(Effect::Counts(_))) => why = Some(said),
@@ -91,23 +93,23 @@ pub(super) fn compared(
 /// The settings of `--set` with, so far, why they reach no lane; those that reached one have no reason.
 pub(super) struct Unused<'a> {
     order: &'a KvOrder,
-    of: Vec<(&'a str, u64, Option<&'static str>, bool)>,
+    of: Vec<(KvSetting, u64, Option<&'static str>, bool)>,
 }
 
 impl<'a> Unused<'a> {
     pub(super) fn new(order: &'a KvOrder) -> Self {
-        Self { order, of: order.settings.iter().map(|(name, value)| (name.as_str(), *value, None, false)).collect() }
+        Self { order, of: order.settings.iter().map(|(name, value)| (*name, *value, None, false)).collect() }
     }
 
     /// Looks at one more lane.
     pub(super) fn see(&mut self, lane: &Planned) {
         for (name, value, why, reached) in &mut self.of {
-            let reason = match lane.effect(self.order, name) {
-                Effect::Counts(_) if lane.lane.settings.contains_key(*name) => {
+            let reason = match lane.effect(self.order, *name) {
+                Effect::Counts(_) if lane.lane.settings.contains_key(name) => {
                     "the variants that it counts for set it themselves"
                 }
                 // The one setting that a name overrules.
-                Effect::Counts(_) if lane.settings.get(name) != *value => {
+                Effect::Counts(_) if lane.settings.get(*name) != *value => {
                     "the names of the variants say whether buffers are registered: take gds-registered, or gds:register=N"
                 }
                 Effect::Counts(_) => {

@@ -3,6 +3,7 @@
 
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
+use super::params::KvSetting;
 use super::prepare;
 use super::store;
 use crate::core::KvSystem;
@@ -31,48 +32,56 @@ const NOT_READ: &str = "it counts for reads alone";
 const NOT_LAYERWISE: &str = "it counts for reads layer by layer alone (enable_layerwise=1)";
 
 impl Settled<'_> {
-    /// The effect of the setting of this name.
-    pub(super) fn effect(&self, name: &str) -> Effect {
+    /// The effect of a setting.
+    pub(super) fn effect(&self, setting: KvSetting) -> Effect {
         let Self { order, lane, settings, layout, .. } = self;
-        let value = settings.get(name);
+        let value = settings.get(setting);
         let files = layout.files.len() as u64;
         let (gds, in_memory) = (lane.method == Method::Gds, lane.method == Method::Ram);
         // llm-d's way falls back to plain transfers, where and when is known only while it runs.
         let plain = lane.method == Method::Plain || (gds && order.kind == KvSystem::Llmd);
-        let writes = lane.write || settings.get("write_percent") > 0;
+        let writes = lane.write || settings.get(KvSetting::WritePercent) > 0;
         let only_if = |holds: bool, value: u64, why| if holds { Effect::Counts(value) } else { Effect::Nothing(why) };
-        match name {
-            "handle_cache" => only_if(!in_memory, value.min(files), NO_FILES),
-            "odirect" | "register" | "async" => only_if(gds, value, NO_CUFILE),
-            "async_depth" | "stream_flags" if gds => {
-                only_if(settings.on("async"), value, "it counts for asynchronous transfers alone (async=1)")
+        match setting {
+            KvSetting::HandleCache => only_if(!in_memory, value.min(files), NO_FILES),
+            KvSetting::Odirect | KvSetting::Register | KvSetting::Async => only_if(gds, value, NO_CUFILE),
+            KvSetting::AsyncDepth | KvSetting::StreamFlags if gds => {
+                only_if(settings.on(KvSetting::Async), value, "it counts for asynchronous transfers alone (async=1)")
             }
-            "async_depth" | "stream_flags" => Effect::Nothing(NO_CUFILE),
-            "plain_odirect" | "staging_bytes" | "fsync" | "max_cache_size_gb" | "max_cache_size_mb"
-            | "check_payload"
+            KvSetting::AsyncDepth | KvSetting::StreamFlags => Effect::Nothing(NO_CUFILE),
+            KvSetting::PlainOdirect
+            | KvSetting::StagingBytes
+            | KvSetting::Fsync
+            | KvSetting::MaxCacheSizeGb
+            | KvSetting::MaxCacheSizeMb
+            | KvSetting::CheckPayload
                 if in_memory =>
             {
                 Effect::Nothing(NO_FILES)
             }
-            "plain_odirect" => only_if(plain, value, "it has no plain transfers"),
-            "staging_bytes" => only_if(plain, value.min(layout.largest), "it has no plain transfers"),
-            "fsync" => only_if(writes, value, "it counts for writes alone"),
-            "max_cache_size_gb" if settings.on("max_cache_size_mb") => {
+            KvSetting::PlainOdirect => only_if(plain, value, "it has no plain transfers"),
+            KvSetting::StagingBytes => only_if(plain, value.min(layout.largest), "it has no plain transfers"),
+            KvSetting::Fsync => only_if(writes, value, "it counts for writes alone"),
+            KvSetting::MaxCacheSizeGb if settings.on(KvSetting::MaxCacheSizeMb) => {
                 Effect::Nothing("max_cache_size_mb is set, which takes its place")
             }
-            "max_cache_size_gb" | "max_cache_size_mb" => {
+            KvSetting::MaxCacheSizeGb | KvSetting::MaxCacheSizeMb => {
                 let kept = store::room_files(settings, layout).map_or(files, |room| room.min(files));
                 only_if(lane.write, kept, "it counts for writes alone")
             }
-            "check_payload" | "enable_layerwise" | "write_percent" => only_if(!lane.write, value, NOT_READ),
-            "compute_us" => only_if(layout.layerwise, value, NOT_LAYERWISE),
-            "prefetch_factor" => only_if(layout.layerwise, value.min(layout.layers()), NOT_LAYERWISE),
-            "read_priority" if lane.write => Effect::Nothing(NOT_READ),
-            "read_priority" => only_if(writes, value, "it has an effect only on concurrent writes (write_percent)"),
-            "stream_number" | "threads_per_gpu" | "max_concurrent_ops" => {
+            KvSetting::CheckPayload | KvSetting::EnableLayerwise | KvSetting::WritePercent => {
+                only_if(!lane.write, value, NOT_READ)
+            }
+            KvSetting::ComputeUs => only_if(layout.layerwise, value, NOT_LAYERWISE),
+            KvSetting::PrefetchFactor => only_if(layout.layerwise, value.min(layout.layers()), NOT_LAYERWISE),
+            KvSetting::ReadPriority if lane.write => Effect::Nothing(NOT_READ),
+            KvSetting::ReadPriority => {
+                only_if(writes, value, "it has an effect only on concurrent writes (write_percent)")
+            }
+            KvSetting::StreamNumber | KvSetting::ThreadsPerGpu | KvSetting::MaxConcurrentOps => {
                 Effect::Counts(prepare::threads(order, settings, layout, self.cpus) as u64)
             }
-            "block_size" if order.kind == KvSystem::Lmcache => Effect::Counts(layout.largest),
+            KvSetting::BlockSize if order.kind == KvSystem::Lmcache => Effect::Counts(layout.largest),
             _ => Effect::Counts(value),
         }
     }
@@ -95,7 +104,7 @@ pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::workloads::kv::layout::tests::order;
+    use crate::workloads::kv::layout::tests::{order, setting};
     use crate::workloads::kv::params::parameters;
 
     fn effect(kind: KvSystem, lane: &str, set: &[(&str, u64)], name: &str) -> Effect {
@@ -103,7 +112,7 @@ mod tests {
         let lane: LaneName = format!("{}/{lane}", kind.name()).parse().unwrap();
         let settings = order.settings(&lane);
         let layout = Layout::new(&order, &settings, lane.write).unwrap();
-        Settled { order: &order, lane: &lane, settings: &settings, layout: &layout, cpus: 2 }.effect(name)
+        Settled { order: &order, lane: &lane, settings: &settings, layout: &layout, cpus: 2 }.effect(setting(name))
     }
 
     fn is_nothing(kind: KvSystem, lane: &str, set: &[(&str, u64)], name: &str) -> bool {
@@ -120,7 +129,10 @@ mod tests {
             };
             for parameter in parameters(kind) {
                 let lanes = ["gds/read", "gds/write", "disk/read", "disk/write"];
-                assert!(lanes.iter().any(|lane| !is_nothing(kind, lane, set, parameter.name)), "{parameter:?}");
+                assert!(
+                    lanes.iter().any(|lane| !is_nothing(kind, lane, set, parameter.setting.name())),
+                    "{parameter:?}"
+                );
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use super::layout::Task;
 use super::order::{LaneName, Settings};
+use super::params::KvSetting;
 use super::prepare::wrong;
 use super::window::Window;
 use crate::core::OnStreams;
@@ -30,7 +31,7 @@ pub(super) fn lines(
     settings: &Settings,
     threads: usize,
 ) -> Result<Vec<Line>, LoadError> {
-    let Some(cufile) = cufile.filter(|_| settings.on("async")) else { return Ok(Vec::new()) };
+    let Some(cufile) = cufile.filter(|_| settings.on(KvSetting::Async)) else { return Ok(Vec::new()) };
     if !device.is_gpu() {
         return Err(wrong(format!(
             "asynchronous transfers run on a CUDA stream, and the target is host memory: choose a GPU with --gpu; {ABORTED}"
@@ -42,7 +43,7 @@ pub(super) fn lines(
     (0..threads)
         .map(|_| {
             let stream = Arc::new(IoQueue::new(device)?);
-            stream_for(cufile, &stream, settings.get("stream_flags"))
+            stream_for(cufile, &stream, settings.get(KvSetting::StreamFlags))
                 .map_err(|e| refused("registering a CUDA stream with cuFile", &e))
         })
         .collect()
@@ -94,7 +95,7 @@ impl Flights {
         let (tell, told) = unbounded();
         Self {
             stream,
-            depth: settings.get("async_depth").max(1) as usize,
+            depth: settings.get(KvSetting::AsyncDepth).max(1) as usize,
             clock,
             window,
             tell,

@@ -7,6 +7,7 @@ use super::handles::HandleCache;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
 use super::outcome::{mapped, measured, named, notes, within};
+use super::params::KvSetting;
 use super::prepare::{
     WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,
 };
@@ -80,7 +81,7 @@ fn prepare_store(
 
 /// The size of the handle cache: the setting, or less if the process may not open so many files.
 fn handle_limit(settings: &Settings, layout: &Layout, open_files: u64, notes: &mut Vec<String>) -> usize {
-    let wanted = settings.get("handle_cache") as usize;
+    let wanted = settings.get(KvSetting::HandleCache) as usize;
     let most = open_files.saturating_sub(256) as usize;
     if wanted <= most || layout.files.len() <= most {
         return wanted;
@@ -94,7 +95,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let mut parts = SetupParts::new(lane_order.spawned_monotonic_ns);
     parts.end("process");
     let (order, lane, settings, layout) = read_order(lane_order)?;
-    result.settings = settings.0.clone();
+    result.settings = settings.0.iter().map(|(setting, value)| (setting.name().to_owned(), *value)).collect();
     let open_files = crate::engines::raise_open_files();
     let device = open_device(&lane_order.target)?;
     parts.end("context");
@@ -129,7 +130,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         None => Vec::new(),
     };
     parts.end("register_buffers");
-    if cufile.is_some() && settings.get("register") == 2 && !device.is_gpu() {
+    if cufile.is_some() && settings.get(KvSetting::Register) == 2 && !device.is_gpu() {
         result.notes.push(WITHOUT_RDMA.to_owned());
     }
     // Concurrent writes have separate buffers, as a thread of llm-d has for each direction.

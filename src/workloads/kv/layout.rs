@@ -5,6 +5,7 @@ use super::chunk::HEADER_BYTES;
 use super::content::mix;
 use super::keys::{Chain, Key, hex, token};
 use super::order::{KvOrder, Settings};
+use super::params::KvSetting;
 use super::shape::Shape;
 use crate::core::{KvSystem, ModelInfo, ShardInfo, TensorInfo, units};
 use crate::device::Piece;
@@ -105,9 +106,9 @@ impl Layout {
     pub(super) fn new(order: &KvOrder, settings: &Settings, write: bool) -> Result<Self, String> {
         let (kind, shape) = (order.kind, &order.shape);
         let (file_tokens, block_tokens) = match kind {
-            KvSystem::Ucm => (settings.get("block_tokens"), settings.get("block_tokens")),
-            KvSystem::Llmd => (settings.get("block_size"), settings.get("gpu_block")),
-            KvSystem::Lmcache => (settings.get("chunk_size"), settings.get("gpu_block")),
+            KvSystem::Ucm => (settings.get(KvSetting::BlockTokens), settings.get(KvSetting::BlockTokens)),
+            KvSystem::Llmd => (settings.get(KvSetting::BlockSize), settings.get(KvSetting::GpuBlock)),
+            KvSystem::Lmcache => (settings.get(KvSetting::ChunkSize), settings.get(KvSetting::GpuBlock)),
         };
         if file_tokens % block_tokens.max(1) != 0 {
             return Err(format!(
@@ -129,7 +130,7 @@ impl Layout {
         let extent =
             block_tokens * if kind == KvSystem::Llmd { shape.layer_token_bytes() } else { shape.vector_bytes() };
         let transfers = match kind {
-            KvSystem::Lmcache => payload.div_ceil(settings.get("block_size")).max(shape.layers),
+            KvSystem::Lmcache => payload.div_ceil(settings.get(KvSetting::BlockSize)).max(shape.layers),
             _ => payload / extent,
         };
         if files.saturating_mul(transfers.max(shape.layers * shape.vectors())) > MOST_TRANSFERS {
@@ -139,7 +140,7 @@ impl Layout {
                 units::count(files)
             ));
         }
-        let misalign = settings.get("misalign");
+        let misalign = settings.get(KvSetting::Misalign);
         let mut layout = Self {
             kind,
             seed: order.seed,
@@ -162,7 +163,7 @@ impl Layout {
             tasks: Vec::new(),
             units: Vec::new(),
             // Layers that are not stored are not waited for.
-            layerwise: kind != KvSystem::Llmd && settings.on("enable_layerwise") && !write && files > 0,
+            layerwise: kind != KvSystem::Llmd && settings.on(KvSetting::EnableLayerwise) && !write && files > 0,
             pieces: Vec::new(),
             model_folder: model_folder(shape, file_tokens, block_tokens),
         };
@@ -218,7 +219,7 @@ impl Layout {
             KvSystem::Lmcache => layer_bytes,
         };
         let per_file = self.payload / piece_bytes;
-        let most = if self.kind == KvSystem::Lmcache { settings.get("block_size") } else { self.extent };
+        let most = if self.kind == KvSystem::Lmcache { settings.get(KvSetting::BlockSize) } else { self.extent };
         let layer_of = |offset: u64| match self.kind {
             KvSystem::Llmd => (offset / self.extent) % self.layers,
             _ => offset / layer_bytes,

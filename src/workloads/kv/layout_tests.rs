@@ -5,6 +5,12 @@ use super::*;
 use crate::workloads::kv::shape::Shape;
 use proptest::prelude::*;
 
+/// The setting of this name.
+pub(in crate::workloads::kv) fn setting(name: &str) -> KvSetting {
+    let all = KvSystem::ALL.iter().flat_map(|kind| crate::workloads::kv::params::parameters(*kind));
+    all.map(|p| p.setting).find(|setting| setting.name() == name).unwrap()
+}
+
 pub(in crate::workloads::kv) fn order(kind: KvSystem, tokens: u64, batch: u64, set: &[(&str, u64)]) -> KvOrder {
     let shape = Shape {
         name: "tiny".into(),
@@ -17,7 +23,7 @@ pub(in crate::workloads::kv) fn order(kind: KvSystem, tokens: u64, batch: u64, s
         dtype_bytes: 2,
         mla: kind == KvSystem::Ucm,
     };
-    let settings = set.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let settings = set.iter().map(|(name, value)| (setting(name), *value)).collect();
     KvOrder {
         kind,
         shape,

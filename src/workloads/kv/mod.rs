@@ -41,7 +41,7 @@ pub use handles::HandleCache;
 pub use keys::{Chain, Key, token};
 pub use lane::run_lane;
 pub use order::KvOrder;
-pub use params::{Parameter, elsewhere, parameters};
+pub use params::{KvSetting, Parameter, elsewhere, parameters};
 pub use pipeline::{hidden_fraction, layer_times, union_ns};
 pub use plan::{Plan, Request, plan};
 pub use shape::Shape;

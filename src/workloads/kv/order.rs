@@ -1,6 +1,6 @@
 //! The order of a lane, and its name: workload, variant, settings, direction.
 
-use super::params;
+use super::params::{self, KvSetting};
 use super::shape::Shape;
 use crate::core::{Access, FallbackReason, KvPath, KvSystem, WorkloadLane, WorkloadLaneError};
 use crate::trust::FolderId;
@@ -9,9 +9,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-
-/// The setting that a variant's name speaks of.
-const REGISTER: &str = "register";
 
 /// How bytes travel between target and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +29,7 @@ pub(super) struct LaneName {
     /// Whether the variant registers buffers, if it can.
     pub(super) registers: Option<bool>,
     /// The settings of the variant itself.
-    pub(super) settings: BTreeMap<String, u64>,
+    pub(super) settings: BTreeMap<KvSetting, u64>,
     pub(super) write: bool,
 }
 
@@ -88,7 +85,7 @@ pub struct KvOrder {
     /// Which folder that is: the one that the session made, not one that has taken its place. `None` while it is not made.
     pub folder_id: Option<FolderId>,
     /// Settings for all lanes.
-    pub settings: BTreeMap<String, u64>,
+    pub settings: BTreeMap<KvSetting, u64>,
     /// A fall-back that is brought about.
     pub provoke: Option<FallbackReason>,
     /// A reading lane writes the files itself, before the clock, because no lane wrote them.
@@ -98,33 +95,33 @@ pub struct KvOrder {
 impl KvOrder {
     /// The settings of a lane: defaults, then the order's, then the lane's own.
     pub(super) fn settings(&self, lane: &LaneName) -> Settings {
-        let mut all: BTreeMap<String, u64> =
-            params::parameters(self.kind).iter().map(|p| (p.name.to_owned(), p.default)).collect();
-        all.extend(self.settings.iter().map(|(n, v)| (n.clone(), *v)));
-        // `--set` speaks to all lanes. Whether buffers are registered is what a variant's name says, unless its settings say more; how they are, is not.
-        match (lane.registers, self.settings.get(REGISTER)) {
+        let mut all: BTreeMap<KvSetting, u64> =
+            params::parameters(self.kind).iter().map(|p| (p.setting, p.default)).collect();
+        all.extend(&self.settings);
+        // `--set` is for all lanes. The name of a variant decides if buffers are registered, unless its settings do; the settings decide how.
+        match (lane.registers, self.settings.get(&KvSetting::Register)) {
             (Some(true), Some(1..)) | (None, _) => {}
             (Some(registers), _) => {
-                all.insert(REGISTER.to_owned(), u64::from(registers));
+                all.insert(KvSetting::Register, u64::from(registers));
             }
         }
-        all.extend(lane.settings.iter().map(|(n, v)| (n.clone(), *v)));
+        all.extend(&lane.settings);
         Settings(all)
     }
 }
 
-/// Settings by name, all of them set.
+/// The values of all settings of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings(pub(super) BTreeMap<String, u64>);
+pub(super) struct Settings(pub(super) BTreeMap<KvSetting, u64>);
 
 impl Settings {
     /// A setting; 0 for one that this workload does not have.
-    pub(super) fn get(&self, name: &str) -> u64 {
-        self.0.get(name).copied().unwrap_or(0)
+    pub(super) fn get(&self, setting: KvSetting) -> u64 {
+        self.0.get(&setting).copied().unwrap_or(0)
     }
 
-    pub(super) fn on(&self, name: &str) -> bool {
-        self.get(name) != 0
+    pub(super) fn on(&self, setting: KvSetting) -> bool {
+        self.get(setting) != 0
     }
 }
 
@@ -137,7 +134,7 @@ mod tests {
     fn a_lanes_name_gives_its_path_its_settings_and_its_direction() {
         let lane: LaneName = "lmcache/gds:prefetch_factor=0:handle_cache=7/read".parse().unwrap();
         assert_eq!((lane.method, lane.registers, lane.write), (Method::Gds, Some(false), false));
-        assert_eq!((lane.settings["prefetch_factor"], lane.settings["handle_cache"]), (0, 7));
+        assert_eq!((lane.settings[&KvSetting::PrefetchFactor], lane.settings[&KvSetting::HandleCache]), (0, 7));
         let lane: LaneName = "ucm/gds-registered/write".parse().unwrap();
         assert_eq!((lane.registers, lane.write), (Some(true), true));
         assert!("ucm/gds:prefetch_factor=1/read".parse::<LaneName>().is_err());
@@ -148,7 +145,7 @@ mod tests {
         let registers = |variant: &str, set: Option<u64>| {
             let set: Vec<(&str, u64)> = set.map(|value| ("register", value)).into_iter().collect();
             let order = crate::workloads::kv::layout::tests::order(KvSystem::Llmd, 512, 1, &set);
-            order.settings(&format!("llmd/{variant}/read").parse().unwrap()).get("register")
+            order.settings(&format!("llmd/{variant}/read").parse().unwrap()).get(KvSetting::Register)
         };
         assert_eq!((registers("gds", None), registers("gds-registered", None)), (0, 1));
         assert_eq!((registers("gds", Some(2)), registers("gds-registered", Some(2))), (0, 2));

@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
+use super::params::KvSetting;
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;
@@ -79,7 +80,7 @@ pub(super) fn measured(
         evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.method != Method::Ram)
             .then(|| shared.limit.evicted()),
         fallbacks,
-        simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get("compute_us") * 1000),
+        simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get(KvSetting::ComputeUs) * 1000),
         computed_ns: done.computing.last().map(|(_, end, _)| *end),
         hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(&intervals, &waits) },
         layers,
@@ -110,10 +111,11 @@ pub(super) fn notes(
         ));
     }
     notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
-    if lane.write && method == Method::Plain && !settings.on("plain_odirect") && !settings.on("fsync") {
+    if lane.write && method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !settings.on(KvSetting::Fsync)
+    {
         notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 goes round the cache".to_owned());
     }
-    if lane.write && method == Method::Gds && settings.on("misalign") && !settings.on("fsync") {
+    if lane.write && method == Method::Gds && settings.on(KvSetting::Misalign) && !settings.on(KvSetting::Fsync) {
         notes.push(
             "in compat mode writes off the 4 KiB grid seem to go through the page cache, where they end before the disk has them (seen with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
                 .to_owned(),
@@ -122,7 +124,7 @@ pub(super) fn notes(
     if !done.computing.is_empty() {
         notes.push(format!(
             "computing is simulated: each layer sleeps {} µs (compute_us), and the time and rate of the read are paced by it; the rate during transfers is reported separately",
-            settings.get("compute_us")
+            settings.get(KvSetting::ComputeUs)
         ));
     }
     if let Some(beside) = beside {
@@ -146,8 +148,8 @@ pub(super) fn notes(
             if inside > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
         ));
     }
-    if order.kind == KvSystem::Ucm && settings.get("misalign") > 0 {
-        notes.push(format!("offsets miss the 4 KiB grid on purpose, by {} bytes", settings.get("misalign")));
+    if order.kind == KvSystem::Ucm && settings.get(KvSetting::Misalign) > 0 {
+        notes.push(format!("offsets miss the 4 KiB grid on purpose, by {} bytes", settings.get(KvSetting::Misalign)));
     }
     notes
 }

@@ -5,7 +5,7 @@ use super::error::PlanError;
 use super::folder::Folder;
 use super::layout::{Layout, stored_of};
 use super::order::KvOrder;
-use super::params;
+use super::params::{self, KvSetting};
 use super::shape::Shape;
 use crate::core::{Access, Engine, FallbackReason, KvSystem, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl Plan {
 /// Plans a run whose files are in `folder`.
 ///
 /// # Errors
-/// A sentence that names what is impossible, and what is possible.
+/// A sentence that names the impossible request and the possible ones.
 pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let kind = request.kind;
     let (usual_shape, usual_tokens) = kind.usual();
@@ -173,7 +173,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         for direction in &directions {
             let lane = Planned::new(&order, variant, *direction)?;
             let files = lane.layout.model(&order);
-            let beside = if lane.lane.write { 0 } else { lane.settings.get("write_percent") };
+            let beside = if lane.lane.write { 0 } else { lane.settings.get(KvSetting::WritePercent) };
             // Concurrently written files are in the same folder as those that are read.
             let all = files.file_bytes().saturating_mul(100 + beside) / 100;
             disk_bytes = disk_bytes.max(all);

@@ -4,6 +4,7 @@
 use super::content;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
+use super::params::KvSetting;
 use super::store;
 use crate::core::{FallbackReason, KvSystem, LaneOrder, units};
 use crate::device::{Device, DeviceMemory, Slot, Staging};
@@ -65,9 +66,9 @@ pub(super) fn open_cufile(
 
 pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpus: usize) -> usize {
     let asked = match order.kind {
-        KvSystem::Ucm => settings.get("stream_number"),
-        KvSystem::Llmd => settings.get("threads_per_gpu").min(cpus as u64),
-        KvSystem::Lmcache => settings.get("max_concurrent_ops"),
+        KvSystem::Ucm => settings.get(KvSetting::StreamNumber),
+        KvSystem::Llmd => settings.get(KvSetting::ThreadsPerGpu).min(cpus as u64),
+        KvSystem::Lmcache => settings.get(KvSetting::MaxConcurrentOps),
     };
     (asked as usize).clamp(1, layout.units.len().max(1))
 }
@@ -82,7 +83,7 @@ pub(super) fn register(
     slab: Option<&Arc<DeviceMemory>>,
     on_gpu: bool,
 ) -> Result<Registered, LoadError> {
-    let how = settings.get("register");
+    let how = settings.get(KvSetting::Register);
     if how == 0 {
         return Ok(Vec::new());
     }
@@ -129,7 +130,7 @@ pub(super) fn staging(
     }
     let wanted = match kind {
         KvSystem::Lmcache => layout.largest,
-        _ => settings.get("staging_bytes").min(layout.largest),
+        _ => settings.get(KvSetting::StagingBytes).min(layout.largest),
     };
     let slots = Staging::slots(device, threads, wanted.max(1) as usize)?;
     if device.is_gpu() {

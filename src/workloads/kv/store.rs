@@ -6,6 +6,7 @@ use super::content;
 use super::keys::hex;
 use super::layout::{FileLayout, Layout};
 use super::order::{KvOrder, Settings};
+use super::params::KvSetting;
 use crate::core::KvSystem;
 use crate::engines::LoadError;
 use crate::trust::shown;
@@ -50,7 +51,8 @@ pub(super) struct Found {
 fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     let files = layout.files.len() as u64;
     let room = room_files(settings, layout).filter(|room| *room < files)?;
-    let name = if settings.on("max_cache_size_mb") { "max_cache_size_mb" } else { "max_cache_size_gb" };
+    let name =
+        if settings.on(KvSetting::MaxCacheSizeMb) { KvSetting::MaxCacheSizeMb } else { KvSetting::MaxCacheSizeGb };
     Some(format!(
         "{name}={} keeps {room} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
         settings.get(name)
@@ -59,8 +61,8 @@ fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
 
 /// Bytes that fit into the store; `None` if it has no limit.
 pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
-    let bytes = match settings.get("max_cache_size_mb") {
-        0 => settings.get("max_cache_size_gb").saturating_mul(1 << 30),
+    let bytes = match settings.get(KvSetting::MaxCacheSizeMb) {
+        0 => settings.get(KvSetting::MaxCacheSizeGb).saturating_mul(1 << 30),
         mib => mib.saturating_mul(1 << 20),
     };
     (bytes > 0).then_some(bytes)
@@ -99,7 +101,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
 /// Whether a file is present and complete.
 fn is_whole(kind: KvSystem, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
     if kind == KvSystem::Lmcache {
-        let header = chunk::examine(&file.path, &file.key, settings.on("check_payload"))?;
+        let header = chunk::examine(&file.path, &file.key, settings.on(KvSetting::CheckPayload))?;
         return match header {
             Some(header) if header.payload_bytes != layout.payload => {
                 Err(format!("it holds {} bytes, and {} are expected", header.payload_bytes, layout.payload))
@@ -269,7 +271,7 @@ mod tests {
         whole[last] ^= 1;
         fs::write(&layout.files[0].path, whole).unwrap();
         assert_eq!(look_up(&order, &settings, &layout).hits, 4);
-        settings.0.insert("check_payload".to_owned(), 1);
+        settings.0.insert(KvSetting::CheckPayload, 1);
         let found = look_up(&order, &settings, &layout);
         assert_eq!(found.hits, 2);
         assert!(found.first_refusal.unwrap().contains("checksum"));

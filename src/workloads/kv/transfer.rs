@@ -5,6 +5,7 @@ use super::flights::Flights;
 use super::handles::HandleCache;
 use super::layout::{Layout, Task};
 use super::order::{KvOrder, LaneName, Method, Settings};
+use super::params::KvSetting;
 use super::prepare::Registered;
 use super::store::{self, Limit, failed};
 use crate::core::{Fallback, FallbackReason, KvSystem, Phase};
@@ -197,7 +198,7 @@ impl Worker<'_, '_> {
             return Ok(());
         }
         let at = self.rec.now();
-        if shared.settings.on("fsync") {
+        if shared.settings.on(KvSetting::Fsync) {
             let synced = File::open(&of.temporary).and_then(|file| file.sync_data());
             synced.map_err(|e| failed("waiting for the disk for", &of.temporary, e))?;
         }
@@ -425,7 +426,8 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
     let gone = || refused(FallbackReason::OperationFailed, LoadError::Stopped);
     let of = shared.layout.files.get(file as usize).ok_or_else(gone)?;
     let path = if shared.lane.write { &of.temporary } else { &of.path };
-    let direct = shared.settings.on(if cufile { "odirect" } else { "plain_odirect" });
+    let setting = if cufile { KvSetting::Odirect } else { KvSetting::PlainOdirect };
+    let direct = shared.settings.on(setting);
     let mut flags = OFlags::CLOEXEC;
     flags |= if shared.lane.write { OFlags::RDWR | OFlags::CREATE } else { OFlags::RDONLY };
     if direct {
@@ -440,7 +442,6 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
         }
         Ok(fd) => File::from(fd),
         Err(rustix::io::Errno::INVAL) if direct => {
-            let setting = if cufile { "odirect" } else { "plain_odirect" };
             let error = LoadError::CuFile(format!(
                 "{} cannot be opened with O_DIRECT: its file system does not support direct I/O; use a folder on ext4 or xfs, or --set {setting}=0",
                 shown(path).display()

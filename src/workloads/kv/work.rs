@@ -5,6 +5,7 @@ use super::beside::Beside;
 use super::flights::{Flights, Line};
 use super::layout::Task;
 use super::order::Method;
+use super::params::KvSetting;
 use super::store::{self, Found};
 use super::transfer::{Operation, Shared, Worker, tidy};
 use super::turns::{Turn, Turns};
@@ -103,13 +104,13 @@ fn measured(
         // UCM's connector asks for every layer at once; only LMCache's looks ahead by a number of layers.
         let ahead = match shared.order.kind {
             KvSystem::Ucm => usize::MAX,
-            _ => shared.settings.get("prefetch_factor") as usize,
+            _ => shared.settings.get(KvSetting::PrefetchFactor) as usize,
         };
         Arc::new(Window::new(ahead, left))
     });
     let writes = beside.map_or(0, |beside| beside.units.len());
     let turns = match lines.len() {
-        0 => Turns::new(units.len(), writes, threads, shared.settings.on("read_priority")),
+        0 => Turns::new(units.len(), writes, threads, shared.settings.on(KvSetting::ReadPriority)),
         streams => Turns::dealt(units.len(), streams),
     };
     // Computing waits from the moment at which loading may begin, not from when its thread runs.
@@ -219,7 +220,7 @@ fn measured(
 /// Computes layer after layer: a sleep of the given length takes the place of a model's computation. Waiting is
 /// recorded as a span; computing is not, because the load does nothing then.
 fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u64) -> Result<Brought, LoadError> {
-    let long = Duration::from_micros(shared.settings.get("compute_us"));
+    let long = Duration::from_micros(shared.settings.get(KvSetting::ComputeUs));
     let mut computing = Vec::with_capacity(shared.layout.layers() as usize);
     let mut at = begun_ns;
     let mut is_loaded = false;

@@ -197,9 +197,11 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
 fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("The paths of a byte".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
+    let cached = format!("{}, {}", Engine::Mmap, Engine::Pread);
+    let odirect = Engine::Odirect.to_string();
     let ways = [
-        ("mmap, pread", "through the page cache, then copied", Route::Compat, "page cache"),
-        ("odirect", "pinned host memory, no page cache", Route::Compat, "pinned ring"),
+        (cached.as_str(), "through the page cache, then copied", Route::Compat, "page cache"),
+        (odirect.as_str(), "pinned host memory, no page cache", Route::Compat, "pinned ring"),
         ("cuFile, compat", "through host memory of the library", Route::Compat, "its buffers"),
         ("cuFile, direct", "nvidia-fs, P2PDMA or C2C: no host memory", Route::P2pdma, ""),
     ];
