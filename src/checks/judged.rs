@@ -1,7 +1,7 @@
 //! The conclusion of a check and its meaning for each route, before it is known which routes matter.
 
 use crate::checks::spec::CheckId;
-use crate::core::{Evidence, Finding, FixId, Route, Status};
+use crate::core::{Evidence, Finding, FindingFact, FixId, Route, Status};
 use crate::machine::Unread;
 
 /// The effort of a fix. The route with the smallest sum is the goal.
@@ -86,6 +86,7 @@ impl Judged {
                 advice: None,
                 cause: None,
                 permanent: false,
+                facts: Vec::new(),
             },
             bears: Vec::new(),
             scope: Scope::Machine,
@@ -117,6 +118,12 @@ impl Judged {
 
     pub(crate) fn found(mut self, source: impl Into<String>, text: impl Into<String>) -> Self {
         self.finding.evidence.push(Evidence { source: source.into(), text: text.into() });
+        self
+    }
+
+    /// Adds a fact for the plan of the fix.
+    pub(crate) fn fact(mut self, fact: FindingFact) -> Self {
+        self.finding.facts.push(fact);
         self
     }
 

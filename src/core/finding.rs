@@ -175,6 +175,24 @@ pub struct Finding {
     /// Whether no fix can change it: hardware, or the kind of system or file system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub permanent: bool,
+    /// Facts for the plan of its fix. Recordings do not contain them, because fixes are planned from fresh findings.
+    #[serde(skip)]
+    pub facts: Vec<FindingFact>,
+}
+
+/// A fact of a finding that the plan of a fix needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FindingFact {
+    /// The path of a directory that must exist.
+    MissingFolder(String),
+    /// The path of a configuration file with an error.
+    BrokenFile(String),
+    /// The PCI address of a bridge that redirects transfers: `0000:40:01.0`.
+    Bridge(String),
+    /// The module files of the NVIDIA driver are compressed with zstd.
+    ZstdModules,
+    /// nvidia-fs was built with the source of another driver than the loaded one.
+    OtherDriverSource,
 }
 
 /// The basis of a verdict that no read proved.

@@ -38,7 +38,7 @@ pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use engine_name::EngineError;
 pub use event::{Event, EventBody, LaneStage, LogLevel};
 pub use failure::Failure;
-pub use finding::{Basis, Evidence, Finding, Group, Route, Status, Verdict};
+pub use finding::{Basis, Evidence, Finding, FindingFact, Group, Route, Status, Verdict};
 pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
 pub use fix_id::{FixId, UnknownFix};
 pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};

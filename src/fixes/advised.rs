@@ -2,7 +2,7 @@
 
 use super::parts::{empty, run, words};
 use crate::checks::{CheckId, Report};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::Root;
 use std::path::PathBuf;
 
@@ -49,7 +49,12 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     let missing = report
         .finding(CheckId::LogLocation)
         .filter(|f| f.status == Status::Fail)
-        .and_then(|f| f.evidence.iter().find_map(|e| e.text.strip_prefix("logging.dir is ")))
+        .and_then(|f| {
+            f.facts.iter().find_map(|fact| match fact {
+                FindingFact::MissingFolder(folder) => Some(folder),
+                _ => None,
+            })
+        })
         .filter(|folder| folder.starts_with('/') && !folder.contains(char::is_whitespace));
     if let Some(folder) = missing {
         return FixPlan {

@@ -78,9 +78,11 @@ pub(super) fn load(root: &Root) -> FixPlan {
     }
 }
 
+/// The keys of cufile.json that enable P2PDMA for local NVMe disks.
+pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma"];
+
 /// Both keys of P2PDMA, in the user's file if one is named, else in the system's; everything else in it stays as it is.
 pub(super) fn cufile_keys(root: &Root) -> FixPlan {
-    const KEYS: [(&str, &str); 2] = [("properties.use_pci_p2pdma", "true"), ("block.nvme.use_pci_p2pdma", "true")];
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
     let mut obstacle = None;
@@ -93,7 +95,7 @@ pub(super) fn cufile_keys(root: &Root) -> FixPlan {
         }
     };
     let mut after = String::new();
-    match set_keys(before.as_deref().unwrap_or("{\n}\n"), &KEYS) {
+    match set_keys(before.as_deref().unwrap_or("{\n}\n"), &P2PDMA_KEYS.map(|key| (key, "true"))) {
         Ok(text) => after = text,
         Err(error) => obstacle = Some(format!("{path}: {error}")),
     }

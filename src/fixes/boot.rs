@@ -3,7 +3,7 @@
 use super::command_line::{arguments, place};
 use super::parts::{empty, family, initramfs as rebuild, run};
 use crate::checks::{CheckId, Report};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
 
@@ -58,11 +58,11 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let mut bridges: Vec<String> = [CheckId::PcieAcs, CheckId::NvfsBridgesAcs]
         .iter()
         .filter_map(|id| report.finding(id))
-        .flat_map(|finding| &finding.evidence)
-        .flat_map(|e| {
-            format!("{} {}", e.source, e.text).split([' ', ',', '/', ';']).map(str::to_owned).collect::<Vec<_>>()
+        .flat_map(|finding| &finding.facts)
+        .filter_map(|fact| match fact {
+            FindingFact::Bridge(address) => Some(address.clone()),
+            _ => None,
         })
-        .filter(|word| is_bdf(word))
         .collect();
     bridges.sort();
     bridges.dedup();
@@ -78,17 +78,6 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
         verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),
         ..with_word(root, &word, empty(FixId::AcsRedirect, Needs::Reboot, FixRisk::High, FixPolicy::Never))
     }
-}
-
-/// `0000:40:01.0`.
-fn is_bdf(word: &str) -> bool {
-    let word = word.trim_matches(|c: char| !c.is_ascii_hexdigit());
-    word.len() == 12
-        && word.char_indices().all(|(at, c)| match at {
-            4 | 7 => c == ':',
-            10 => c == '.',
-            _ => c.is_ascii_hexdigit(),
-        })
 }
 
 /// The plan for the mount option data=ordered.
@@ -202,11 +191,5 @@ mod tests {
             with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(),
             Some("ext4 /d ext4 ro,data=ordered")
         );
-    }
-
-    #[test]
-    fn addresses_of_bridges_are_told_from_other_words() {
-        assert!(is_bdf("0000:40:01.0") && is_bdf("(0000:be:00.0)"));
-        assert!(!is_bdf("0000-40-01.0") && !is_bdf("ReqRedir"));
     }
 }

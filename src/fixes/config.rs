@@ -3,7 +3,7 @@
 use super::parts::{empty, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
 use crate::checks::{CheckId, Report};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
 
@@ -60,6 +60,10 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
 
 /// The file that the check complains of.
 fn broken(report: &Report) -> String {
-    let source = report.finding(CheckId::CfgParse).and_then(|f| f.evidence.first()).map(|e| e.source.clone());
-    source.filter(|source| source.starts_with('/')).unwrap_or_else(|| SYSTEM_FILE.to_owned())
+    let facts = report.finding(CheckId::CfgParse).into_iter().flat_map(|finding| &finding.facts);
+    let file = facts.into_iter().find_map(|fact| match fact {
+        FindingFact::BrokenFile(file) => Some(file.clone()),
+        _ => None,
+    });
+    file.unwrap_or_else(|| SYSTEM_FILE.to_owned())
 }

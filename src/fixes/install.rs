@@ -5,7 +5,7 @@ use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
 use super::{distribution, driver, repository, secure_boot};
 use crate::checks::{CheckId, Report};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{Root, cufile_wheel};
 
 /// nvidia-fs, with libcufile and the tools of the CUDA that the driver serves.
@@ -124,7 +124,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions if the driver's is a
     // .ko.zst.
     let compressed =
-        report.finding(CheckId::NvfsBuildInputs).is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
+        report.finding(CheckId::NvfsBuildInputs).is_some_and(|f| f.facts.contains(&FindingFact::ZstdModules));
     let too_old = compressed && module.as_deref().and_then(release).is_some_and(|version| version < (2, 29));
     let headers = distribution::headers(root, family, k);
     let tools = match family {
@@ -134,9 +134,8 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     };
     let mut changes = vec![run(&install(root, family, &tools))];
     // Its Makefile takes the first driver source that it finds, which may be that of the driver before.
-    let other_driver = report
-        .finding(CheckId::NvfsDkms)
-        .is_some_and(|f| f.evidence.iter().any(|e| e.text.contains("NVIDIA_SRC_DIR=")));
+    let other_driver =
+        report.finding(CheckId::NvfsDkms).is_some_and(|f| f.facts.contains(&FindingFact::OtherDriverSource));
     let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
     let with_source = source
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));

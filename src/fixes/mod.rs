@@ -50,6 +50,7 @@ mod undo;
 mod undoable;
 mod verify;
 
+pub use applied::P2PDMA_KEYS;
 pub use apply::{apply, apply_with};
 pub use commands::{run_for_root, run_streamed};
 pub use editable::may_edit;

@@ -48,7 +48,7 @@ const BY_CHECK: &[(CheckId, FixId)] = &[
     (CheckId::FsType, FixId::MoveModel),
 ];
 
-/// The fix of a finding: the one that it names, that of its check, or that of the words in the kernel log.
+/// The fix of a finding: the one that it names, or that of its check.
 pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
     if finding.fix.is_some() {
         return finding.fix;
@@ -57,26 +57,7 @@ pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
     if finding.cause.is_some() {
         return None;
     }
-    if finding.id == CheckId::NvfsLoadErrors {
-        return by_log(finding);
-    }
     BY_CHECK.iter().find(|(check, _)| finding.id == *check).map(|(_, fix)| *fix)
-}
-
-/// The fix for the reason in the kernel log why nvidia-fs was refused.
-fn by_log(finding: &Finding) -> Option<FixId> {
-    const WORDS: &[(&str, FixId)] = &[
-        ("from proprietary module", FixId::NvidiaDriverOpen),
-        ("no symbol version for", FixId::NvfsDkms),
-        ("disagrees about version of symbol", FixId::NvfsDkms),
-        ("unavailable key", FixId::SecureBootKey),
-        ("key was rejected", FixId::SecureBootKey),
-        ("version magic", FixId::NvfsDkms),
-        ("exec format error", FixId::NvfsDkms),
-        ("unknown symbol", FixId::NvfsLoad),
-    ];
-    let said = |part: &str| finding.evidence.iter().any(|e| e.text.to_lowercase().contains(part));
-    WORDS.iter().find(|(part, _)| said(part)).map(|(_, fix)| *fix)
 }
 
 /// The plan of a fix that satisfies `check`.

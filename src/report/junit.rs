@@ -137,6 +137,7 @@ mod tests {
             advice: None,
             cause: None,
             permanent: false,
+            facts: Vec::new(),
         }
     }
 

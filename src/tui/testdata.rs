@@ -162,6 +162,7 @@ fn finding(id: &str, group: Group, status: Status, summary: &str) -> Finding {
         advice: None,
         cause: None,
         permanent: false,
+        facts: Vec::new(),
     }
 }
 
@@ -183,6 +184,7 @@ fn udev_finding() -> Finding {
         advice: Some("in a container: start it with -v /run/udev:/run/udev:ro".into()),
         cause: None,
         permanent: false,
+        facts: Vec::new(),
     }
 }
 

@@ -235,12 +235,12 @@ fn each_thing_that_gds_diag_reports_is_said_by_the_check_that_the_document_names
     let mut wrong = Vec::new();
     for (what, base, edits, id, status, part) in rows() {
         let report = check(build(base, &edits).path());
-        let told = report.finding(id).map(|f| {
+        let found = report.finding(id).map(|f| {
             let evidence: Vec<String> = f.evidence.iter().map(|e| format!("{} {}", e.source, e.text)).collect();
             (f.status, format!("{} {}", f.summary, evidence.join(" ")))
         });
-        if !told.as_ref().is_some_and(|(got, text)| *got == status && text.contains(part)) {
-            wrong.push(format!("{what}: {id} {told:?}, wanted {status:?} {part}"));
+        if !found.as_ref().is_some_and(|(got, text)| *got == status && text.contains(part)) {
+            wrong.push(format!("{what}: {id} {found:?}, wanted {status:?} {part}"));
         }
         if !document.contains(&format!("`{id}`")) {
             wrong.push(format!("{what}: the document does not name {id}"));

@@ -40,10 +40,10 @@ fn lines(plan: &FixPlan) -> Vec<String> {
 #[test]
 fn the_repository_the_headers_and_the_driver_of_the_release_are_installed() {
     let ubuntu = plan(UBUNTU, "6.8.0-60-generic", Vec::new());
-    let told = lines(&ubuntu);
-    assert!(told[0].contains("https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"), "{told:#?}");
+    let steps = lines(&ubuntu);
+    assert!(steps[0].contains("https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"), "{steps:#?}");
     assert_eq!(
-        told[1..],
+        steps[1..],
         [
             "/etc/apt/sources.list.d/doca.list: deb [signed-by=/usr/share/keyrings/nvidia-doca.gpg] https://linux.mellanox.com/public/repo/doca/latest/ubuntu24.04/x86_64/ ./",
             "sudo apt-get update",
@@ -55,20 +55,20 @@ fn the_repository_the_headers_and_the_driver_of_the_release_are_installed() {
     );
     assert_eq!(ubuntu.obstacle, None);
     let rocky = plan(ROCKY, "5.14.0-570.17.1.el9_6.x86_64", Vec::new());
-    let told = lines(&rocky);
+    let steps = lines(&rocky);
     assert!(
-        told.iter().any(|line| line.contains(
+        steps.iter().any(|line| line.contains(
             "baseurl=https://linux.mellanox.com/public/repo/doca/latest/rhel9/x86_64/\nenabled=1\ngpgcheck=1"
         )),
-        "{told:#?}"
+        "{steps:#?}"
     );
-    assert!(told.contains(&"sudo dnf install -y epel-release".to_owned()), "DKMS is in EPEL: {told:#?}");
+    assert!(steps.contains(&"sudo dnf install -y epel-release".to_owned()), "DKMS is in EPEL: {steps:#?}");
     assert!(
-        told.contains(
+        steps.contains(
             &"sudo dnf install -y kernel-devel-5.14.0-570.17.1.el9_6.x86_64 kernel-headers doca-ofed mlnx-nvme-dkms"
                 .to_owned()
         ),
-        "{told:#?}"
+        "{steps:#?}"
     );
     for plan in [ubuntu, rocky] {
         assert!(!plan.why.contains("not confirmed"), "{}", plan.why);
@@ -140,9 +140,9 @@ fn a_repository_that_is_there_keeps_its_lines_and_is_not_added_again() {
 #[test]
 fn nvidia_fs_is_built_again_after_the_driver_and_before_the_reboot() {
     let status = "nvidia-fs/2.28.4, 6.8.0-60-generic, x86_64: installed\nnvidia/580.95.05, 6.8.0-60-generic, x86_64: installed\n";
-    let told = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", vec![command(&["dkms", "status"], status)]));
+    let steps = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", vec![command(&["dkms", "status"], status)]));
     let at =
-        |part: &str| told.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {told:#?}"));
+        |part: &str| steps.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {steps:#?}"));
     assert!(at("mlnx-nvme-dkms") < at("dkms build --force nvidia-fs/2.28.4 -k 6.8.0-60-generic"));
     assert!(
         at("dkms build") < at("dkms install --force nvidia-fs/2.28.4") && at("dkms install") < at("update-initramfs")

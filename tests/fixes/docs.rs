@@ -8,9 +8,9 @@ use std::path::Path;
 
 const HEAD: &str = "# Fixes\n\n\
     `gds-top fix ID` shows the exact changes, asks, applies them, and runs the check again. `gds-top fix nvidia-gds` does all steps of a direct route in\n\
-    order, with consent to each; it needs as few reboots as possible and continues after a reboot. `gds-top fix --undo ID` undoes a fix. What an undo\n\
-    restores differs:\n\n\
-    | fix | what it changes | needs | undo | check |\n|---|---|---|---|---|\n";
+    order, with consent to each; it needs as few reboots as possible and continues after a reboot. `gds-top fix --undo ID` undoes a fix. Undo restores\n\
+    this:\n\n\
+    | fix | changes | needs | undo | check |\n|---|---|---|---|---|\n";
 
 #[test]
 fn the_page_of_the_fixes_has_the_specification_of_each() {

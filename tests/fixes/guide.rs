@@ -474,7 +474,7 @@ fn on_bare_machines_of_every_family_the_order_is_that_of_the_packages_and_nothin
         let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
         assert_eq!(ids, ["nvidia-repository", "nvidia-driver-open", "nvfs-install"], "{release}");
         assert!(plans[2].obstacle.as_deref().is_some_and(|why| why.contains("none is installed")), "{release}");
-        // With the driver there, nothing stands against it any more.
+        // With the driver installed, nothing blocks it.
         write(
             "proc/driver/nvidia/version",
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n",

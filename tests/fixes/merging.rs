@@ -7,7 +7,7 @@ use std::fs;
 
 const NVME: &str = "/etc/modprobe.d/nvme.conf";
 const MULTIPATH: FixId = FixId::NvmeMultipathOff;
-/// What cloud images have in it.
+/// The content in cloud images.
 const CLOUD: &str = "# keep: required by the storage team\noptions nvme poll_queues=8 write_queues=2\noptions nvme_core io_timeout=4294967295 max_retries=10\n\n\
                      # end of file, without a newline";
 

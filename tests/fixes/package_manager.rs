@@ -70,7 +70,7 @@ impl Debian {
         log.lines().filter_map(of).collect()
     }
 
-    /// What a reboot does: the modules that DKMS built are loaded.
+    /// A reboot loads the modules that DKMS built.
     fn reboot(&self) {
         let write = |path: &str, text: &str| {
             let path = self.root().join(path);

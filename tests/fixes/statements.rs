@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const ID: FixId = FixId::NvfsLoad;
-/// Names that are made beside a file while it is written: a folder of that name makes the write fail, for root as well.
+/// Temporary names next to a file while it is written. A folder with such a name makes the write fail, also for root.
 const BLOCKED: [&[&str]; 4] = [
     &[".gds-top/journal/.entry-nvfs-load.json"],
     &["etc/modules-load.d/.gds-top-nvidia_fs.conf"],

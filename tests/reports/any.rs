@@ -83,6 +83,7 @@ fn finding(d: &mut Dice) -> Finding {
         advice: d.maybe(Dice::text),
         cause: d.maybe(Dice::text),
         permanent: d.coin(),
+        facts: Vec::new(),
     }
 }
 

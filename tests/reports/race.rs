@@ -77,6 +77,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             advice: None,
             cause: None,
             permanent: false,
+            facts: Vec::new(),
         },
     };
     put(2_000, check("gpu-present", Group::Gpu, Status::Pass, "one GPU: NVIDIA H200"));

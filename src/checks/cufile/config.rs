@@ -6,7 +6,7 @@ use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{FindingFact, FixId, Route};
 use crate::machine::{self, BlockKind, LibcufileFacts, Unread};
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
@@ -113,7 +113,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 for problem in problems {
                     judged = judged.found(&file.path, problem);
                 }
-                return judged.why(WHY);
+                return judged.fact(FindingFact::BrokenFile(file.path.clone())).why(WHY);
             }
             FileState::Unreadable(why @ Unread::WrongKind) => {
                 let judged = Judged::lack(
@@ -130,7 +130,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 } else {
                     judged.advice(format!("Remove {}, and put a file in its place or nothing.", file.path))
                 };
-                return judged.why(WHY);
+                return judged.fact(FindingFact::BrokenFile(file.path.clone())).why(WHY);
             }
             FileState::Unreadable(why) => {
                 return Judged::lack(
@@ -138,6 +138,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                     format!("{} is there, but this user may not read it: every open fails (5030)", file.path),
                 )
                 .unread(&file.path, why)
+                .fact(FindingFact::BrokenFile(file.path.clone()))
                 .missing(Cost::Root, EVERY)
                 .advice(format!("sudo chmod 644 {}", file.path))
                 .why(WHY);

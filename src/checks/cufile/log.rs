@@ -3,6 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
+use crate::core::FindingFact;
 
 /// Whether the folder of the log makes every open fail; then that is the cause of a failing open.
 pub(crate) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
@@ -32,6 +33,7 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
         Judged::pass(ID, format!("the log is in {folder}"))
     } else if parent_seen || ctx.root.is_live() {
         Judged::lack(ID, format!("the folder of the log, {folder}, does not exist: every open fails"))
+            .fact(FindingFact::MissingFolder(folder.clone()))
             .missing(Cost::Root, EVERY)
             .advice(format!("sudo mkdir -p -m 1777 {folder}, or correct logging.dir in {origin}."))
     } else {

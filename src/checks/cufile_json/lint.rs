@@ -295,13 +295,13 @@ impl<'a> Linter<'a> {
                     return;
                 }
                 // As the library does it: digits after the point are cut off.
-                let whole = number.trunc();
+                let effective = number.trunc();
                 // 0 switches the bounce buffers off, or the limit, in the keys that may be 0 outside their range.
-                let zero = whole == 0.0
+                let zero = effective == 0.0
                     && (key == "properties.max_device_pinned_mem_size_kb"
                         || (key == "properties.per_buffer_cache_size_kb"
                             && minor(self.around.version).is_some_and(|minor| minor < 20)));
-                if !zero && (whole < low as f64 || whole > high as f64) {
+                if !zero && (effective < low as f64 || effective > high as f64) {
                     let range = if high >= 18_014_398_509_481_980 {
                         format!("at least {low}")
                     } else {
@@ -316,8 +316,8 @@ impl<'a> Linter<'a> {
                         FATAL,
                         format!("Write a number {range}."),
                     );
-                } else if multiple > 1 && whole % multiple as f64 != 0.0 {
-                    let below = (whole / multiple as f64).floor() * multiple as f64;
+                } else if multiple > 1 && effective % multiple as f64 != 0.0 {
+                    let below = (effective / multiple as f64).floor() * multiple as f64;
                     self.say(
                         "L4",
                         Severity::Error,
@@ -327,25 +327,25 @@ impl<'a> Linter<'a> {
                         FATAL,
                         format!("Write {} or {}.", below.max(low as f64), below + multiple as f64),
                     );
-                } else if number != whole {
+                } else if number != effective {
                     self.say(
                         "L3",
                         Severity::Warning,
                         node.start,
                         key,
-                        format!("{key} is {written}, and {whole} is in effect"),
+                        format!("{key} is {written}, and {effective} is in effect"),
                         "libcufile cuts off digits after the point.",
-                        format!("Write {whole}."),
+                        format!("Write {effective}."),
                     );
                 }
-                if key == "profile.cufile_stats" && whole > 3.0 {
+                if key == "profile.cufile_stats" && effective > 3.0 {
                     self.say(
                         "L4",
                         Severity::Warning,
                         node.start,
                         key,
                         format!("{key} is {written}; levels go from 0 to 3"),
-                        "The library takes it, and nothing says what it does then.",
+                        "The library accepts it, but its effect is not documented.",
                         "Write 3 for everything.",
                     );
                 }

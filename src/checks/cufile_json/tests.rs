@@ -279,7 +279,7 @@ fn capitals_do_not_hide_the_key_that_is_meant() {
 fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
     let text = "\u{feff}{\n# ours\n 'logging': { \"level\": 'INFO', },\n \"execution\": { \"max_io_threads\": 999 }\n \"properties\": \
                 {\"alow_compat_mode\": true, \"rdma_dev_addr_list\": [\"10.0.0.1\", ] },\n}\n";
-    let told: Vec<(usize, usize, String)> =
+    let found: Vec<(usize, usize, String)> =
         problems(text, None).into_iter().map(|p| (p.line, p.column, format!("{} {}", p.rule, p.what))).collect();
     let wanted = [
         (1, 1, "L2 the file begins with a byte order mark"),
@@ -295,8 +295,8 @@ fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
     ];
     for (line, column, begin) in wanted {
         assert!(
-            told.iter().any(|(l, c, what)| (*l, *c) == (line, column) && what.starts_with(begin)),
-            "{line}:{column}: {begin} in {told:#?}"
+            found.iter().any(|(l, c, what)| (*l, *c) == (line, column) && what.starts_with(begin)),
+            "{line}:{column}: {begin} in {found:#?}"
         );
     }
     // If the rest cannot be read, the mistakes found so far are reported.

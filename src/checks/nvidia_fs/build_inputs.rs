@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, refusal};
 use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{FindingFact, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -70,6 +70,7 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
         Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
             .found("modinfo nvidia", file)
+            .fact(FindingFact::ZstdModules)
             .missing(Cost::Root, NVFS)
             .advice(
                 "Build nvidia-fs 2.29 or later, or by hand with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",

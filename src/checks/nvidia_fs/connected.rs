@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{FindingFact, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -41,14 +41,15 @@ pub(crate) fn bridges(ctx: &Context<'_>) -> Option<Judged> {
     let judged = if list.is_empty() {
         Judged::pass(ID, "no bridge with ACS").found(FILE, "empty")
     } else {
-        Judged::warn(
+        let judged = Judged::warn(
             ID,
-            format!("{} PCIe bridges have ACS on: transfers may take the way over the root complex", list.len()),
+            format!("{} PCIe bridges have ACS on: transfers may go through the root complex", list.len()),
         )
         .found(FILE, list.iter().take(16).copied().collect::<Vec<_>>().join(" "))
         .advice(
             "Switch ACS off in the firmware, or with pci=disable_acs_redir= for the bridges between GPU and disk only.",
-        )
+        );
+        list.iter().fold(judged, |judged, bridge| judged.fact(FindingFact::Bridge((*bridge).to_owned())))
     };
     Some(
         judged.why("With ACS a bridge sends peer-to-peer transfers up to the root complex instead of straight across."),

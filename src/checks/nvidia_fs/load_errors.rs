@@ -6,7 +6,7 @@ use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::dkms::dkms;
 use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{FixId, Route};
 use crate::machine;
 
 /// The check that explains a refusal of the kernel, where one does.
@@ -22,6 +22,17 @@ pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
         Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some(CheckId::NvfsBuildInputs),
         Refusal::OtherKernel => stops(dkms(ctx)).then_some(CheckId::NvfsDkms),
         Refusal::TooEarly | Refusal::LacksSymbol => None,
+    }
+}
+
+/// The fix for a refusal; `None` if it depends on the GPU.
+const fn fix_of(kind: Refusal) -> Option<FixId> {
+    match kind {
+        Refusal::Proprietary => Some(FixId::NvidiaDriverOpen),
+        Refusal::NoVersions | Refusal::OtherDriver | Refusal::OtherKernel => Some(FixId::NvfsDkms),
+        Refusal::Key => Some(FixId::SecureBootKey),
+        Refusal::TooEarly => Some(FixId::NvfsLoad),
+        Refusal::LacksSymbol => None,
     }
 }
 
@@ -92,9 +103,11 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fixes(ctx.driver_fix()),
         None => judged,
     };
-    let judged = match behind(ctx, kind) {
-        Some(cause) => judged.cause(cause),
-        None => judged,
+    // A consequence is fixed with its cause.
+    let judged = match (behind(ctx, kind), fix_of(kind)) {
+        (Some(cause), _) => judged.fixes(None).cause(cause),
+        (None, Some(fix)) => judged.fix(fix),
+        (None, None) => judged,
     };
     Some(judged.why("The kernel log has the reason why the module is not loaded."))
 }

@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{FindingFact, FixId, Route};
 use crate::machine;
 
 const ID: CheckId = CheckId::NvfsDkms;
@@ -77,7 +77,8 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
         }
         None => Judged::warn(ID, summary).fix(FixId::NvfsDkms),
     };
-    Some(judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded).advice(advice(ctx)).why(WHY))
+    let judged = judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded);
+    Some(judged.fact(FindingFact::OtherDriverSource).advice(advice(ctx)).why(WHY))
 }
 
 /// The crash itself, if the kernel log reports it.

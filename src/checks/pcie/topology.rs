@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{FindingFact, Route};
 use crate::machine::{self, PathFacts};
 use std::collections::BTreeSet;
 
@@ -248,7 +248,7 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
             Ok(control) => {
                 seen += 1;
                 if control.is_some_and(|word| word & REDIRECT != 0) {
-                    on.push((path, format!("ACS control {:#06x}", control.unwrap_or(0))));
+                    on.push((bridge, path, format!("ACS control {:#06x}", control.unwrap_or(0))));
                 }
             }
             Err(why) => hidden = Some((path, why)),
@@ -257,8 +257,8 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     let judged = if !on.is_empty() {
         let mut judged = Judged::warn(ID, format!("{} bridges between GPU and disk redirect peer-to-peer transfers (ACS)", on.len()))
             .advice("Switch ACS off in the firmware, or boot with pci=disable_acs_redir= for these bridges only; never for all of them.");
-        for (path, text) in on {
-            judged = judged.found(path, text);
+        for (bridge, path, text) in on {
+            judged = judged.found(path, text).fact(FindingFact::Bridge(bridge.clone()));
         }
         judged
     } else if let Some((path, why)) = hidden {

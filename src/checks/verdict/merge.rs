@@ -36,6 +36,11 @@ pub(crate) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
                         finding.evidence.push(evidence.clone());
                     }
                 }
+                for fact in &other.finding.facts {
+                    if !finding.facts.contains(fact) {
+                        finding.facts.push(fact.clone());
+                    }
+                }
                 for route in &other.finding.blocks {
                     if !finding.blocks.contains(route) {
                         finding.blocks.push(*route);

@@ -118,6 +118,7 @@ mod tests {
             advice: advice.map(str::to_owned),
             cause: None,
             permanent: false,
+            facts: Vec::new(),
         };
         EventBody::CheckDone { finding }
     }
