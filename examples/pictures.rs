@@ -39,14 +39,14 @@ pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String
             &checked,
             ScreenId::Environment,
             "",
-            "The Environment screen: whether reads go straight to the GPU, and what stands in the way",
+            "The Environment screen: whether reads go straight to the GPU, and the blockers",
         ),
         (
             "race",
             &large,
             ScreenId::Race,
             "",
-            "The Race screen: five ways of loading Qwen2.5-7B onto an H200, cold and hot",
+            "The Race screen: five engines load Qwen2.5-7B into an H200, cold and hot",
         ),
         // The engine that registers each tensor, with a hot cache.
         (
@@ -54,7 +54,7 @@ pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String
             &small,
             ScreenId::Tensors,
             "l",
-            "The Tensors screen: what each tensor of Qwen3-0.6B costs with a read and a registration for each",
+            "The Tensors screen: the overhead of each tensor of Qwen3-0.6B, with a read and a registration for each",
         ),
         (
             "learn",
@@ -70,7 +70,7 @@ pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String
             "",
             "The System screen of a recording: disk, link, memory and power of the machine while loads ran",
         ),
-        ("report", &large, ScreenId::Report, "", "The Report screen: what was found and measured, on one page"),
+        ("report", &large, ScreenId::Report, "", "The Report screen: findings and measurements on one page"),
     ];
     Ok(shots
         .into_iter()

@@ -132,10 +132,10 @@ fn lint_ends_with_1_where_libcufile_refuses_the_file_and_says_where() {
         let plain = desk.config(&words, &[]);
         assert_eq!(plain.status.code(), Some(status), "{text}: {plain:?}");
         let said = String::from_utf8_lossy(&plain.stdout);
-        let (code, told) = desk.json(&words, &[]);
+        let (code, answer) = desk.json(&words, &[]);
         assert_eq!(code, status);
-        assert_eq!(told["libcufile"], "1.20");
-        let problems = told["files"][0]["problems"].as_array().unwrap();
+        assert_eq!(answer["libcufile"], "1.20");
+        let problems = answer["files"][0]["problems"].as_array().unwrap();
         // Behind the comma that is refused the rest is read all the same.
         let rules: Vec<_> = problems.iter().map(|problem| problem["rule"].as_str().unwrap()).collect();
         assert!(text != REFUSED || ["L4", "L2"].iter().all(|rule| rules.contains(rule)), "{rules:?}");
@@ -159,13 +159,13 @@ fn lint_without_a_file_looks_at_the_machines_files_and_variables() {
     let desk = Desk::new();
     let broken = desk.config(&["lint", "--root", &machine("broken-cufile-json")], &[]);
     assert_eq!(broken.status.code(), Some(1), "{broken:?}");
-    let (code, told) =
+    let (code, answer) =
         desk.json(&["lint"], &[("CUFILE_FORCE_COMPAT_MODE", "1"), ("CUFILE_ENV_PATH_JSON", "/no/such.json")]);
     assert_eq!(code, 1, "a named file that is missing is not in effect");
-    let files = told["files"].as_array().unwrap();
+    let files = answer["files"].as_array().unwrap();
     let rules: Vec<&str> =
         files.iter().flat_map(|f| f["problems"].as_array().unwrap()).filter_map(|p| p["rule"].as_str()).collect();
-    assert!(rules.contains(&"L18") && rules.contains(&"ENV"), "{told}");
+    assert!(rules.contains(&"L18") && rules.contains(&"ENV"), "{answer}");
     let plain = desk.config(&["lint"], &[("CUFILE_FORCE_COMPAT_MODE", "1")]);
     let said = String::from_utf8_lossy(&plain.stdout);
     assert!(said.contains("environment: warning: CUFILE_FORCE_COMPAT_MODE=1 does nothing"), "{said}");
@@ -177,36 +177,36 @@ fn show_tells_the_value_in_effect_and_where_it_comes_from() {
     let desk = Desk::new();
     let mine = desk.file("mine.json", "{\n \"properties\": { \"io_batchsize\": 64, \"force_compat_mode\": true }\n}\n");
     let environment = [("CUFILE_ENV_PATH_JSON", mine.as_str()), ("CUFILE_FORCE_COMPAT_MODE", "1")];
-    let (code, told) = desk.json(&["show"], &environment);
+    let (code, answer) = desk.json(&["show"], &environment);
     assert_eq!(code, 0);
-    let row = |told: &Value, key: &str| {
-        told["keys"].as_array().unwrap().iter().find(|row| row["key"] == key).cloned().unwrap()
+    let row = |answer: &Value, key: &str| {
+        answer["keys"].as_array().unwrap().iter().find(|row| row["key"] == key).cloned().unwrap()
     };
-    let batch = row(&told, "properties.io_batchsize");
+    let batch = row(&answer, "properties.io_batchsize");
     assert_eq!(
         (&batch["value"], &batch["origin"]["kind"], &batch["origin"]["line"]),
         (&json!(64), &json!("file"), &json!(2))
     );
-    let force = row(&told, "properties.force_compat_mode");
+    let force = row(&answer, "properties.force_compat_mode");
     assert_eq!(
         (&force["value"], &force["origin"]["name"]),
         (&json!(false), &json!("CUFILE_FORCE_COMPAT_MODE")),
         "only true counts"
     );
-    assert_eq!(row(&told, "properties.allow_compat_mode")["origin"]["kind"], "default");
+    assert_eq!(row(&answer, "properties.allow_compat_mode")["origin"]["kind"], "default");
     let plain = desk.config(&["show"], &environment);
     let said = String::from_utf8_lossy(&plain.stdout);
     assert!(said.contains("mine.json:2") && said.contains("environment, CUFILE_FORCE_COMPAT_MODE"), "{said}");
     // Of another machine, with its own defaults: 1.14 cuts requests at 1 MiB.
     let extra = desk.file("extra.json", "{ \"execution\": { \"max_io_threads\": 2 } }");
-    let (code, told) = desk.json(&["show", &extra, "--root", &machine("p2pdma-listed")], &[]);
+    let (code, answer) = desk.json(&["show", &extra, "--root", &machine("p2pdma-listed")], &[]);
     assert_eq!(code, 0);
-    assert_eq!(row(&told, "execution.max_io_threads")["value"], 2);
-    assert_eq!(row(&told, "properties.use_pci_p2pdma")["origin"]["path"], "/etc/cufile.json");
+    assert_eq!(row(&answer, "execution.max_io_threads")["value"], 2);
+    assert_eq!(row(&answer, "properties.use_pci_p2pdma")["origin"]["path"], "/etc/cufile.json");
     let refused = desk.file("refused.json", REFUSED);
     let output = desk.config(&["show", &refused], &[]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is refused by libcufile"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("libcufile rejects"), "{output:?}");
     assert_eq!(desk.config(&["show", "nowhere.json"], &[]).status.code(), Some(2));
 }
 
@@ -215,24 +215,28 @@ fn diff_tells_what_differs_from_the_defaults_and_between_two_files() {
     let desk = Desk::new();
     let a = desk.file("a.json", "{ \"properties\": { \"io_batchsize\": 64, \"allow_compat_mode\": true } }");
     let b = desk.file("b.json", "{ \"properties\": { \"io_batchsize\": 32 }, \"logging\": { \"level\": \"INFO\" } }");
-    let (code, told) = desk.json(&["diff", &a], &[]);
+    let (code, answer) = desk.json(&["diff", &a], &[]);
     assert_eq!(code, 0);
-    assert_eq!(told["differences"].as_array().unwrap().len(), 1, "a file with the defaults has no difference: {told}");
-    assert_eq!((&told["differences"][0]["value"], &told["differences"][0]["other"]), (&json!(64), &json!(128)));
-    let (code, told) = desk.json(&["diff", &a, &b], &[]);
-    let keys: Vec<&str> = told["differences"].as_array().unwrap().iter().filter_map(|d| d["key"].as_str()).collect();
+    assert_eq!(
+        answer["differences"].as_array().unwrap().len(),
+        1,
+        "a file with the defaults has no difference: {answer}"
+    );
+    assert_eq!((&answer["differences"][0]["value"], &answer["differences"][0]["other"]), (&json!(64), &json!(128)));
+    let (code, answer) = desk.json(&["diff", &a, &b], &[]);
+    let keys: Vec<&str> = answer["differences"].as_array().unwrap().iter().filter_map(|d| d["key"].as_str()).collect();
     assert_eq!((code, keys), (0, vec!["logging.level", "properties.io_batchsize"]));
     let same = desk.config(&["diff", &a, &a], &[]);
-    assert!(String::from_utf8_lossy(&same.stdout).starts_with("No difference to "), "{same:?}");
+    assert!(String::from_utf8_lossy(&same.stdout).starts_with("No difference from "), "{same:?}");
     assert_eq!(desk.config(&["diff", "nowhere.json"], &[]).status.code(), Some(2));
 }
 
 #[test]
 fn tune_writes_a_file_that_the_linter_passes_and_never_over_another_one() {
     let desk = Desk::new();
-    let (code, told) = desk.json(&["tune", "llama-3.1-405b", "--output", "tuned.json"], &[]);
-    assert_eq!(code, 0, "{told}");
-    for key in told["keys"].as_array().unwrap() {
+    let (code, answer) = desk.json(&["tune", "llama-3.1-405b", "--output", "tuned.json"], &[]);
+    assert_eq!(code, 0, "{answer}");
+    for key in answer["keys"].as_array().unwrap() {
         assert!(key["reason"].as_str().is_some_and(|reason| reason.len() > 10), "{key}");
     }
     let tuned = desk.folder.path().join("tuned.json");
@@ -248,8 +252,8 @@ fn tune_writes_a_file_that_the_linter_passes_and_never_over_another_one() {
 fn a_level_of_the_log_that_is_passed_over_is_not_shown_as_in_effect() {
     let desk = Desk::new();
     let file = desk.file("cufile.json", "{ \"logging\": { \"level\": \"VERBOSE\" } }\n");
-    let (_, told) = desk.json(&["show", &file, "--root", &machine("p2pdma-listed")], &[]);
-    let row = told["keys"].as_array().unwrap().iter().find(|row| row["key"] == "logging.level").unwrap();
+    let (_, answer) = desk.json(&["show", &file, "--root", &machine("p2pdma-listed")], &[]);
+    let row = answer["keys"].as_array().unwrap().iter().find(|row| row["key"] == "logging.level").unwrap();
     assert!(!row.to_string().contains("VERBOSE"), "{row}");
 }
 
@@ -257,13 +261,13 @@ fn a_level_of_the_log_that_is_passed_over_is_not_shown_as_in_effect() {
 fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     let desk = Desk::new();
     let folder = machine("p2pdma-two-steps");
-    let (status, told) = desk.json(&["tune", "qwen3-0.6b", "--root", &folder], &[]);
+    let (status, answer) = desk.json(&["tune", "qwen3-0.6b", "--root", &folder], &[]);
     assert_eq!(status, 0);
-    let keys: Vec<&str> = told["keys"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
-    assert!(keys.contains(&"properties.use_pci_p2pdma"), "P2PDMA is possible on that machine: {told}");
+    let keys: Vec<&str> = answer["keys"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
+    assert!(keys.contains(&"properties.use_pci_p2pdma"), "P2PDMA is possible on that machine: {answer}");
     // A machine without a GPU is another one, whatever this one has.
     let (_, other) = desk.json(&["tune", "qwen3-0.6b", "--root", &machine("no-gpu")], &[]);
-    assert_ne!(told["keys"], other["keys"], "{other}");
+    assert_ne!(answer["keys"], other["keys"], "{other}");
     let archive = desk.folder.path().join("machine.tar.zst");
     let view = gds_top::machine::Root::folder_recorded(Path::new(&folder)).unwrap();
     let report = gds_top::checks::run(&view, &view.captured_paths(), None, &mut |_| {});
@@ -273,7 +277,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     );
     view.write_capture(&archive, "gds-top test", 0).unwrap();
     let (status, again) = desk.json(&["tune", "qwen3-0.6b", "--root", archive.to_str().unwrap()], &[]);
-    assert_eq!((status, &again["keys"]), (0, &told["keys"]));
+    assert_eq!((status, &again["keys"]), (0, &answer["keys"]));
     // Written here for another machine; its effective values are compared, too.
     let out = desk.folder.path().join("user.json").display().to_string();
     let written = desk.config(&["tune", "qwen3-0.6b", "--root", &folder, "--output", &out], &[]);

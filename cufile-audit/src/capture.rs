@@ -1,4 +1,4 @@
-//! What is recorded of each call.
+//! The recorded fields of each call.
 
 use crate::layout::{Answer, FUNCTIONS, Function, Record, kind};
 use crate::rings::Writer;
@@ -7,7 +7,7 @@ use crate::system;
 /// The arguments of a call, as they are in registers. Those that the function does not have are arbitrary.
 pub(crate) type Arguments = [usize; 7];
 
-/// What was noted before the call.
+/// The values from before the call.
 pub(crate) struct Before {
     pub(crate) start_ns: u64,
     /// The number of bytes that a stream call reports in memory, as it was before.
@@ -30,7 +30,8 @@ pub(crate) unsafe fn read_word(address: usize) -> u64 {
     if address == 0 {
         return 0;
     }
-    // SAFETY: the caller says so. The word may be unaligned in a structure of the program, and another thread may be writing it.
+    // SAFETY: guaranteed by the caller. The word may be unaligned in a structure of the program, and another thread
+    // may be writing it.
     unsafe { core::ptr::read_volatile(address as *const u64) }
 }
 
@@ -42,7 +43,7 @@ unsafe fn read_half(address: usize) -> u32 {
     if address == 0 {
         return 0;
     }
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     unsafe { core::ptr::read_volatile(address as *const u32) }
 }
 
@@ -58,7 +59,7 @@ const fn failed(function: usize, result: usize) -> bool {
 /// Records a call that has returned.
 ///
 /// # Safety
-/// `arguments` and `result` are those of a call of function `F`: what they point to is as cufile.h says.
+/// `arguments` and `result` are those of a call of function `F`; they point to the types that cufile.h declares.
 pub(crate) unsafe fn record<const F: usize>(
     library: usize,
     arguments: &Arguments,

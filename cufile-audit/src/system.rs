@@ -178,7 +178,7 @@ pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
     if flags < 0 { u64::MAX } else { u64::from(flags.cast_unsigned()) }
 }
 
-/// What the library keeps for each thread. Zero in a new thread.
+/// The data of each thread. Zero in a new thread.
 #[repr(C)]
 pub(crate) struct ThreadState {
     /// Address of its ring; 0 if it has none.
@@ -189,8 +189,9 @@ pub(crate) struct ThreadState {
     pub(crate) busy: Cell<u64>,
 }
 
-// Stable Rust has no thread-local variables without the standard library, whose own would allocate at the first access of each thread. The model is
-// initial-exec: glibc keeps room for it in every thread, and an access is one addition.
+// Stable Rust has no thread-local variables without the standard library, and those of the standard library allocate
+// at the first access of each thread. The model is initial-exec: glibc keeps room for it in every thread, and an
+// access is one addition.
 core::arch::global_asm!(
     ".section .tbss.gds_top_audit_thread,\"awT\",@nobits",
     ".p2align 3",

@@ -218,18 +218,18 @@ impl<S: IoStream + ?Sized> Drop for StreamIo<S> {
 }
 
 impl<S: IoStream + ?Sized> AsyncIo<S> {
-    /// Calls `tell` with the bytes moved or the error at the end of the transfer, or at once if the transfer has
+    /// Calls `done` with the bytes moved or the error at the end of the transfer, or at once if the transfer has
     /// ended. The call is on a thread of CUDA that blocks other work of the stream and must not call CUDA. So the
     /// transfer's resources are not released there, but when this value is dropped, which then no longer waits.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the stream rejects it; `tell` is then never called.
-    pub fn on_end(&self, tell: impl FnOnce(Result<usize, Error>) + Send + 'static) -> Result<(), Error> {
+    /// [`Error::Refused`] if the stream rejects it; `done` is then never called.
+    pub fn on_end(&self, done: impl FnOnce(Result<usize, Error>) + Send + 'static) -> Result<(), Error> {
         let Some(held) = &self.held else { return Ok(()) };
         let (kept, library) = (Arc::clone(&held.kept), self.driver.library().clone());
         let (call, len) = (self.call, self.len);
         let notice = move |ended: Result<(), String>| {
-            tell(match ended {
+            done(match ended {
                 Ok(()) => {
                     kept.ended.store(true, Ordering::Release);
                     // SAFETY: the stream is past what was put on it before the notice, by the promise of IoStream.

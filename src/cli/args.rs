@@ -9,9 +9,10 @@ use std::path::PathBuf;
 /// Engines and conditions of a load.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LoadArgs {
-    /// Engines, separated by commas: mmap, pread, odirect, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto (default: every
-    /// one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'bench --list-loaders'), command:LINE: any other loader, {model} and
-    /// {gpu} in LINE being replaced; all that follows 'command:' is LINE, so give it an --engine of its own
+    /// Engines, separated by commas: mmap, pread, odirect, gds-per-tensor, gds-bounce, gds-slab, gds-batch,
+    /// gds-stream, nixl, auto (default: every one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME
+    /// (see 'bench --list-loaders'), command:LINE (any other loader; {model} and {gpu} are replaced; LINE ends with
+    /// the argument, so pass it in a separate --engine)
     #[arg(long, value_name = "A,B", value_parser = super::hints::engines(), hide_possible_values = true)]
     pub(super) engine: Vec<Engines>,
     /// Page cache before each run: cold, hot, as-is; several are measured one after another (default: cold)
@@ -20,15 +21,15 @@ pub(super) struct LoadArgs {
     /// Runs of each engine in each cache state; a winner needs 3 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
-    /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model
-    /// is then divided among them; host,host is two targets without a GPU
+    /// GPU by index or UUID, 'host' for host memory, or several targets separated by commas ('all' for every GPU),
+    /// among which the model is divided; host,host is two targets without a GPU
     #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host|all,…")]
     pub(super) gpu: Option<String>,
     /// Do not read meters during the load
     #[arg(long)]
     pub(super) no_telemetry: bool,
-    /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER; 'gds-top settings --engines' lists them. One that no
-    /// engine of the benchmark accepts is refused
+    /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER ('gds-top settings --engines' lists them). A setting that
+    /// no engine of the benchmark accepts is an error
     #[arg(long = "set", value_name = "NAME=NUMBER")]
     pub(super) settings: Vec<SettingOrder>,
     /// Time limit in seconds for a run of a command or loader (default: 600)
@@ -50,12 +51,13 @@ pub(super) struct RaceArgs {
     /// Do not compare the loaded bytes with the file
     #[arg(long)]
     pub(super) no_verify: bool,
-    /// First measure the ceilings of this machine and show each run as a share of them: pinned copies to the GPU,
-    /// O_DIRECT reads and page-cache reads of the model by a plain reader (about eight seconds per model). With each
-    /// round of cold loads the plain reader also reads all files
+    /// First measure the ceilings of this machine (about eight seconds per model): pinned copies to the GPU, O_DIRECT
+    /// reads and page-cache reads of the model. Each run is then shown as a share of them. Each round of cold loads
+    /// also includes one plain read of all files
     #[arg(long)]
     pub(super) ceilings: bool,
-    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
+    /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
+    /// recording, but no other file
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
     /// Compare with this recording or report.json at the end; exit status 1 if an engine fails or is slower beyond
@@ -124,10 +126,10 @@ pub(super) struct OutputArgs {
     pub(super) verbose: bool,
 }
 
-/// When output has colours.
+/// When colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum When {
-    /// On a terminal.
+    /// Only on a terminal.
     #[default]
     Auto,
     /// Always.
@@ -137,7 +139,7 @@ pub(super) enum When {
 }
 
 impl When {
-    /// Whether output has colours, `usual` being whether the stream shows them.
+    /// Whether output has colours. `usual` is the answer for `auto`.
     pub(super) fn colours(self, usual: bool) -> bool {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
         match self {
@@ -197,7 +199,7 @@ impl FormatArg {
 }
 
 impl LoadArgs {
-    /// The named engines, in order; empty if the program chooses.
+    /// The engines that were named, in order; empty if the program chooses them.
     pub(super) fn engines(&self) -> Vec<Engine> {
         self.engine.iter().flat_map(Engines::list).collect()
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 pub(super) struct Baseline {
     pub(super) name: String,
     pub(super) runs: Vec<Measured>,
-    /// By what share an engine may be slower, in addition to the spread of the repeats.
+    /// The share by which an engine may be slower, in addition to the spread of the repeats.
     pub(super) threshold: f64,
 }
 
@@ -66,7 +66,7 @@ impl Report {
 /// Reads a recording, or a report.json.
 ///
 /// # Errors
-/// A sentence where the file cannot be read, is neither, or holds no run that ended well.
+/// A sentence if the file cannot be read, is neither, or contains no successful run.
 pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, String> {
     const MOST_BYTES: u64 = 1 << 30;
     let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
@@ -91,13 +91,13 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
         measured(&state)
     };
     if !runs.iter().any(|run| run.error.is_none() && run.verified != Some(false)) {
-        return Err(format!("{} holds no run that ended well: there is nothing to compare with", path.display()));
+        return Err(format!("{} contains no successful run, so nothing can be compared with it", path.display()));
     }
     Ok(Baseline { name, runs, threshold: threshold.map_or(LEAST_NOISE, |percent| percent / 100.0) })
 }
 
-/// The runs of a session that may be compared; a lane that ended early counts as failed. Of lanes that ran together
-/// only the common result is used: with others at the same time, or with a part of the model, a lane is not a load.
+/// The runs of a session that may be compared; a lane that ended early counts as failed. Lanes that ran together have
+/// one common result: each of them shared the disk or loaded only a part.
 pub(super) fn measured(state: &State) -> Vec<Measured> {
     let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
         (Some(run), _) => Some(Measured::from(run.as_ref())),
@@ -124,7 +124,7 @@ pub(super) fn judge(baseline: &Baseline, now: &[Measured], output: &OutputArgs) 
     let told = against(&baseline.runs, now, baseline.threshold);
     if told.is_empty() {
         note(&format!(
-            "nothing here can be compared with {}: it holds no good run of the same engine, model, target and cache state",
+            "nothing here can be compared with {}: it contains no successful run of the same engine, model, target and cache state",
             sanitise_line(&baseline.name)
         ));
         return BAD_ANSWER;
@@ -148,7 +148,7 @@ fn say_on_stderr(line: &str) {
 /// The comparison as a table, with a sentence for each regression.
 pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -> String {
     let mut out = format!(
-        "Against {} (an engine differs if its median does by more than {threshold:.0} % and half the range of the repeats; a side of one run counts 15 %)\n",
+        "Compared with {} (an engine differs if its median changed by more than {threshold:.0} % plus half the range of the repeats; a single run counts as a range of 15 %)\n",
         sanitise_line(before),
         threshold = threshold * 100.0
     );
@@ -183,7 +183,7 @@ pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -
             (Change::Slower, Some(difference)) => {
                 format!("is {:.1} % slower than in {}", difference * 100.0, sanitise_line(before))
             }
-            _ => format!("loaded the model in {} and does not rightly {now}", sanitise_line(before)),
+            _ => format!("loaded the model in {} and does not load it correctly {now}", sanitise_line(before)),
         };
         let _ = writeln!(
             out,
@@ -221,7 +221,7 @@ pub(super) fn to_json(before: &str, now: &str, told: &[Against]) -> serde_json::
     json!({"baseline": before, "now": now, "engines": engines})
 }
 
-/// Every engine's median in each of several recordings, side by side: they need not speak of the same model.
+/// The median of each engine in several recordings, side by side. The recordings may be of different models.
 pub(super) fn side_by_side(all: &[Baseline]) -> String {
     let mut rows: Vec<(String, String, CacheState, String)> = Vec::new();
     for run in all.iter().flat_map(|b| &b.runs) {

@@ -1,4 +1,4 @@
-//! All files and answers that the checks read on this machine, as one redacted archive or folder.
+//! Captures all files and answers that the checks read on this machine in one redacted archive or folder.
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, note, print, print_json};
@@ -9,14 +9,14 @@ use crate::machine::{LiveOptions, Root};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Runs all checks while recording what they read, writes the capture, and says what it holds.
+/// Runs all checks, records their input, writes the capture and lists its content.
 pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
     let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});
-    // So that 'config lint --root' and 'config show --root' have what they read, too.
+    // 'config lint --root' and 'config show --root' also need their input.
     let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
-    // And what fixes and the checklist read, so that they are planned there as here.
+    // The plans of fixes and the checklist also need their input.
     let _ = (fixes::plan(&view, &report), fixes::guide::guide(&view, &report));
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION"));
     let unix_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -34,14 +34,14 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
         let _ = writeln!(text, "{bytes:>9}  {}", path.display());
     }
     let redacted = if captured.redacted.is_empty() {
-        "nothing was found to replace".to_owned()
+        "nothing had to be replaced".to_owned()
     } else {
         captured.redacted.join(", ")
     };
     let _ = writeln!(text, "\n{} files, {total} bytes. Replaced: {redacted}.", captured.files.len());
     let status = print(text.as_bytes());
     note(&format!(
-        "{} is written; look into it before you send it, then examine it anywhere with 'gds-top check --root {}'",
+        "wrote {}; read it before you send it, and examine it anywhere with 'gds-top check --root {}'",
         file.display(),
         file.display()
     ));

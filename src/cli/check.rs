@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What `--require` asks of each path.
+/// The level that `--require` demands for each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Level {
     /// cuFile reads work, at least through host memory.
@@ -27,7 +27,7 @@ pub(super) enum Level {
 
 impl Level {
     fn is_met(self, verdict: &Verdict) -> bool {
-        // Without a GPU there is no route into GPU memory.
+        // Without a GPU no route leads into GPU memory.
         let works = verdict.route != Route::None && !present::verdict::no_gpu(verdict);
         match self {
             Self::Compat => works,
@@ -45,7 +45,7 @@ impl Level {
     }
 }
 
-/// Whether each verdict meets the level; those that do not are named on standard error.
+/// Whether all verdicts meet the level. The others are listed on standard error.
 fn meets(level: Level, verdicts: &[Verdict]) -> bool {
     let head = format!("--require {} is not met", level.name());
     if verdicts.is_empty() {
@@ -67,7 +67,7 @@ fn meets(level: Level, verdicts: &[Verdict]) -> bool {
     unmet.is_empty() && !verdicts.is_empty()
 }
 
-/// Runs the checks and prints what they found. Exit status 1 when no cuFile read can work for some path and GPU.
+/// Runs the checks and prints their findings. The exit status is 1 if cuFile reads cannot work for a path and GPU.
 ///
 /// With `probe`, on the live machine, the verdicts are proven by real reads.
 pub(super) fn run(
@@ -121,7 +121,7 @@ pub(super) fn run(
     Ok(printed.max(status))
 }
 
-/// How long each source took, on standard error.
+/// Prints the time of each source on standard error.
 fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
     let ms = |took: Duration| took.as_secs_f64() * 1000.0;
     let mut timings = view.timings();
@@ -132,10 +132,10 @@ fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
     if let Some(first) = first {
         note(&format!("{:>8.1} ms  until the first finding", ms(first)));
     }
-    note(&format!("{:>8.1} ms  all checks; the sources were asked at the same time", ms(all)));
+    note(&format!("{:>8.1} ms  all checks; the sources were read at the same time", ms(all)));
 }
 
-/// The findings as a state, so that the same report can be written from them.
+/// The findings as a state, from which the usual report can be written.
 pub(super) fn as_state(view: &Root, found: &checks::Report) -> State {
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
     let unix_ms =

@@ -23,7 +23,7 @@ pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Sub>,
     /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
-    /// profile by name (qwen3-0.6b). Without it nothing is loaded until a key asks for it; with --headless a synthetic
+    /// profile by name (qwen3-0.6b). Without it nothing is loaded until you press a key; with --headless a synthetic
     /// model of 150 MB is written on first use
     pub(super) model: Option<String>,
     /// Run the checks and the benchmark and print a report; needs no terminal
@@ -32,8 +32,8 @@ pub(super) struct Cli {
     /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
     #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
     pub(super) config: Option<PathBuf>,
-    /// Show a captured machine, or a tree of files with etc/ and so on, on the screens; nothing is loaded, and fixes are
-    /// written below DIR unless it is a capture
+    /// Show a captured machine, or a directory with etc/, usr/ and so on, on the screens. Nothing is loaded. Fixes
+    /// are written below DIR, but never in a capture
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
     #[command(flatten)]
@@ -85,8 +85,9 @@ pub(super) enum Sub {
         /// The path for which reads must work (default: the working directory)
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
-        /// Work on a tree of files with etc/ and so on, or show a captured machine. Files are written below DIR, but never
-        /// in a capture; commands are shown and never run. The journal is in DIR/.gds-top; no other user may write there
+        /// Work on a directory with etc/, usr/ and so on, or show a captured machine. Files are written below DIR,
+        /// but never in a capture; commands are only shown. The journal is in DIR/.gds-top; no other user may write
+        /// there
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
         /// Apply only if the plan has this digest
@@ -137,8 +138,8 @@ pub(super) enum Sub {
         /// Without screens, as always
         #[arg(long, hide = true)]
         headless: bool,
-        /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
-        /// the reason and the command that uses them
+        /// Find the best settings of pread, odirect and gds-slab (or of the engines named) by changing one at a time;
+        /// print them with the reason and the command
         #[arg(long, conflicts_with_all = ["record", "export", "no_verify", "baseline"])]
         sweep: bool,
         #[command(flatten)]
@@ -248,7 +249,8 @@ pub(super) enum Sub {
     },
     /// Serve the result of the checks to Prometheus
     Export(super::exporter::ExporterArgs),
-    /// Merge the reports of many nodes: which cannot use GDS and why, and which differ from their peers
+    /// Merge the reports of many nodes: nodes that cannot use GDS, with the reason, and nodes that differ from their
+    /// peers
     Fleet(super::fleet::FleetArgs),
     /// Write and read KV caches like UCM, llm-d or LMCache, compared with host memory and plain files
     #[command(name = "bench-kv", alias = "kv")]
@@ -260,7 +262,7 @@ pub(super) enum Sub {
     Selftest {
         #[command(flatten)]
         load: LoadArgs,
-        /// Keep a recording of each session
+        /// Record each session
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
         #[command(flatten)]
@@ -377,8 +379,7 @@ pub(super) enum Sub {
 }
 
 impl Cli {
-    /// An argument that was typed before the command but belongs after it. Before the command it would have no
-    /// effect.
+    /// An argument before the command that belongs after it, where it would have no effect otherwise.
     pub(super) fn misplaced(call: &ArgMatches) -> Option<String> {
         let command = call.subcommand_name()?;
         let cli = Self::command();
@@ -392,7 +393,7 @@ impl Cli {
 impl Cli {
     /// The command whose name is similar to a word that is not a model.
     pub(super) fn similar(word: &str) -> Option<String> {
-        // A path or the name of a repository is not a misspelt command.
+        // A path or a repository name is not a misspelt command.
         if word.contains(['/', '.']) || std::path::Path::new(word).exists() || Profile::names().contains(&word) {
             return None;
         }
@@ -427,8 +428,8 @@ impl Sub {
         )
     }
 
-    /// Whether the settings cannot affect the command: commands that print fixed texts, and child processes, whose
-    /// session has read the settings, perhaps from another file.
+    /// Whether the command reads no settings: commands that print fixed texts, and child processes, because their
+    /// session has read the settings.
     pub(super) const fn needs_no_settings(&self) -> bool {
         matches!(
             self,
@@ -462,7 +463,7 @@ pub(super) enum ConfigSub {
         /// A model to load, to find limits that it would exceed
         #[arg(long, value_name = "MODEL")]
         model: Option<String>,
-        /// Exit with 1 also for keys and values that libcufile ignores and for values that do harm
+        /// Exit with 1 also for keys and values that libcufile ignores and for harmful values
         #[arg(long)]
         strict: bool,
         /// Lint the files of a captured machine

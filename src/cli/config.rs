@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Most bytes of a cufile.json; the one that is shipped has five thousand.
+/// The maximum size of a cufile.json in bytes. The file that NVIDIA ships has five thousand.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
@@ -58,7 +58,7 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
     let mut out = String::new();
     if linted.iter().all(|file| file.path == cufile_json::PLACE_OF_VARIABLES) {
         out.push_str(
-            "No cufile.json: neither /etc/cufile.json nor one by CUFILE_ENV_PATH_JSON; the library's defaults apply.\n",
+            "No cufile.json: neither /etc/cufile.json nor a file named by CUFILE_ENV_PATH_JSON exists. The library's defaults apply.\n",
         );
     }
     for file in linted {
@@ -105,7 +105,7 @@ fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
     }
     let rows = cufile_json::effective(&view, extra.as_ref().map(|(path, text)| (path.as_str(), text.as_str())));
     for bad in cufile_json::lint_machine(&view, &Hardware::default()).iter().filter(|linted| linted.is_bad()) {
-        note(&format!("{} is refused or not in effect; 'gds-top config lint' says why", bad.path));
+        note(&format!("libcufile rejects {} or does not use it; 'gds-top config lint' shows the reason", bad.path));
     }
     if output.json {
         return Ok(print_json(&json!({ "libcufile": view.libcufile().version(), "keys": rows })));
@@ -120,7 +120,7 @@ fn table(rows: &[Effective]) -> String {
         let value = if row.value.is_null() { "-".to_owned() } else { row.value.to_string() };
         let _ = write!(out, "{:<key$}  {value:<24}  {}", row.key, row.origin);
         if let Some(said) = &row.library_says {
-            let _ = write!(out, "  (the library itself says {said})");
+            let _ = write!(out, "  (the library reports {said})");
         }
         out.push('\n');
     }
@@ -131,7 +131,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     let (bytes, mut place) = model_bytes(model)?;
     let view = open_view(root)?;
     if root.is_some() {
-        // The path of the model here says nothing about the other machine; the paths that were examined there do.
+        // The model's path here does not exist on the other machine; the paths examined there do.
         place.clear();
     }
     let hardware = hardware(&view, Some(bytes), place.as_slice())?;
@@ -178,7 +178,7 @@ fn file_text(tuned: &[Tuned]) -> Result<String, String> {
     Ok(serde_json::to_string_pretty(&value).map_err(|error| error.to_string())? + "\n")
 }
 
-/// Writes a file completely or not at all, and never over another one.
+/// Writes a new file, completely or not at all.
 fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let bad = |error: &dyn std::fmt::Display| {
         format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
@@ -187,7 +187,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| bad(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|e| bad(&e))?;
     use std::os::unix::fs::PermissionsExt as _;
-    // cuFile fails in every program of a user who may not read it.
+    // cuFile fails in all programs of a user who cannot read the file.
     file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(|e| bad(&e))?;
     file.persist_noclobber(path).map_err(|e| bad(&e.error))?;
     Ok(())
@@ -237,7 +237,7 @@ fn diff(file: Option<&Path>, other: Option<&Path>, root: Option<&Path>, output: 
     }
     let mut out = String::new();
     if differing.is_empty() {
-        let _ = writeln!(out, "No difference to {against}.");
+        let _ = writeln!(out, "No difference from {against}.");
     }
     for (key, a, b, from) in &differing {
         let _ = writeln!(out, "{key}\n  {a}  {from}\n  {b}  {against}");
@@ -247,7 +247,7 @@ fn diff(file: Option<&Path>, other: Option<&Path>, root: Option<&Path>, output: 
 
 fn warn_if_refused(view: &Root, path: &str, text: &str) {
     if cufile_json::lint_text(view, path, text, &Hardware::default()).is_bad() {
-        note(&format!("{path} is refused by libcufile or not in effect; 'gds-top config lint {path}' says why"));
+        note(&format!("libcufile rejects {path} or does not use it; 'gds-top config lint {path}' shows the reason"));
     }
 }
 
@@ -273,7 +273,7 @@ fn read(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let bad = |what: String| format!("{} cannot be read: {what}; name a cufile.json", path.display());
-    // A FIFO without a writer must not hang.
+    // Opening a FIFO without a writer must not hang.
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)

@@ -1,4 +1,4 @@
-//! Asks before much is written to a disk.
+//! Asks for consent before more than 1 GiB is written to a disk.
 
 use super::outcome::note;
 use crate::core::units::{self, GIB};
@@ -6,13 +6,13 @@ use crate::models::{self, Profile};
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::Path;
 
-/// So much is written without a question.
+/// Up to this many bytes are written without a question.
 const WITHOUT_QUESTION: u64 = GIB;
 
 /// Asks before more than 1 GiB is written.
 ///
 /// # Errors
-/// A sentence if the answer is no, or if there is no terminal to ask on.
+/// A sentence if the user declines, or if there is no terminal.
 pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String> {
     if yes || bytes <= WITHOUT_QUESTION {
         return Ok(());
@@ -31,7 +31,7 @@ pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String
     }
 }
 
-/// Asks before the model of a shape that is named instead of a path is written, unless it was written before.
+/// Asks before the synthetic model of a shape is written, unless it exists already.
 ///
 /// # Errors
 /// As [`to_write`].

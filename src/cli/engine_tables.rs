@@ -1,4 +1,4 @@
-//! The engines and their settings as Markdown, made of the specification; docs/settings.md holds a copy.
+//! The engines and their settings as Markdown, from the specification; docs/settings.md contains a copy.
 
 use crate::core::spec::ENGINES;
 use crate::core::{Need, Setting};
@@ -13,7 +13,7 @@ const fn need(need: Need) -> &'static str {
 
 /// Both tables.
 pub(super) fn tables() -> String {
-    let mut out = String::from("| engine | what it does | needs | settings |\n|---|---|---|---|\n");
+    let mut out = String::from("| engine | method | needs | settings |\n|---|---|---|---|\n");
     for spec in &ENGINES {
         let names: Vec<String> = spec.aliases.iter().map(|alias| format!("`{alias}`")).collect();
         let also = if names.is_empty() { String::new() } else { format!(" (also {})", names.join(", ")) };
@@ -27,7 +27,7 @@ pub(super) fn tables() -> String {
             settings.join(", ")
         );
     }
-    out += "\n| setting | what it sets | values | default |\n|---|---|---|---|\n";
+    out += "\n| setting | meaning | values | default |\n|---|---|---|---|\n";
     for setting in Setting::ALL {
         let spec = setting.spec();
         let limits =

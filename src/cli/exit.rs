@@ -6,9 +6,9 @@ use clap::Command;
 pub(super) const FINE: u8 = 0;
 /// The answer is bad.
 pub(super) const BAD_ANSWER: u8 = 1;
-/// The call or the input is wrong.
+/// The usage or the input is wrong.
 pub(super) const BAD_CALL: u8 = 2;
-/// Something that was asked for could not run.
+/// A requested engine, GPU or model could not run.
 pub(super) const COULD_NOT_RUN: u8 = 3;
 /// Interrupted by a signal.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -23,7 +23,7 @@ const TABLE: [(u8, &str); 5] = [
     (BAD_CALL, "wrong usage or input"),
     (
         COULD_NOT_RUN,
-        "something that was asked for could not run: no such GPU, the model does not fit, an engine is not available",
+        "a requested run was not possible: no such GPU, the model does not fit, an engine is not available",
     ),
     (INTERRUPTED, "interrupted"),
 ];

@@ -7,7 +7,7 @@ use crate::explain::{self, Answer};
 use serde_json::{Value, json};
 use std::io::Read as _;
 
-/// Longest log that is read from standard input.
+/// The maximum length of a log on standard input.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Prints the answers to a query; `-` reads a log from standard input.
@@ -15,11 +15,7 @@ pub(super) fn run(words: &[String], output: &OutputArgs) -> Ran {
     let query = words.join(" ");
     let found = if query.trim() == "-" {
         let answers = explain::explain_log(&log()?);
-        if answers.is_empty() {
-            Err(("no line of the log is known to gds-top".to_owned(), Vec::new()))
-        } else {
-            Ok(answers)
-        }
+        if answers.is_empty() { Err(("gds-top knows no line of this log".to_owned(), Vec::new())) } else { Ok(answers) }
     } else {
         explain::explain(&query).map_err(|unknown| (unknown.to_string(), unknown.nearest))
     };

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(super) struct ExporterArgs {
     /// Files or folders of models (default: the working directory)
     paths: Vec<PathBuf>,
-    /// Serve /metrics at this address. The default can be reached from this machine only
+    /// Serve /metrics at this address. By default only this machine can reach it
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9469")]
     listen: String,
     /// Seconds for which the result of the checks is used again
@@ -28,7 +28,8 @@ pub(super) struct ExporterArgs {
     max_age: u64,
 }
 
-/// Serves until a signal comes. The checks run when metrics are asked for; CUDA is not opened and no model is read.
+/// Serves until a signal arrives. The checks run at each request for metrics; CUDA is not opened and no model is
+/// read.
 pub(super) fn run(args: &ExporterArgs) -> Ran {
     let examine = || {
         let view = Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() });
@@ -38,7 +39,7 @@ pub(super) fn run(args: &ExporterArgs) -> Ran {
         report::write_metrics(&as_state(&view, &found), &mut text).map_err(|error| error.to_string())?;
         Ok::<_, String>(text)
     };
-    // A path that does not exist is wrong usage now, and not an empty page later.
+    // If a path does not exist, the command fails at once, instead of serving an empty page later.
     let mut last = (Instant::now(), examine()?);
     let server =
         MetricsServer::bind(&args.listen).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;

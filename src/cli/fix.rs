@@ -1,4 +1,4 @@
-//! Fixes: listed, previewed, applied after consent, undone, taken up after a reboot.
+//! Lists, previews, applies and undoes fixes, and resumes them after a reboot.
 
 use super::args::OutputArgs;
 use super::fix_work::{Mode, Order, Work, ask, open};
@@ -12,14 +12,14 @@ use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
-/// Runs the command. Exit status 1 when something asked for was not fixed or not undone.
+/// Runs the command. The exit status is 1 if a requested fix was not applied or not undone.
 pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     let (place, view) = match open(order.root) {
         Ok(both) => both,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let mut taken_back = Vec::new();
-    // A checklist as JSON is only looked at.
+    // With `--json` the checklist is only printed.
     if order.only_looks() || (output.json && order.names_guide()) {
         fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
     } else {
@@ -30,7 +30,7 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     }
     let mut named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
     if named.is_empty() && order.names_guide() {
-        // A set-up that was begun is for these paths, wherever it is continued.
+        // A set-up keeps the paths with which it was started, in any working directory.
         named = SetUp::load(&place).map(|set_up| set_up.paths).unwrap_or_default();
     }
     let paths = match examined(&view, &named) {
@@ -41,11 +41,11 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     if order.mode == Mode::Undo { work.undo(&taken_back) } else { work.plan() }
 }
 
-/// Interrupted fixes, and those that wait for a reboot: notes of commands that are about something else. Nothing is written.
+/// Notes about interrupted fixes and those that wait for a reboot, for other commands. It writes nothing.
 pub(super) fn tell_open(report: &Report, root: Option<&Path>) {
     let place = match root {
         None => Place::live(),
-        // A captured machine has a journal only where fixes were tried on it.
+        // A captured machine has a journal only if fixes were tried on it.
         Some(folder) if folder.join(".gds-top").is_dir() => match Place::folder(folder) {
             Ok(place) => place,
             Err(sentence) => return note(&sentence),
@@ -61,7 +61,7 @@ fn tell(open: &[OpenPlan]) {
 }
 
 impl Work<'_> {
-    /// What is applied here, by this user and by root, and what of it is this user's to undo.
+    /// The fixes that are applied here, by this user and by root, and those that this user can undo.
     fn applied(&self) -> (Vec<Entry>, usize) {
         let all = Journal::all(&self.place);
         let (own, others) = all.split_at(1);
@@ -76,7 +76,8 @@ impl Work<'_> {
         (out, count)
     }
 
-    /// Undoes what is named, or all that is applied. `taken_back`: fixes whose interrupted work was rolled back by this command.
+    /// Undoes the named fixes, or all that are applied. `taken_back`: interrupted fixes that this command has rolled
+    /// back.
     fn undo(&self, taken_back: &[FixId]) -> u8 {
         let (applied, own) = self.applied();
         let ids: Vec<FixId> = if self.order.ids.is_empty() {
@@ -102,19 +103,19 @@ impl Work<'_> {
             let ids: Vec<&str> = applied.iter().map(|entry| entry.id.as_str()).collect();
             return fail(
                 BAD_CALL,
-                &format!("what is applied here was applied by root ({}); run: sudo gds-top fix --undo", ids.join(", ")),
+                &format!("all applied fixes were applied by root ({}); run: sudo gds-top fix --undo", ids.join(", ")),
             );
         }
         if ids.is_empty() {
             note(if Journal::all(&self.place).iter().any(Journal::is_denied) {
-                "no fix is applied by this user; for those of root run: sudo gds-top fix --undo"
+                "this user has applied no fix; for the fixes of root run: sudo gds-top fix --undo"
             } else {
-                "no fix of gds-top is applied on this machine, so there is nothing to undo"
+                "no fix is applied on this machine, so there is nothing to undo"
             });
             return FINE;
         }
         let mut status = FINE;
-        // Files of fixes that are still applied: the text that an older fix of the same file would restore was never below the newer one.
+        // Files of fixes that are still applied. An older fix of the same file cannot be undone before the newer one.
         let mut kept: Vec<&PathBuf> = Vec::new();
         for id in newest_first(&ids, &applied[..own]) {
             let entry = applied[..own].iter().find(|entry| entry.id == id);
@@ -173,7 +174,8 @@ impl Work<'_> {
         status
     }
 
-    /// The plans that are named, by their ids or by the checks that they fix; all if none is named. A fix that no check asks for can be named, too.
+    /// The plans with these ids, or for these checks; all plans if none is named. A fix can be named even if no check
+    /// needs it.
     fn choose(&self, plans: Vec<FixPlan>, report: &Report) -> Result<Vec<FixPlan>, String> {
         let ids = self.order.ids;
         if ids.is_empty() {
@@ -187,7 +189,7 @@ impl Work<'_> {
                 && let Ok(known) = id.parse()
                 && let Some(plan) = fixes::plan_by_id(&self.view, report, known)
             {
-                note(&format!("no check asks for {id} here; it is shown because it was named"));
+                note(&format!("no check needs {id} here; it is shown because it was named"));
                 found.push(plan);
             }
             if found.is_empty() {
@@ -199,7 +201,7 @@ impl Work<'_> {
         Ok(chosen)
     }
 
-    /// Shows a plan, and applies it where that is asked for. `Err` ends the command with a status.
+    /// Shows a plan, and applies it if the user wants it. `Err` ends the command with a status.
     fn one(&self, plan: &FixPlan) -> Result<bool, u8> {
         let order = self.order;
         if !order.stream {
@@ -237,7 +239,8 @@ impl Work<'_> {
         fixes::apply_and_verify(view, plan, consent, &self.place, &self.paths, &mut |p| self.news(&p))
     }
 
-    /// Applies a previewed plan after an answer, which can take long: the plan is made again, and another one is refused.
+    /// Applies a previewed plan after consent. The answer can take long, so the plan is made again and refused if it
+    /// differs.
     fn apply_as_previewed(&self, plan: &FixPlan) -> bool {
         let refused = || {
             let text = FixError::NotConsented { id: plan.id }.to_string();
@@ -253,7 +256,7 @@ impl Work<'_> {
     }
 }
 
-/// The named fixes, the one that was applied last first; `applied` has the oldest first.
+/// The named fixes, newest first. In `applied` the oldest is first.
 fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
     let age = |id: FixId| applied.iter().rev().position(|entry| entry.id == id).unwrap_or(usize::MAX);
     let mut ids = ids.to_vec();
@@ -264,9 +267,7 @@ fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
 
 fn unknown(id: &str, plans: &[FixPlan]) -> String {
     if id.parse::<FixId>().is_ok() {
-        return format!(
-            "'{id}' has nothing to change here: what it would need to know is not known of this machine or path"
-        );
+        return format!("'{id}' cannot be planned here: this machine or path lacks a fact that it needs");
     }
     let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     let known = if known.is_empty() {

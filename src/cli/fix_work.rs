@@ -1,4 +1,4 @@
-//! What the commands about fixes share: the order, where it is carried out, progress and consent.
+//! The parts that all commands for fixes share: the request, the target machine, progress and consent.
 
 use super::args::OutputArgs;
 use super::outcome::{note, print};
@@ -10,12 +10,12 @@ use crate::text::write_json;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// What is to be done with the fixes.
+/// The action on the fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Ask before each.
+    /// Ask before each fix.
     Ask,
-    /// Apply all that are named, or all.
+    /// Apply the named fixes, or all, without asking.
     Yes,
     /// Show only.
     DryRun,
@@ -25,25 +25,25 @@ pub(super) enum Mode {
     List,
 }
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Clone, Debug)]
 pub(super) struct Order<'a> {
     /// Fixes, or checks that they fix.
     pub(super) ids: &'a [String],
-    /// What to do with them.
+    /// The action on them.
     pub(super) mode: Mode,
-    /// The path whose reads are to work.
+    /// The path for which reads must work.
     pub(super) path: Option<&'a Path>,
-    /// A folder that stands for a machine.
+    /// A directory that is examined instead of this machine.
     pub(super) root: Option<&'a Path>,
-    /// The changes that were consented to elsewhere.
+    /// The digest of the plan to which the user consented.
     pub(super) consent: Option<String>,
     /// Progress as lines of JSON.
     pub(super) stream: bool,
 }
 
 impl Order<'_> {
-    /// Whether it shows something and changes nothing.
+    /// Whether it only shows and changes nothing.
     pub(super) fn only_looks(&self) -> bool {
         matches!(self.mode, Mode::DryRun | Mode::List)
     }
@@ -53,7 +53,7 @@ impl Order<'_> {
     }
 }
 
-/// A command about fixes.
+/// A command for fixes, with the machine and the paths.
 pub(super) struct Work<'a> {
     pub(super) order: &'a Order<'a>,
     pub(super) output: &'a OutputArgs,
@@ -63,11 +63,11 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// One line of progress.
+    /// Prints one line of progress.
     pub(super) fn news(&self, progress: &FixProgress) {
         if self.order.stream {
             let mut line = Vec::new();
-            // If the reader of the stream is gone, the work goes on to its end.
+            // The work continues if no process reads the stream.
             let _ = write_json(&mut line, progress);
             line.push(b'\n');
             let _ = print(&line);
@@ -77,7 +77,7 @@ impl Work<'_> {
     }
 }
 
-/// Where the work is done, and the view of it.
+/// The machine that is fixed, and the view of it.
 pub(super) fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
     let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
     Ok((Place::folder(folder)?, Root::stand_in(folder)?))
@@ -87,13 +87,13 @@ pub(super) fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
 pub(super) fn ask(id: FixId) -> Result<bool, String> {
     if !io::stdin().is_terminal() {
         return Err(format!(
-            "{id} needs your consent, and there is no terminal to ask on: pass --yes to apply it, or --dry-run to see it only"
+            "{id} needs your consent, and there is no terminal: pass --yes to apply it, or --dry-run to show it only"
         ));
     }
     ask_word(&format!("Apply {id}?"))
 }
 
-/// Asks a question on the terminal. Only an explicit yes is one.
+/// Asks a question on the terminal. Only an explicit yes counts.
 pub(super) fn ask_word(question: &str) -> Result<bool, String> {
     let mut err = io::stderr();
     let asked = write!(err, "{question} [y/N] ").and_then(|()| err.flush());

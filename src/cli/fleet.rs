@@ -1,4 +1,4 @@
-//! The reports of many nodes as one.
+//! Merges the reports of many nodes.
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
@@ -33,7 +33,8 @@ enum Format {
     Csv,
 }
 
-/// Prints the fleet's report. Exit status 1 if a node cannot use cuFile, has no verdict, or a file could not be read.
+/// Prints the fleet's report. The exit status is 1 if a node cannot use cuFile or has no verdict, or if a file could
+/// not be read.
 pub(super) fn run(args: &FleetArgs) -> Ran {
     let fleet = Fleet::read(&args.paths).map_err(|error| error.to_string())?;
     let printed = match args.format {

@@ -1,4 +1,5 @@
-//! `gds-top fix nvidia-gds`: the steps of the checklist one after another, each with consent, until the route is proven or a reboot is due.
+//! `gds-top fix nvidia-gds` does the steps of the checklist one after another, each with consent, until the route is
+//! proven or a reboot is needed.
 
 use super::fix_work::{Mode, Work, ask, ask_word, open};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
@@ -20,10 +21,10 @@ struct Now {
     guide: Guide,
 }
 
-/// Shows the checklist and, unless it is only to be shown, does its steps.
+/// Shows the checklist and does its steps, unless the request only shows it.
 pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
     if work.order.ids.len() > 1 {
-        return fail(BAD_CALL, "nvidia-gds is the complete checklist; pass it alone, or pass the fixes without it");
+        return fail(BAD_CALL, "nvidia-gds is the complete checklist: pass it alone, or pass only fixes");
     }
     let mut first = guide::guide(&work.view, &report);
     first.open = open.into_iter().filter(|plan| !plan.verified).collect();
@@ -47,7 +48,7 @@ fn look(work: &Work<'_>) -> Result<Now, String> {
     Ok(Now { view, report, guide })
 }
 
-/// The set-up that was begun before, with a note about it; else a new one.
+/// The set-up that was started before, with a note about it; otherwise a new one.
 fn resumed(work: &Work<'_>, guide: &Guide) -> SetUp {
     let Some(mut set_up) = SetUp::load(&work.place) else { return SetUp::new(guide.route, work.paths.clone()) };
     let done: Vec<&str> = set_up.done.iter().filter(|step| step.worked).map(|step| step.id.as_str()).collect();
@@ -57,10 +58,13 @@ fn resumed(work: &Work<'_>, guide: &Guide) -> SetUp {
         None => "earlier",
     };
     if !done.is_empty() {
-        note(&format!("the set-up continues; done {when}: {}", done.join(", ")));
+        note(&format!("the set-up continues; steps done {when}: {}", done.join(", ")));
     }
     if set_up.route != guide.route {
-        note(&format!("it was begun for the route {}; the machine is now nearer to {}", set_up.route, guide.route));
+        note(&format!(
+            "it was started for the route {}; this machine now needs fewer steps for {}",
+            set_up.route, guide.route
+        ));
         set_up.route = guide.route;
     }
     set_up
@@ -101,7 +105,7 @@ impl Run<'_> {
         }
     }
 
-    /// Shows a plan, asks, and applies it. `Err` ends the command with a status.
+    /// Shows a plan, asks for consent and applies it. `Err` ends the command with a status.
     fn apply(&mut self, plan: &FixPlan, now: &Now) -> Result<(), u8> {
         let work = self.work;
         let steps = &now.guide.steps;
@@ -125,7 +129,7 @@ impl Run<'_> {
                 }
                 Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
             }
-            // The answer can take long: the step is derived from the machine again, and another one is refused.
+            // The answer can take long, so the step is planned again and refused if it differs.
             let again = look(work).map_err(|sentence| fail(BAD_CALL, &sentence))?;
             let waiting = guided::waiting(&work.place);
             match guided::next(&again.guide, &waiting, &self.tried) {
@@ -162,11 +166,11 @@ impl Run<'_> {
             }
             return FINE;
         }
-        note(&format!("reboot, then run {COMMAND} again; it continues with what is left"));
+        note(&format!("reboot, then run {COMMAND} again; it continues with the remaining steps"));
         FINE
     }
 
-    /// The end: reads that prove the route.
+    /// Proves the route by reads, at the end.
     fn prove(self, now: Now) -> u8 {
         let work = self.work;
         let mut report = now.report;
@@ -175,7 +179,7 @@ impl Run<'_> {
         }
         if !work.place.is_live() {
             note(
-                "this folder stands for a machine: commands were shown and not run, and no read can prove the route here",
+                "--root names a directory, not a running machine: commands were only shown, and no read can prove the route",
             );
             return FINE;
         }
@@ -195,13 +199,13 @@ impl Run<'_> {
             SetUp::forget(&work.place);
             return FINE;
         }
-        note("the route is not proven; the checklist above shows what is left, and 'gds-top check' shows why");
+        note("the route is not proven; see the open steps above and the reasons in 'gds-top check'");
         BAD_ANSWER
     }
 }
 
 fn by_hand(title: &str, lines: &[String], waiting: &[FixId]) -> u8 {
-    note(&format!("{title}: this step is for a person"));
+    note(&format!("{title}: do this step by hand"));
     for line in lines {
         note(&format!("  {line}"));
     }

@@ -1,4 +1,4 @@
-//! Values of arguments that shell completions offer, although the program accepts others too.
+//! The values that shell completions offer for arguments. The program accepts others, too.
 
 use crate::core::spec::ENGINES;
 use crate::core::{CacheState, Engine, EngineError};
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Reads a value and offers names for it.
+/// Parses a value and offers names for it.
 #[derive(Debug)]
 pub(super) struct Hinted<T> {
     names: fn() -> Vec<&'static str>,

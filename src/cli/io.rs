@@ -12,10 +12,10 @@ use crate::workloads::io;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Most cells of one grid: at half a second each, well over an hour.
+/// The maximum number of cells of a grid: at half a second each, they take over an hour.
 const MOST_CELLS: usize = 10_000;
 
-/// What is measured.
+/// The arguments of `bench-io`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct IoArgs {
     /// A folder on the storage to measure; two files are made in a new folder inside it and removed in the end
@@ -23,10 +23,10 @@ pub(super) struct IoArgs {
     /// Bytes of an operation, multiples of 4K; suffixes K, M, G are binary
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "4K,64K,1M,16M", value_parser = size)]
     size: Vec<u64>,
-    /// Threads, each with one operation under way
+    /// Threads, each with one operation at a time
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,4,16", value_parser = clap::value_parser!(u32).range(1..=512))]
     threads: Vec<u32>,
-    /// How bytes travel: gds-registered, gds, cpu-gpu, cpu (default: all that can run here)
+    /// Transfer: gds-registered, gds, cpu-gpu, cpu (default: all that can run here)
     #[arg(long, value_name = "WAYS", value_delimiter = ',')]
     transfer: Vec<Transfer>,
     /// read, write
@@ -35,10 +35,10 @@ pub(super) struct IoArgs {
     /// sequential, random
     #[arg(long, value_name = "ORDERS", value_delimiter = ',', default_value = "sequential,random")]
     pattern: Vec<Pattern>,
-    /// Bytes of each of the two files (default: four operations of the largest size for each of the most threads, 1G at least)
+    /// Bytes of each of the two files (default: four of the largest operations for each thread, at least 1G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     file_size: Option<u64>,
-    /// Seconds a cell runs
+    /// Seconds for each cell
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
     /// GPU by index or UUID, or 'host' for host memory
@@ -50,7 +50,8 @@ pub(super) struct IoArgs {
     /// No screens, also on a terminal
     #[arg(long)]
     headless: bool,
-    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
+    /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
+    /// recording, but no other file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
@@ -70,9 +71,9 @@ fn size(text: &str) -> Result<u64, String> {
     match bytes {
         Some(bytes) if bytes.is_multiple_of(4096) => Ok(bytes),
         Some(bytes) => {
-            Err(format!("{bytes} bytes are no multiple of 4096, which O_DIRECT and cuFile's direct routes need"))
+            Err(format!("{bytes} bytes is not a multiple of 4096; O_DIRECT and cuFile's direct routes need one"))
         }
-        None => Err(format!("'{text}' is no size; write 4096, 64K, 1M or 16MiB")),
+        None => Err(format!("'{text}' is not a size; write 4096, 64K, 1M or 16MiB")),
     }
 }
 
@@ -105,7 +106,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
     let file_bytes = args.file_size.unwrap_or_else(|| least.saturating_mul(4).max(GIB));
     if file_bytes < least {
         return Err(format!(
-            "--file-size {} is too small for {most_threads} threads with {} each: {} at least",
+            "--file-size {} is too small for {most_threads} threads with {} each; it must be at least {}",
             bytes(file_bytes),
             bytes(largest),
             bytes(least)
@@ -113,7 +114,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
     }
     io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
     let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
-    // One file to read and one to write.
+    // One file is read and one is written.
     super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;
     config.checks = false;
     config.grid = Some(GridRequest {
@@ -137,11 +138,11 @@ mod tests {
         for (text, part) in [
             ("5000", "multiple"),
             ("1", "multiple"),
-            ("", "no size"),
-            ("0", "no size"),
-            ("K", "no size"),
-            ("-4K", "no size"),
-            ("99999999999G", "no size"),
+            ("", "not a size"),
+            ("0", "not a size"),
+            ("K", "not a size"),
+            ("-4K", "not a size"),
+            ("99999999999G", "not a size"),
         ] {
             let said = size(text);
             assert!(said.as_ref().is_err_and(|e| e.contains(part)), "{text}: {said:?}");

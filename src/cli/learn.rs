@@ -1,4 +1,4 @@
-//! The lesson: on screens, with a model to measure if one is named, or as a file for a lecture.
+//! Shows the lesson on the screens, with a model to measure if one is named, or writes it as a file.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{FINE, Ran, has_terminal, note, print};
@@ -33,7 +33,7 @@ pub(super) fn run(
     screens(feed, look, ScreenId::Learn, REAL_TIME, None)
 }
 
-/// A session that waits to measure the model, or a small one that it makes if none is named.
+/// A session that measures the model on request. Without a model it makes a small synthetic one.
 fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
     config.model = model;

@@ -1,4 +1,4 @@
-//! The published loaders with a script, and those that the available Python has.
+//! The published loaders with a script, and the versions that Python has installed.
 
 use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
-/// Limit of asking Python: it reads the metadata of a few packages.
+/// The time limit of Python, which reads the metadata of a few packages.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Prints a line `name version` for each package named that is installed.
 const ASK: &str = "import sys\nfrom importlib.metadata import version\nfor n in sys.argv[1:]:\n    try: print(n, version(n))\n    except Exception: pass\n";
@@ -43,7 +43,7 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
         let _ = writeln!(text, "  loader:{:<21} {state}\n    {}", loader.name, loader.about);
     }
     if let Some(problem) = problem {
-        let _ = writeln!(text, "Which are installed is not known: {problem}");
+        let _ = writeln!(text, "The installed packages are not known: {problem}");
     }
     print(text.as_bytes())
 }

@@ -25,8 +25,8 @@ impl Source {
         self.timings.runs.first().map_or(0, |run| run.bytes)
     }
 
-    /// The measured threads, and the threads that the engine would use for a model of so many bytes, if it chooses
-    /// its settings by the size of the model.
+    /// The measured threads, and the threads that the engine would use for a model of this size, if it chooses them
+    /// by the size.
     fn settings_for(&self, bytes: u64) -> Option<(u64, (u64, u64, u64))> {
         let of = |setting: Setting| self.timings.settings.get(setting.name()).copied();
         let used = (of(Setting::Threads)?, of(Setting::Slots)?, of(Setting::BlockBytes)?);
@@ -36,7 +36,7 @@ impl Source {
         Some((used.0, rule(bytes, cpus)))
     }
 
-    /// Whether the engine takes more threads for a model of so many bytes, and nothing measured says what bounds them.
+    /// Whether the engine uses more threads for a model of this size than were measured, and no ceiling was measured.
     pub(super) fn unbounded(&self, bytes: u64) -> bool {
         let more = self.settings_for(bytes).is_some_and(|(used, (threads, ..))| threads > used);
         more && self.timings.cache == CacheState::Hot && self.timings.ceiling_bytes_per_s.is_none()
@@ -45,7 +45,7 @@ impl Source {
     pub(super) fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
         let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         let settings = self.settings_for(bytes);
-        // For cold loads the disk decides, with any number of threads.
+        // The disk limits cold loads, with any number of threads.
         let ceiling = self.timings.ceiling_bytes_per_s.filter(|_| self.timings.cache == CacheState::Hot);
         let threads = settings.zip(ceiling).map(|((used, (threads, ..)), ceiling_bytes_per_s)| Threads {
             times: threads as f64 / used.max(1) as f64,
@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-/// The defaults of `pread` when the first recordings were made: predictions are for a load with these.
+/// The defaults of `pread` when the first recordings were made. Predictions assume them.
 fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     let cpus = cpus.max(1) as u64;
     match model_bytes {
@@ -122,7 +122,7 @@ struct Analysis {
 }
 
 fn reported(path: &Path) -> Result<Measured, String> {
-    // A report of a large model is some megabytes; more than this is something else.
+    // A report of a large model has some megabytes; a file above this limit is not a report.
     const MOST_BYTES: u64 = 1 << 30;
     let bad = |what: String| format!("{} is not a report of gds-top: {what}", path.display());
     let length = std::fs::metadata(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;

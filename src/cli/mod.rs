@@ -45,7 +45,7 @@ use outcome::{BAD_CALL, Ran, fail};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The program. All errors are on standard error when this returns.
+/// Runs the program. All errors are on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
     let call = exit::documented(Cli::command()).get_matches();
@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let status = run(cli).unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
-    // Buffers are empty here; a reader that went away is no error of ours.
+    // Buffers are empty here. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     ExitCode::from(status)
 }
@@ -141,7 +141,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
         Some(Sub::Check { require: Some(check::Level::Proven), no_probe: true, .. }) => {
-            Err("--require proven needs the read that --no-probe leaves out".to_owned())
+            Err("--require proven needs a read: leave out --no-probe".to_owned())
         }
         Some(Sub::Check { paths, root, no_probe, require, export, output }) => {
             check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output)

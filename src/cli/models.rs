@@ -1,4 +1,4 @@
-//! Models as files: writing synthetic ones, looking into any.
+//! Writes synthetic models and inspects models.
 
 use super::args::OutputArgs;
 use super::consent;
@@ -27,7 +27,7 @@ pub(super) fn synth(
         return Err("make-model needs a SHAPE and a DIR; 'gds-top make-model --list' lists the shapes".to_owned());
     };
     let bytes = Profile::named(name).map_or(0, |profile| profile.bytes_total);
-    // An impossible scale is the error of the writer.
+    // The writer rejects an impossible scale.
     consent::to_write((bytes as f64 * scale.clamp(0.0, 4.0)) as u64, dir, yes)?;
     let ended = ended_by_signals();
     let started = Instant::now();
@@ -103,7 +103,7 @@ fn list_profiles(output: &OutputArgs) -> Ran {
     Ok(print(text.as_bytes()))
 }
 
-/// Prints what a model consists of.
+/// Prints the parts of a model.
 pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
     let opened = models::open(model).map_err(|error| {
         if Profile::names().contains(&model) {

@@ -1,4 +1,4 @@
-//! Saying things on the way out: results, errors, exit statuses.
+//! Prints results and errors, and gives the exit status.
 
 use crate::text::{pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
@@ -13,19 +13,19 @@ pub(super) fn has_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-/// Says a sentence on standard error and hands back the exit status.
+/// Prints a sentence on standard error and returns the exit status.
 pub(super) fn fail(status: u8, sentence: &str) -> u8 {
     // If standard error is closed, there is no other place for the message.
     note(sentence);
     status
 }
 
-/// Says a sentence on standard error.
+/// Prints a sentence on standard error.
 pub(super) fn note(sentence: &str) {
     let _ = io::stderr().write_all(format!("gds-top: {}\n", sanitise(sentence)).as_bytes());
 }
 
-/// Prints a result, which may quote files and programs of others. A broken pipe is quiet and fine.
+/// Prints a result, which may quote files and other programs. A broken pipe is not an error.
 pub(super) fn print(text: &[u8]) -> u8 {
     match std::str::from_utf8(text).map(sanitise) {
         Ok(text) => write_out(text.as_bytes()),
@@ -33,8 +33,7 @@ pub(super) fn print(text: &[u8]) -> u8 {
     }
 }
 
-/// Prints a result with the colours of this program. Quoted text must be sanitised already; without colours all of it
-/// is.
+/// Prints a result with colours. Quoted text must already be sanitised; without colours all text is sanitised here.
 pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
     if colour { write_out(sanitise_coloured(text).as_bytes()) } else { print(text.as_bytes()) }
 }

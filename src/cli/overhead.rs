@@ -1,6 +1,6 @@
-//! `overhead`: the profiling overhead. The same load bare (no meters), headless with meters, and under the screens on
-//! a pseudo-terminal, each in a separate session, alternating in each round, so that a drift of the machine affects
-//! all three.
+//! `overhead` measures the profiling overhead: the same load bare (no meters), headless with meters, and with the
+//! screens on a pseudo-terminal. Each is a separate session. They alternate in each round, so that a drift of the
+//! machine affects all three.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
@@ -26,20 +26,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Rounds where `--repeat` does not say.
+/// Rounds without `--repeat`.
 const ROUNDS: u32 = 5;
 /// The size of the pseudo-terminal.
 const TERMINAL: Winsize = Winsize { ws_row: 36, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-/// How often is asked whether the session has ended.
+/// Time between two looks at whether the session has ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// A session that takes longer than this is ended: something hangs.
+/// A session that takes longer hangs and is ended.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// The time that the screens continue after the race, as for a user who looks.
+/// The time that the screens stay open after the race.
 const AFTER: Duration = Duration::from_millis(200);
-/// Exit status of a session under the screens that TERM ended, which is how this one ends itself.
+/// Exit status of a session with screens that TERM ended, as it does itself here.
 const BY_TERM: i32 = 143;
 
-/// A way of looking.
+/// A way to run the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Bare,
@@ -105,14 +105,14 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     })
 }
 
-/// Why an option of the race has no place here; rather that than to leave it out in silence.
+/// Why an option of the race is not possible here. It is not ignored silently.
 fn refused(race: &RaceArgs) -> Option<String> {
     let of_one_session =
         [("--record", race.record.is_some()), ("--baseline", race.baseline.is_some()), ("--ceilings", race.ceilings)];
     let (name, _) = of_one_session.into_iter().find(|(_, given)| *given).or(race.no_telemetry.then_some(("", true)))?;
     Some(match name {
         "" => "the bare loads have --no-telemetry, and the others are compared with them: leave it out".to_owned(),
-        name => format!("{name} is for one session, and this makes many: use it with 'gds-top bench'"),
+        name => format!("{name} is for one session, and 'overhead' runs many: use it with 'gds-top bench'"),
     })
 }
 
@@ -129,7 +129,7 @@ fn measure(
     let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
     // Round 0 is discarded: the first load of a series has other caches and clock rates.
     for round in 0..=rounds {
-        // The first one changes from round to round.
+        // Each round starts with another one.
         for turn in 0..Way::ALL.len() {
             let at = (turn + round as usize) % Way::ALL.len();
             let way = Way::ALL[at];
@@ -156,7 +156,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     option("--engine", engine.to_string().into());
     option("--cache", cache.to_string().into());
     option("--record", recording.into());
-    // One load a session, whatever the settings like.
+    // One load in each session, independent of the settings file.
     option("--repeat", "1".into());
     if let Some(file) = settings::file() {
         option("--config", file.into());
@@ -170,7 +170,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     for order in &race.settings {
         option("--set", order.to_string().into());
     }
-    // Verifying comes after the clock and would take longer than the load.
+    // Verification is outside the clock and would take longer than the load.
     arguments.push("--no-verify".into());
     arguments
 }
@@ -183,12 +183,12 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
         return under_screens(command.arg("__on-terminal").args(arguments), ended).map_err(failed);
     }
     command.arg("load").args(arguments).arg("--quiet").stdin(Stdio::null()).stdout(Stdio::null());
-    // Ctrl-C reaches it through this program alone: a second signal would end it before it has removed what it made.
+    // Only this program passes Ctrl-C on: a second signal would end the session before it has removed its files.
     command.process_group(0);
     if way == Way::Bare {
         command.arg("--no-telemetry");
     }
-    // The recording shows a failed run; the exit status and the message show a session that could not begin.
+    // The recording shows a failed run. The exit status and the message show a session that could not start.
     let status = command.spawn().and_then(|mut child| wait(&mut child, ended)).map_err(failed)?;
     if matches!(status.code(), Some(0 | 1)) {
         Ok(())
@@ -197,7 +197,7 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
     }
 }
 
-/// The program on a pseudo-terminal whose other end reads all and keeps nothing.
+/// Runs the program on a pseudo-terminal. All its output is read and discarded.
 fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<()> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
@@ -206,12 +206,12 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
     let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave).env("TERM", "xterm-256color");
     let mut child = command.spawn()?;
-    // The command holds the ends that the child got: while they are open here, reading never ends.
+    // The command keeps the child's ends open. Reading ends only after they are closed here.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut shown = File::from(master);
     let reader = std::thread::Builder::new().spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        // The last of it is kept: there a program says why it gave up.
+        // The last part is kept, because a failed program prints its reason there.
         let mut last = Vec::new();
         while let Ok(count @ 1..) = shown.read(&mut buffer) {
             last = buffer[count.saturating_sub(400)..count].to_vec();
@@ -224,7 +224,7 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
         std::io::Error::other(units::no_thread(error))
     })?;
     let status = wait(&mut child, ended);
-    // Without the child's end, reading ends.
+    // Reading ends when the child's end is closed.
     let last_words = reader.join().unwrap_or_default();
     match status? {
         status if status.success() || status.code() == Some(BY_TERM) => Ok(()),
@@ -232,7 +232,7 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
     }
 }
 
-/// Waits for the session to end by itself, as its race does, or as soon as this program is to end.
+/// Waits until the session ends, or until this program must end.
 fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
     let begun = Instant::now();
     loop {
@@ -280,7 +280,7 @@ impl Outcome {
         median(&self.walls[way].iter().map(|ns| *ns as f64).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     }
 
-    /// Time over that of the bare load; above 1, looking costs.
+    /// Time divided by that of the bare load. Above 1 there is overhead.
     fn ratio(&self, way: usize) -> f64 {
         self.median_ns(way) / self.median_ns(0)
     }
@@ -296,21 +296,22 @@ impl Outcome {
     /// The explanation of the ratios.
     fn words(&self) -> String {
         let Some(noise) = self.noise() else {
-            return "The ratio is the time over that of the bare load. One round does not show the noise.".to_owned();
+            return "The ratio is the time divided by that of the bare load. One round does not show the noise."
+                .to_owned();
         };
         let beyond: Vec<&str> = [1, 2]
             .into_iter()
             .filter(|way| (self.ratio(*way) - 1.0).abs() > noise)
             .map(|way| Way::ALL[way].name())
             .collect();
-        let told = match beyond.as_slice() {
-            [] => "neither ratio is farther from 1 than that".to_owned(),
-            [one] => format!("the ratio of {one} is farther from 1 than that"),
-            _ => "both ratios are farther from 1 than that".to_owned(),
+        let result = match beyond.as_slice() {
+            [] => "both ratios are within this noise".to_owned(),
+            [one] => format!("the ratio of {one} is outside this noise"),
+            _ => "both ratios are outside this noise".to_owned(),
         };
         let noise = noise * 100.0;
         format!(
-            "The ratio is the median time divided by that of the bare loads. The bare loads are within ±{noise:.1} % of their median: {told}."
+            "The ratio is the median time divided by that of the bare loads. The bare loads are within ±{noise:.1} % of their median: {result}."
         )
     }
 
@@ -358,12 +359,12 @@ fn text(told: &[Outcome]) -> String {
     out
 }
 
-/// The race on screens, on the terminal that is standard input, which becomes this session's own: it is asked for its size, and its signals are not those of the
-/// terminal that the measurement was started from. Ends after the race.
+/// Runs the race on the screens. The terminal on standard input becomes the controlling terminal of this session, so
+/// that its size and its signals apply. Ends after the race.
 pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
     let own = setsid().and_then(|_| ioctl_tiocsctty(std::io::stdin()));
     if let Err(error) = own {
-        return Err(format!("the terminal on standard input cannot be made this session's: {error}"));
+        return Err(format!("the terminal on standard input cannot become the controlling terminal: {error}"));
     }
     let output = OutputArgs::default();
     let (mut config, look) = (race::config(arguments)?, settings::look(&output)?);
@@ -380,7 +381,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
         }
         drop(sender);
         std::thread::sleep(AFTER);
-        // The screens put the terminal right at TERM and end.
+        // At TERM the screens restore the terminal and end.
         let _ = kill_process(getpid(), Signal::TERM);
     });
     if let Err(error) = begun {
@@ -401,17 +402,18 @@ mod tests {
         let outcome = Outcome { engine: Engine::Pread, cache: CacheState::Hot, bytes: 1000, walls };
         assert!((outcome.ratio(1) - 1.01).abs() < 1e-9 && (outcome.ratio(2) - 1.2).abs() < 1e-9);
         assert!(outcome.noise().is_some_and(|noise| (noise - 0.1).abs() < 1e-9));
-        // All lie within what is said, however far to one side.
+        // All are within the stated noise, even if on one side.
         let skewed = Outcome { walls: [vec![100, 95, 140], vec![100], vec![100]], engine: Engine::Pread, ..outcome };
         assert!(
-            skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9) && skewed.words().contains("neither ratio")
+            skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9)
+                && skewed.words().contains("both ratios are within")
         );
         let once = Outcome { walls: [vec![100], vec![100], vec![100]], engine: Engine::Pread, ..skewed };
         assert!(once.noise().is_none() && once.words().contains("One round does not show"));
         let outcome = Outcome { walls: [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]], ..once };
         let told = text(&[outcome]);
         assert!(
-            told.contains("the ratio of screens is farther")
+            told.contains("the ratio of screens is outside")
                 && told.contains("1.0100")
                 && told.contains("1.2000")
                 && told.contains("±10.0 %"),

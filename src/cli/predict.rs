@@ -60,7 +60,8 @@ fn named(model: &str) -> Result<Model, String> {
     Ok(Model { name: opened.name.clone(), sizes_bytes: opened.tensors.iter().map(|t| t.bytes).collect() })
 }
 
-/// One prediction for each engine and cache state, from the measured model nearest in size: engines set themselves by the size of the model.
+/// One prediction for each engine and cache state, from the measured model with the nearest size, because engines
+/// choose settings by size.
 fn predictions<'a>(model: &Model, sources: &'a [Source]) -> Vec<(&'a Source, Prediction)> {
     let distance = |source: &Source| (model.bytes().max(1) as f64 / source.measured_bytes().max(1) as f64).ln().abs();
     let mut nearest: Vec<&Source> = Vec::new();
@@ -132,8 +133,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     for (gpu, has) in too_small {
         let _ = writeln!(
             out,
-            "It does not fit: the tensors take {} and one {gpu} has {}. It needs {} of them or more ('bench MODEL --gpu 0,1,…' cuts it); the times are those of \
-             as many bytes by way of one GPU.",
+            "It does not fit: the tensors need {} and one {gpu} has {}. It needs at least {} of them ('bench MODEL --gpu 0,1,…' divides it); the times are for this many bytes through one GPU.",
             units::bytes(model.bytes()),
             units::bytes(has),
             model.bytes().div_ceil(has)
@@ -156,9 +156,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     }
     let _ = writeln!(
         out,
-        "Each measured run is split into time that is paid once, per byte and per tensor, and gives a prediction. The expected time is the median (of hot \
-         mmap, for a model of over twice or under half the size, the fastest or the slowest, because its pace changes). The interval is wider if the \
-         runs differ more and if the model is further from the measured one."
+        "Each measured run is split into fixed time, time per byte and time per tensor, and gives a prediction. The expected time is the median (for hot mmap and a model of more than twice or less than half the size: the fastest or slowest, because its rate changes). The interval is wider if the runs differ more, or if the model differs more from the measured one."
     );
     if told.iter().any(|(_, p)| p.extrapolated) {
         let _ = writeln!(
@@ -170,8 +168,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if told.iter().any(|(_, p)| p.untold) {
         let _ = writeln!(
             out,
-            "† the overhead of tensors of some of these sizes was measured in the first calls only, when libraries still warm up: the interval spans all \
-             possible times, and the expected time is its geometric mean"
+            "† the overhead of some tensor sizes was measured in the first calls only, while libraries warm up: the interval contains all possible times, and the expected time is its geometric mean"
         );
     }
     let unbounded: Vec<String> =
@@ -179,8 +176,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if !unbounded.is_empty() {
         let _ = writeln!(
             out,
-            "{} would use more threads for this model than were measured, and is predicted at their pace. 'bench MODEL --ceilings' measures the limit for \
-             more threads, but that recording does not have it",
+            "{} would use more threads for this model than were measured, and is predicted with the measured ones. 'bench MODEL --ceilings' also measures the ceiling for more threads",
             unbounded.join(", ")
         );
     }
@@ -192,14 +188,14 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if !apart.is_empty() {
         let _ = writeln!(
             out,
-            "‡ its measured repeats of one and the same load lie far apart, and no prediction from them can promise to be nearer: {}",
+            "‡ the measured repeats of the same load differ widely, so the prediction cannot be more precise: {}",
             apart.join(", ")
         );
     }
     if shipped {
         let _ = writeln!(
             out,
-            "That is another machine than this one: 'gds-top bench MODEL --record FILE' here and '--from FILE' predict for this one."
+            "The loads were measured on another machine. For this machine, run 'gds-top bench MODEL --record FILE' and predict with '--from FILE'."
         );
     }
     out
@@ -239,20 +235,20 @@ mod tests {
             .collect()
     }
 
-    /// A prediction that a recording of a pair makes of the other's model.
+    /// A prediction for the model of one recording of a pair from the other recording.
     struct Way {
-        /// Place of its pair among [`PAIRS`], and the model that it speaks of.
+        /// The index of its pair in [`PAIRS`], and the predicted model.
         pair: usize,
         of: String,
         engine: String,
         cache: CacheState,
         /// Prediction divided by measurement, minus one.
         error: f64,
-        /// Whether the interval holds what was measured.
+        /// Whether the interval contains the measured time.
         held: bool,
-        /// How much its source runs differ, and how much the predicted runs differ.
+        /// The spread of the source runs and of the predicted runs.
         apart: f64,
-        /// Error and whether the interval holds, each time without one of the source runs.
+        /// The error, and whether the interval contains the measured time, each time without one of the source runs.
         without_one: Vec<(f64, bool)>,
     }
 
@@ -327,8 +323,8 @@ mod tests {
         let hot: Vec<_> = all_ways().iter().filter(|way| way.cache == CacheState::Hot).collect();
         assert_eq!(hot.len(), 60);
         assert!(hot.iter().all(|way| way.held));
-        // In the fourth pair NIXL took 1.5 times as long to register the same bytes in its loads of the large model,
-        // and these recordings do not show it.
+        // In the fourth pair NIXL needed 1.5 times as long to register the same bytes of the large model, which the
+        // recordings of the small one cannot show.
         let (known, hot): (Vec<&Way>, Vec<&Way>) =
             hot.into_iter().partition(|way| way.pair == 3 && way.of == "q06" && way.engine == "nixl");
         assert!(known.len() == 1 && known[0].error.abs() < 0.35, "{:?}", known.first().map(|way| way.error));
@@ -396,7 +392,7 @@ mod tests {
         let (large, small) = (named("llama-3.1-405b").unwrap(), named("qwen3-0.6b").unwrap());
         assert!(all.iter().all(|source| source.gpu_bytes.is_some_and(|bytes| bytes > 100 << 30)));
         let text = to_text(&large, &predictions(&large, &all), true);
-        assert!(text.contains("It does not fit") && text.contains("It needs 6 of them"), "{text}");
+        assert!(text.contains("It does not fit") && text.contains("at least 6 of them"), "{text}");
         let told = to_json(&large, &all[0], &predictions(&large, &all)[0].1);
         assert_eq!(told["fits_one_gpu"], false);
         assert!(!to_text(&small, &predictions(&small, &all), true).contains("does not fit"));

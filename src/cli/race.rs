@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How long a session that was told to quit is waited for: its lane is ended at once, and a recording of hours is completed within a second, where nothing
-/// else keeps the machine busy. Beyond it something hangs, and the recording lacks its end.
+/// The time limit for a session that must quit. It ends its lane at once, and an idle machine completes a recording
+/// of hours within a second. A session that takes longer hangs, and its recording lacks the end.
 const SESSION_END: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// The interactive program.
@@ -40,10 +40,7 @@ pub(super) fn interactive(
     if let Some(folder) = &folder {
         crate::fixes::Place::folder(folder)?;
         if model.is_some() {
-            return Err(
-                "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out"
-                    .to_owned(),
-            );
+            return Err("--root examines a captured machine and cannot load a model: leave out MODEL".to_owned());
         }
     }
     if let Some(model) = &model {
@@ -59,12 +56,13 @@ pub(super) fn interactive(
     screens_of(feed, look, (tui::ScreenId::Environment, captured), REAL_TIME, export)
 }
 
-/// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
+/// Shows a feed on the screens, beginning with `first`, and exports the report at the end if requested. `speed` is
+/// that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, look: Look, first: tui::ScreenId, speed: u32, export: Option<Export>) -> Ran {
     screens_of(feed, look, (first, false), speed, export)
 }
 
-/// The same; `captured` where a folder stands for the machine, so that nothing of the machine below is shown as its own.
+/// The same. With `captured` no meters of this machine are shown, because a captured one is examined.
 fn screens_of(
     feed: Feed,
     look: Look,
@@ -85,7 +83,7 @@ fn screens_of(
         keys: settings::keys(),
         first_screen: first,
         captured,
-        // The lesson comes without checks.
+        // The lesson runs no checks.
         unasked: !replay && first == tui::ScreenId::Learn,
         speed,
         export: Some(export_here),
@@ -94,7 +92,7 @@ fn screens_of(
     };
     let rest = feed.events.clone();
     let outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
-    // The session has been told to quit; until it has, its recording lacks its end.
+    // The session must quit. Its recording is complete only after that.
     let until = std::time::Instant::now() + SESSION_END;
     while rest.recv_deadline(until).is_ok() {}
     if let Some((folder, formats)) = export {
@@ -104,12 +102,12 @@ fn screens_of(
     Ok(match outcome.signal {
         Some(signal_hook::consts::SIGINT) => 130,
         Some(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
-        // The user looked and left: what was seen is not the exit status's business.
+        // The user closed the screens: their content does not affect the exit status.
         None => FINE,
     })
 }
 
-/// Writes the report of a session under way into a new folder below the working directory.
+/// Writes the report of a running session into a new folder of the working directory.
 fn export_here(state: &State) -> String {
     let folder = PathBuf::from(format!("gds-top-report-{}", state.started_unix_ms / 1000));
     match report::export(state, &folder, &Format::ALL) {
@@ -118,7 +116,7 @@ fn export_here(state: &State) -> String {
     }
 }
 
-/// Keeps the report of a session under way below the working directory, over one that was kept before.
+/// Keeps the report of a running session in the working directory. It replaces an earlier one.
 fn keep_baseline(state: &State) -> String {
     match report::export(state, Path::new("gds-top-baseline"), &[Format::Json]) {
         Ok(_) => "kept as gds-top-baseline/report.json, for --baseline".to_owned(),
@@ -160,7 +158,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
             config.record = config.record.map(|path| labelled(&path, &label()));
         }
         let export = export.plan().map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
-        // A model that cannot be loaded keeps nobody from the next.
+        // If a model cannot be loaded, the next one still is.
         let ran = follow(config, output, export, baseline.as_ref());
         let status = ran.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
         if status == 130 {
@@ -195,7 +193,7 @@ pub(super) fn follow(
     let again = baseline.is_some().then(|| config.clone());
     let feed = live::start(config).map_err(|error| error.to_string())?;
     let outcome = follow_asked(&feed, output, export, asked);
-    // What was interrupted, or could not run, is not to be compared.
+    // Sessions that were interrupted or could not run are not compared.
     let (Some(baseline), Some(again)) = (baseline.filter(|_| outcome.exit <= BAD_ANSWER), again) else {
         return Ok(outcome.exit);
     };
@@ -242,7 +240,7 @@ pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
     race.baseline.as_deref().map(read).transpose()
 }
 
-/// Follows any feed headless.
+/// Follows a feed without screens.
 pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
     follow_asked(feed, output, export, Asked::default())
 }
@@ -250,11 +248,11 @@ pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Expor
 fn follow_asked(feed: &Feed, output: &OutputArgs, export: Option<Export>, asked: Asked) -> headless::Outcome {
     end_on_signals(feed);
     let options = headless::Options { asked, ..headless_options(output, export) };
-    // Written through the handles, not through locks held for minutes: a library that prints must not wait for us.
+    // Handles, not locks: a lock held for minutes would block libraries that print.
     headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
 }
 
-/// How headless output looks on these streams.
+/// The form of headless output on these streams.
 pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> headless::Options {
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
     let liked = settings::current();
@@ -272,7 +270,7 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
     }
 }
 
-/// Columns of the terminal on standard output; 100 where it is none.
+/// Columns of the terminal on standard output; 100 without a terminal.
 pub(super) fn columns() -> u16 {
     if !io::stdout().is_terminal() {
         return 100;
@@ -280,13 +278,14 @@ pub(super) fn columns() -> u16 {
     crossterm::terminal::size().map_or(100, |(columns, _)| columns.clamp(40, 160))
 }
 
-/// INT and TERM end the session in order: the running lane is ended and the report says that it was interrupted. A second one ends the process.
+/// INT and TERM end the session in order: the running lane is ended, and the report shows the interruption. A second
+/// signal ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
     on_signals(move || commands.send(Command::Quit).is_ok());
 }
 
-/// Set once INT, TERM or HUP came, for work that looks at it and ends in order; a second one ends the process.
+/// Set by INT, TERM and HUP, for work that checks it and ends in order. A second signal ends the process.
 pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let shared = ended.clone();
@@ -297,7 +296,8 @@ pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     ended
 }
 
-/// INT, TERM and HUP do what is given, on a thread that ends with the process; a second one ends the process, and so does one that nobody hears.
+/// Calls `end` at INT, TERM or HUP, on a thread that ends with the process. A second signal ends the process, as does
+/// `end` if it returns false.
 pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
     let (hand_over, taken) = crossbeam_channel::bounded::<Signals>(1);
     let begun = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -308,7 +308,7 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
             }
         }
     });
-    // Signals are only taken where somebody hears them: without the thread they end the process at once, as they do by themselves.
+    // Handlers are set only if the thread runs. Without it, signals end the process at once, as by default.
     match begun {
         Ok(_) => drop(Signals::new([SIGINT, SIGTERM, SIGHUP]).map(|signals| hand_over.send(signals))),
         Err(error) => {
@@ -320,9 +320,9 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
 /// The session that the arguments describe.
 pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
-        .map_err(|e| format!("the program's own file cannot be found, which lanes are started from: {e}"))?;
+        .map_err(|e| format!("the file of this program, which lanes are started from, cannot be found: {e}"))?;
     let mut config = SessionConfig::new(exe);
-    // What the call says comes first, then the settings, then the program.
+    // The command line comes first, then the settings file, then the defaults.
     let liked = settings::current();
     let engines = if race.engine.is_empty() { liked.engines.clone() } else { race.engines() };
     config.engines = Some(engines).filter(|named| !named.is_empty());

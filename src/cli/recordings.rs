@@ -1,4 +1,4 @@
-//! Recordings: shown again, or rendered again as a report.
+//! Replays recordings, or renders them as reports.
 
 use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline};
@@ -12,16 +12,16 @@ use crate::tui::ScreenId;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A pause without events is cut to this length, so that a replay does not wait as long as the session did.
+/// A longer pause without events is cut to this length in a replay.
 const LONGEST_GAP_NS: u64 = 3_000_000_000;
 
-/// A shorter load would be over before it was seen; on screens it is stretched to this.
+/// On the screens a shorter load is stretched to this time, so that it can be seen.
 const SHORTEST_LOAD_NS: u64 = 2_000_000_000;
 
 /// Plays a recording, on screens or headless.
 pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Option<Export>, output: &OutputArgs) -> Ran {
     if !speed.is_finite() || speed < 0.0 {
-        return Err(format!("--speed takes a number from 0 up (0 is as fast as possible), not {speed}"));
+        return Err(format!("--speed must be 0 or more (0 is as fast as possible), not {speed}"));
     }
     let on_screen = !headless && has_terminal();
     if !headless && !on_screen {
@@ -41,7 +41,7 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
         return Ok(follow_feed(&feed, output, export).exit);
     }
     let sixteenths = (speed * f64::from(REAL_TIME)).clamp(0.0, 1e6);
-    // Slower than the least step is still a speed; 0 would be as fast as possible.
+    // A speed below the smallest step is rounded up, because 0 means as fast as possible.
     let sixteenths = if speed > 0.0 { sixteenths.round().max(1.0) } else { 0.0 };
     screens(feed, settings::look(output)?, ScreenId::Race, sixteenths as u32, export)
 }
@@ -54,7 +54,7 @@ pub(super) fn report(
     output: &OutputArgs,
 ) -> Ran {
     let several = recordings.len() > 1;
-    // All are read before anything is printed.
+    // All recordings are read before anything is printed.
     let earlier = baseline.map(|(path, threshold)| baseline::read(path, threshold)).transpose()?;
     let mut worst = FINE;
     let mut all: Vec<Baseline> = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn report(
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
         let feed = replay::start(recording, 0.0, options).map_err(|error| error.to_string())?;
         let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
-        // Recordings of the same name from two folders must not share one.
+        // Recordings with the same name from two folders need separate folders.
         let same = |other: &&PathBuf| other.file_stem() == recording.file_stem();
         let label = match recordings.iter().filter(same).count() {
             ..=1 => label,
@@ -71,7 +71,7 @@ pub(super) fn report(
         let export = export.plan().map(|(dir, formats)| (if several { dir.join(&label) } else { dir }, formats));
         let quiet = OutputArgs { quiet: true, ..output.clone() };
         let state = if several && output.json {
-            // The comparison is the one JSON value on standard output.
+            // The comparison is the only JSON value on standard output.
             let outcome = headless::run(&feed, &headless_options(&quiet, export), &mut io::sink(), &mut io::stderr());
             worst = worst.max(outcome.exit);
             outcome.state
@@ -91,7 +91,7 @@ pub(super) fn report(
     Ok(worst)
 }
 
-/// Several recordings: side by side, and each against the first where it holds the same loads.
+/// Several recordings are shown side by side, and each is compared with the first if it contains the same loads.
 fn together(all: &[Baseline], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
     let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs, LEAST_NOISE))).collect();

@@ -1,4 +1,5 @@
-//! The self-test: every engine that can run here, on models made to break alignment, with the target filled beforehand and every byte compared.
+//! The self-test loads models with unaligned tensors by every engine that can run here. The target is filled before,
+//! and every byte is compared.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
@@ -13,14 +14,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-/// Profile and scale of the models: odd sizes, and a real model made small.
+/// Profile and scale of the models: odd sizes, and a small copy of a real model.
 const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
 
-/// Runs it and prints a line a run.
+/// Runs it and prints one line for each run.
 pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     if race.no_verify || race.ceilings {
         return Err(
-            "the self-test compares every byte and ranks no engine: leave --no-verify and --ceilings to 'gds-top bench'"
+            "the self-test compares every byte and ranks no engines: use --no-verify and --ceilings with 'gds-top bench'"
                 .to_owned(),
         );
     }
@@ -29,14 +30,14 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     for (profile, scale) in MODELS {
         let path = model(profile, scale)?;
         let mut config: SessionConfig = config(race)?;
-        // A session for each model, and a recording of each.
+        // Each model has a session and a recording.
         config.record = config.record.map(|path| labelled(&path, profile));
         config.model = Some(path.to_string_lossy().into_owned());
         config.checks = false;
         config.verify = true;
         config.poison = true;
         if race.engine.is_empty() {
-            // Every engine is to be proven, whichever the settings like to race.
+            // All engines are tested, independent of the settings file.
             config.engines = None;
         }
         if race.cache.is_empty() {
@@ -48,7 +49,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         let mut progress = Progress::new(&headless_options(output, None));
         for event in &feed.events {
             if matches!(event.body, EventBody::SessionEnded { interrupted: true }) {
-                return Ok(fail(INTERRUPTED, "the self-test was interrupted, so it says nothing"));
+                return Ok(fail(INTERRUPTED, "the self-test was interrupted and has no result"));
             }
             state.reduce(&event);
             progress.event(&state, &event, &mut std::io::stderr());
@@ -67,7 +68,7 @@ fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
     make().map(|model| model.path).map_err(|e| e.to_string())
 }
 
-/// A run that did not land every byte, and why.
+/// A run that did not load every byte correctly, with the reason.
 struct Failed<'a> {
     state: &'a State,
     lane: &'a Lane,
@@ -83,7 +84,7 @@ impl Failed<'_> {
         self.lane.stderr_tail.as_deref().filter(|words| !words.is_empty())
     }
 
-    /// The engine's notes in addition to the reason, which may explain it.
+    /// The engine's notes may explain the reason.
     fn notes(&self) -> Vec<&str> {
         let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(String::as_str);
         notes.filter(|note| **note != self.why).collect()
@@ -114,7 +115,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
                 }
                 LaneStatus::Done => return None,
                 LaneStatus::Failed(why) => why.to_string(),
-                LaneStatus::Cancelled => "the user stopped it".to_owned(),
+                LaneStatus::Cancelled => "it was stopped by the user".to_owned(),
                 LaneStatus::Waiting => "it never started".to_owned(),
                 LaneStatus::Running(_) => "it did not finish".to_owned(),
             };
@@ -163,12 +164,12 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = engine.to_string();
         let _ = writeln!(text, "– {engine:<15} not available: {why}");
     }
-    // The failed ones once more at the end, which is what remains of a long output.
+    // The failed runs are repeated at the end, because a long output scrolls away.
     for failed in &failed {
         let lane = failed.lane;
         let _ = writeln!(text, "failed: {} {} {}: {}", lane.engine, lane.cache, failed.model(), failed.why);
     }
-    let _ = writeln!(text, "{good} of {all} runs landed every byte");
+    let _ = writeln!(text, "{good} of {all} runs loaded every byte correctly");
     print(text.as_bytes());
     status
 }

@@ -1,4 +1,4 @@
-//! The settings file: found, read once and checked completely before anything runs.
+//! Finds the settings file, reads it once and checks it completely before anything runs.
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, print};
@@ -7,7 +7,7 @@ use crate::tui::Keymap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A settings file or a theme that is longer is surely something else.
+/// The maximum size of a settings file or a theme in bytes.
 const LONGEST: u64 = 1 << 20;
 
 static CURRENT: OnceLock<(Settings, Keymap)> = OnceLock::new();
@@ -23,7 +23,7 @@ pub(super) fn keys() -> Keymap {
     CURRENT.get_or_init(Default::default).1.clone()
 }
 
-/// The file that the settings of this run came from, for sessions that are started from it.
+/// The settings file of this run, for the sessions that it starts.
 pub(super) fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
@@ -44,7 +44,7 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     if let Some(name) = &settings.theme {
         theme(name, settings.folder.as_deref()).map_err(|sentence| format!("{}: {sentence}", settings.theme_place))?;
     }
-    // Called once; a second call would keep the first settings.
+    // This is called once; a second call would keep the first settings.
     let _ = CURRENT.set((settings, keys));
     let _ = FILE.set(path);
     Ok(())
@@ -57,7 +57,7 @@ fn usual_place() -> Option<PathBuf> {
     Some(config.join("gds-top/config.toml"))
 }
 
-/// A text file of reasonable size; a pipe or a device is not opened, for it might never end.
+/// Reads a text file of limited size. A pipe or a device is not opened, because it may never end.
 fn text_of(path: &Path, what: &str) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{what} in {} cannot be read: {error}", path.display());
     let about = std::fs::metadata(path).map_err(|e| failed(&e))?;
@@ -65,7 +65,7 @@ fn text_of(path: &Path, what: &str) -> Result<String, String> {
         return Err(failed(&"it is not a regular file"));
     }
     if about.len() > LONGEST {
-        return Err(failed(&format!("it has {} bytes, and 1 MiB is the most that is read", about.len())));
+        return Err(failed(&format!("it has {} bytes; the limit is 1 MiB", about.len())));
     }
     let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
     String::from_utf8(bytes)
@@ -81,7 +81,7 @@ fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette
     let folder = folder.map(Path::to_owned).or_else(|| usual_place()?.parent().map(Path::to_owned));
     let path = match (&folder, by_path) {
         (_, true) if Path::new(name).exists() => PathBuf::from(name),
-        // A path in a settings file is meant from that file.
+        // A path in a settings file is relative to that file.
         (Some(folder), true) => folder.join(name),
         (None, true) => PathBuf::from(name),
         (Some(folder), false) => folder.join("themes").join(format!("{name}.toml")),
@@ -100,7 +100,7 @@ fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette
     parse_theme(&path, &text_of(&path, "the theme")?)
 }
 
-/// How the screens look and which keys they take.
+/// The look and the keys of the screens.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
     pub(super) taste: Taste,
@@ -108,10 +108,10 @@ pub(super) struct Look {
     pub(super) markers: Option<Markers>,
 }
 
-/// The look that arguments, settings and environment ask for, in this order of weight.
+/// The look from arguments, settings and environment, in this order.
 ///
 /// # Errors
-/// A sentence, for an unknown theme or markers.
+/// A sentence if the theme or the markers are unknown.
 pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
     let settings = current();
     let asked = match (&output.theme, output.plain) {
@@ -126,7 +126,8 @@ pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
     Ok(Look { taste, palette: asked.and_then(|(_, palette)| palette), markers })
 }
 
-/// Prints the settings file with every line commented out, a theme to begin an own one with, or the keys as a table.
+/// Prints the settings file with every line commented out, a theme as a start for a custom one, or the keys as a
+/// table.
 pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     if keys {
         return Ok(print(Keymap::document().as_bytes()));
@@ -138,6 +139,6 @@ pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     };
     match theme_template(name.parse()?) {
         Some(text) => Ok(print(text.as_bytes())),
-        None => Err("the theme 'mono' has no colours, so there is nothing to begin an own theme with".to_owned()),
+        None => Err("the theme 'mono' has no colours, so it cannot be a start for a custom theme".to_owned()),
     }
 }

@@ -1,23 +1,23 @@
-//! Making sudo know the user before a fix for root is applied from the screens.
+//! Lets sudo authenticate the user before the screens apply a fix as root.
 
 use rustix::termios::{self, OptionalActions, SpecialCodeIndex};
 use std::io::{self, Write};
 use std::process::Command;
 
-/// Whether a fix for root needs sudo: this process is not root.
+/// Whether a fix needs sudo, because this process is not root.
 pub(super) fn is_needed() -> bool {
     #[cfg(debug_assertions)]
     if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
-        // For the test that the terminal is lent to sudo, for any user; not in a release.
+        // For the test of sudo on the terminal, for any user; not in a release.
         return true;
     }
     !rustix::process::geteuid().is_root()
 }
 
-/// Lets sudo ask for the password on this terminal, which is given back to ordinary use meanwhile.
+/// Lets sudo ask for the password on this terminal, which leaves the screens meanwhile.
 ///
 /// # Errors
-/// A line that says why the user is not known to sudo now.
+/// A line with the reason why sudo did not accept the user.
 pub(super) fn authorize() -> Result<(), String> {
     let mut out = io::stdout();
     // If the terminal cannot be written to, sudo reports it.
@@ -26,7 +26,7 @@ pub(super) fn authorize() -> Result<(), String> {
         "gds-top: this fix needs root; sudo may ask for your password. ^C goes back without applying it."
     );
     let _ = out.flush();
-    // ^Z at the prompt would leave both waiting for one another: there is no shell in between.
+    // ^Z at the prompt would block both processes, because there is no shell between them.
     let before = termios::tcgetattr(io::stdin()).ok();
     if let Some(mut modes) = before.clone() {
         modes.special_codes[SpecialCodeIndex::VSUSP] = 0;

@@ -1,4 +1,5 @@
-//! `bench --sweep`: finds the best settings of the engines that have some, by changing one setting at a time, and says why they are the best.
+//! `bench --sweep` finds the best settings of the engines that have some, by changing one setting at a time, and
+//! gives the reasons.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
@@ -14,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const MIB: u64 = units::MIB;
 
-/// Engines that are swept if none was named.
+/// The engines of a sweep if none was named.
 const USUAL: [Engine; 3] = [Engine::Pread, Engine::Odirect, Engine::GdsSlab];
-/// No settings are tried that pin or hold more than this.
+/// Settings that would pin or use more bytes are not tried.
 const MOST_STAGING: u64 = 512 * MIB;
 
 /// The names of the engines that have settings to sweep.
@@ -41,12 +42,12 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     if let Some(engine) = engines.iter().find(|engine| Setting::swept(engine, 1).is_empty()) {
         return fail(
             super::outcome::BAD_CALL,
-            &format!("'{engine}' has no settings to sweep; {} have", swept_engines().join(", ")),
+            &format!("'{engine}' has no settings to sweep; use one of {}", swept_engines().join(", ")),
         );
     }
     let runner = match Runner::new(model, race, output) {
         Ok(runner) if matches!(runner.base.gpu, live::GpuChoice::All | live::GpuChoice::Several(_)) => {
-            return fail(super::outcome::BAD_CALL, "--sweep looks for the settings of one GPU; name one with --gpu");
+            return fail(super::outcome::BAD_CALL, "--sweep finds settings for one GPU; name it with --gpu");
         }
         Ok(runner) => runner,
         Err(sentence) => return fail(super::outcome::BAD_CALL, &sentence),
@@ -76,7 +77,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     }
 }
 
-/// Why a sweep ended early.
+/// The reason why a sweep ended early.
 enum End {
     Interrupted,
     Failed(String),
@@ -87,13 +88,13 @@ struct Runner<'a> {
     race: &'a RaceArgs,
     quiet: bool,
     cpus: u64,
-    /// The session that runs, for signals to end.
+    /// The running session, which signals end.
     current: Current,
 }
 
 pub(super) type Current = Arc<Mutex<Option<Sender<Command>>>>;
 
-/// INT, TERM and HUP end the session that runs, in order; a second one ends the process.
+/// INT, TERM and HUP end the running session in order; a second signal ends the process.
 pub(super) fn end_on_signals() -> Current {
     let current = Current::default();
     let shared = current.clone();
@@ -149,7 +150,7 @@ impl<'a> Runner<'a> {
         Ok(results)
     }
 
-    /// Runs variants once or as often as asked, and adds them to the table.
+    /// Runs variants once, or as often as requested, and adds them to the table.
     fn try_all(
         &self,
         engine: &Engine,
@@ -165,7 +166,7 @@ impl<'a> Runner<'a> {
         if !self.quiet {
             note(&format!("sweeping {engine}, {cache}"));
         }
-        // The first run shows the engine's choice, which the others change.
+        // The first run shows the engine's choice of settings, which the others change.
         let first = self.runs(engine, cache, &[EngineSettings::default()], self.race.repeat.unwrap_or(1), false)?;
         let runs = first.into_iter().next().unwrap_or_default();
         let swept_settings = Setting::swept(engine, self.cpus);
@@ -200,7 +201,7 @@ impl<'a> Runner<'a> {
             if name == Setting::Threads && by_threads {
                 swept
                     .reasons
-                    .push("threads follow depth: without io_uring each read in flight is a thread's".to_owned());
+                    .push("threads follow depth: without io_uring each read in flight needs a thread".to_owned());
                 continue;
             }
             let variants: Vec<_> = values
@@ -216,8 +217,8 @@ impl<'a> Runner<'a> {
             if variants.is_empty() {
                 continue;
             }
-            // The best value so far runs again at both ends of each round, so that values are compared within minutes
-            // and not across the complete sweep, and one slow run does not make another value look good.
+            // The best value so far runs again at both ends of each round. So values are compared within minutes, and
+            // one slow run does not favour another value.
             let again = || std::iter::once((None, swept.best.clone()));
             let variants: Vec<_> = again().chain(variants).chain(again()).collect();
             let round = self.try_all(engine, cache, &variants)?;
@@ -266,8 +267,8 @@ impl<'a> Runner<'a> {
         Ok(swept)
     }
 
-    /// Runs the default and the best, alternating and verified: the fastest of many single runs is always partly
-    /// luck.
+    /// Runs the default and the best, alternating and verified, because the fastest of many single runs is partly
+    /// chance.
     fn prove(&self, swept: &mut Swept) -> Result<(), End> {
         let variants = if swept.best == swept.default {
             vec![EngineSettings::default()]
@@ -292,7 +293,7 @@ impl<'a> Runner<'a> {
         swept.proof = Some(Proof { default_ns, best_ns, bytes });
         if best_ns as f64 > default_ns as f64 * (1.0 - WORTH) && swept.best != swept.default {
             swept.reasons.push(format!(
-                "side by side the changed settings took {} and the default {}: not worth a change",
+                "in alternating runs the changed settings took {} and the default {}: not worth a change",
                 units::duration(best_ns),
                 units::duration(default_ns)
             ));
@@ -302,7 +303,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The variant that a lane ran: they alternate, and each round begins with the next one.
+/// The variant that a lane ran. Variants alternate, and each round begins with the next one.
 fn place(lane: LaneId, variants: usize) -> usize {
     let round = u32::try_from(variants).unwrap_or(u32::MAX).max(1);
     ((lane.0 % round) as usize + live::goes_first(lane.0 / round, variants)) % variants.max(1)

@@ -1,4 +1,4 @@
-//! The result of a sweep: as text with the reasons, as JSON, and as the command that uses it.
+//! Prints the result of a sweep as text with reasons, as JSON, and as the command that uses it.
 
 use super::args::RaceArgs;
 use crate::core::{CacheState, Engine, EngineSettings, PHASES, PhaseTimes, Setting, units};
@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 
 /// Alternating runs of the default and of the best, for the gain.
 pub(super) const PROOF_RUNS: u32 = 3;
-/// Gains below this share are not a reason to set anything: a disk varies by more from minute to minute.
+/// A smaller gain is not a reason to change a setting, because a disk varies by more from minute to minute.
 pub(super) const WORTH: f64 = 0.03;
-/// One tried setting, and the median of its runs or the reason why there is none.
+/// One tried setting, with the median of its runs or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     pub(super) settings: EngineSettings,
@@ -21,7 +21,7 @@ pub(super) struct Tried {
     pub(super) bytes: u64,
 }
 
-/// The reason for a difference of two times: the phase that grew most from the faster to the slower.
+/// The reason for the difference of two times: the phase with the largest growth from the faster to the slower.
 pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
     let (slower, faster) = (&slower.phases, &faster.phases);
     let most = PHASES.into_iter().max_by_key(|phase| slower.get(*phase).saturating_sub(faster.get(*phase)));
@@ -41,7 +41,7 @@ pub(super) struct Swept {
     pub(super) default: EngineSettings,
     pub(super) best: EngineSettings,
     pub(super) reasons: Vec<String>,
-    /// Medians of default and best, verified, and the spread of both together; none where the default is the best.
+    /// Medians of default and best, verified, and the spread of both together; none if the default is the best.
     pub(super) proof: Option<Proof>,
     pub(super) failed_proof: Option<String>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Proof {
     pub(super) bytes: u64,
 }
 
-/// A sentence where one and the same setting took times that differ by more than a change must bring.
+/// A sentence if times of the same setting differ by more than the smallest useful gain.
 pub(super) fn noise(tried: &[Tried]) -> Option<String> {
     let extent = |settings: &EngineSettings| {
         let same = tried.iter().filter(|t| t.settings == *settings).filter_map(|t| t.wall_ns.as_ref().ok());
@@ -83,7 +83,7 @@ impl Swept {
     fn command(&self, model: &str, race: &RaceArgs) -> String {
         let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
         let model = quoted(model);
-        // Settings of the complete sweep belong to its result.
+        // The settings of the complete sweep are part of its result.
         let set = race.settings.iter().map(|order| format!(" --set {order}")).collect::<String>();
         format!("gds-top bench {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }

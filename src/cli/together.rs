@@ -1,4 +1,4 @@
-//! `bench A B --together`: each model alone, then all at the same time.
+//! `bench A B --together` loads each model alone, then all at the same time.
 
 use super::args::{Export, OutputArgs, RaceArgs};
 use super::consent;
@@ -8,12 +8,11 @@ use crate::models::{self, Profile, WeightsError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs it and shows it as one session.
+/// Runs the loads as one session and shows it.
 pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let [first, others @ ..] = models else { return Err("name at least two models to load together".to_owned()) };
     if others.is_empty() {
-        return Err("--together loads several models at the same time; name at least two (the same one twice is two). One model over several GPUs needs no \
-             --together: --gpu 0,1".to_owned());
+        return Err("--together loads several models at the same time: name at least two (one can be named twice). To divide one model among GPUs, use --gpu 0,1 instead".to_owned());
     }
     let mut config = config(race)?;
     let baseline = baseline(race)?;
@@ -30,12 +29,13 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     follow(config, output, export, baseline.as_ref())
 }
 
-/// A shape by name as the path of its model, which is made on first use as that of the first model is; a path wins over a shape of the same name.
+/// The path of a model. A shape by name becomes its synthetic model, which is written on first use; an existing path
+/// with this name has precedence.
 fn made(name: &str, ended: &AtomicBool) -> Result<String, String> {
     if Path::new(name).exists() || !Profile::names().contains(&name) {
         return Ok(name.to_owned());
     }
-    note(&format!("a synthetic model in the shape of {name} is loaded; it is made once and kept"));
+    note(&format!("loading a synthetic model in the shape of {name}; it is written once and kept"));
     let make = || {
         let (profile, folder) = (Profile::named(name)?, models::cache_folder()?);
         let go_on = &mut |_, _| !ended.load(Ordering::Relaxed);
@@ -43,5 +43,5 @@ fn made(name: &str, ended: &AtomicBool) -> Result<String, String> {
     };
     let model = make().map_err(|e: WeightsError| e.to_string())?;
     let path = model.path.into_os_string().into_string();
-    path.map_err(|path| format!("the path {} is not UTF-8, and models together are named by text", path.display()))
+    path.map_err(|path| format!("the path {} is not UTF-8; --together needs paths in UTF-8", path.display()))
 }

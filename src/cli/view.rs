@@ -11,7 +11,7 @@ pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
     }
 }
 
-/// The paths to examine: as named, else those of the capture, else the working directory.
+/// The paths to examine: those that were named, else those of the capture, else the working directory.
 pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     if !view.is_live() {
         let captured = view.captured_paths();
@@ -30,10 +30,9 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
             let absolute = if path.is_absolute() { path.clone() } else { here()?.join(path) };
             match std::fs::metadata(&absolute) {
                 Ok(_) => Ok(absolute),
-                Err(error) => Err(format!(
-                    "{} cannot be examined: {error}; name a file or folder that models are read from",
-                    path.display()
-                )),
+                Err(error) => {
+                    Err(format!("{} cannot be examined: {error}; name a file or folder with models", path.display()))
+                }
             }
         })
         .collect()

@@ -11,25 +11,27 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is watched.
+/// The program to watch.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WatchArgs {
     /// The program and its arguments, after '--'
     #[arg(required_unless_present = "pid", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Show a running process instead, as procfs shows it: its libcufile, files and reads. Its calls cannot be seen
+    /// Show a running process instead, from procfs: its libcufile, files and reads. Its calls cannot be recorded
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "statistics", "require"], value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// With --pid: stop after this time (default: when the process ends, or at Ctrl-C)
     #[arg(long, value_name = "SECONDS", requires = "pid", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// Switch libcufile's level-3 statistics on inside the program; they prove the route of its transfers (libcufile 1.15 or later)
+    /// Enable libcufile's level-3 statistics in the program; they prove the route of its transfers (libcufile 1.15 or
+    /// later)
     #[arg(long)]
     statistics: bool,
     /// Exit with status 1 unless a direct route is proven for every transfer; implies --statistics
     #[arg(long, value_name = "ROUTE")]
     require: Option<Require>,
-    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
+    /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
+    /// recording, but no other file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
@@ -38,10 +40,10 @@ pub(super) struct WatchArgs {
     output: OutputArgs,
 }
 
-/// What the program must do.
+/// The requirement for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Require {
-    /// Every transfer takes a direct route, and this is proven
+    /// Every transfer takes a proven direct route
     Direct,
 }
 
@@ -51,7 +53,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         None => WatchTarget::Launch(Launch {
             command: args.command,
             statistics: args.statistics || args.require.is_some(),
-            // The result alone is on standard output.
+            // Only the result is on standard output.
             output_to_stderr: args.output.json,
         }),
     };

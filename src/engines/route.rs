@@ -103,7 +103,7 @@ mod tests {
         // One tensor of 311 needs seven POSIX calls.
         assert_eq!(told(Counted { by_route: [0, 0, 317], all: 622, ..all }), (Route::Compat, true));
         assert_eq!(told(Counted { bytes: all.all_bytes - 1, ..all }), (Route::Compat, false));
-        // The same count of a direct route is no proof: half of the transfers are missing.
+        // The same count of a direct route does not prove it, because half of the transfers are missing.
         assert_eq!(told(Counted { by_route: [359, 0, 0], nvidia_fs_loaded: true, ..all }), (Route::Nvfs, false));
     }
 

@@ -55,7 +55,7 @@ pub struct BandwidthGroup<'a> {
 }
 
 impl BandwidthGroup<'_> {
-    /// The rate below which the given part of the nodes lies, by nearest rank.
+    /// The percentile of the rates, by nearest rank.
     #[must_use]
     pub fn quantile(&self, part: f64) -> f64 {
         let at = (part * (self.rates.len().saturating_sub(1)) as f64).round() as usize;

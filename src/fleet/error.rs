@@ -46,7 +46,7 @@ pub enum FleetError {
     Nothing {
         /// The first source.
         source_name: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
 }

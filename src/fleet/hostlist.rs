@@ -32,7 +32,8 @@ pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     parts.join(",")
 }
 
-/// The last number of a name: what precedes it, its value, its width if it is padded with zeros, what follows it.
+/// The last number of a name: the text before it, its value, its width if it is padded with zeros, and the text after
+/// it.
 fn split(name: &str) -> Option<(&str, u64, usize, &str)> {
     let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = name[..end]

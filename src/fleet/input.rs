@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The newest version of the reports; what is compared is the same in the earlier ones.
+/// The newest version of the reports. The compared fields are the same in earlier versions.
 const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
 
 /// A larger file is not the report of a node; it is listed as not read.
@@ -129,7 +129,7 @@ pub struct Unread {
     pub why: String,
 }
 
-/// What the sources hold.
+/// The content of the sources.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     /// Each report with its source.

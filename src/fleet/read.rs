@@ -135,7 +135,7 @@ fn gpus(machine: &input::Machine) -> String {
     counts.iter().map(|(name, count)| format!("{count} x {name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What is compared: versions, PCIe links, settings of cufile.json, and the status of each check.
+/// The compared properties: versions, PCIe links, settings of cufile.json, and the status of each check.
 fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) -> Facts {
     let mut facts = Facts::new();
     let mut put = |name: &str, value: &str| facts.push((names.get(name), names.get(value)));

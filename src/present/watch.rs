@@ -66,7 +66,7 @@ pub fn answer(report: &WatchReport) -> Answer {
     }
 }
 
-/// What procfs shows of a running process. It proves no route.
+/// The facts of a running process from procfs. They do not prove a route.
 fn attached(process: &AttachedProcess) -> Answer {
     let start = "Start it with 'gds-top watch -- COMMAND' to see its calls.";
     match (&process.libcufile, process.readable) {

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 pub(crate) enum Spot {
     /// The tab of a screen.
     Screen(ScreenId),
-    /// A key that is named on the screen: a click does what it does.
+    /// A key that is named on the screen; a click has the same effect.
     Key(Action),
     /// A row that can be selected.
     Row(usize),

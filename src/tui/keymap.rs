@@ -68,7 +68,7 @@ impl Keymap {
     /// Every action with its keys, as a table for a document.
     #[must_use]
     pub fn document() -> String {
-        let mut text = String::from("| key | action | what it does |\n|---|---|---|\n");
+        let mut text = String::from("| key | action | effect |\n|---|---|---|\n");
         for (action, row) in first_rows() {
             let keys: Vec<String> =
                 row.keys.iter().map(|key| format!("`{}`", key.spelled().replace('|', "\\|"))).collect();

@@ -109,7 +109,7 @@ impl Attached {
         seen.nvfs_reads = routes::nvfs_reads().zip(self.nvfs_before).map(|(now, then)| now.saturating_sub(then));
     }
 
-    /// The report of what was seen so far.
+    /// The report so far.
     pub(super) fn report(&self) -> WatchReport {
         WatchReport {
             wall_ns: u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX),

@@ -20,7 +20,7 @@ const DRAIN_EVERY: Duration = Duration::from_millis(2);
 /// Ended threads are looked for every so many times.
 const LOOK_FOR_ENDED: u64 = 50;
 
-/// What to watch.
+/// The program to watch.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The program and its arguments; not empty.
@@ -149,7 +149,7 @@ impl Watched {
         }
     }
 
-    /// The report of what was seen so far.
+    /// The report so far.
     #[must_use]
     pub fn report(&self) -> WatchReport {
         let words = &self.library.words;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The library, built by the build script; empty on targets without the audit interface of glibc.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcufile_audit.so"));
-/// Where a shared file is memory and nothing is written to a disk.
+/// A shared file here is memory: nothing is written to a disk.
 const MEMORY_FOLDER: &str = "/dev/shm";
 /// Memory that the file may need with many threads: 64 rings.
 const ROOM_BYTES: u64 = 64 * RING_BYTES as u64;

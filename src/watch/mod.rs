@@ -1,4 +1,5 @@
-//! Watches what GDS does in any program: starts it with the recording library, or looks at a running one, and makes a [`WatchReport`] of what it sees.
+//! Shows how any program uses GDS: starts it with the recording library, or reads procfs of a running one, and makes
+//! a [`WatchReport`].
 //!
 //! [`WatchReport`]: crate::core::WatchReport
 
@@ -18,7 +19,7 @@ pub use launch::{Launch, Watched, start};
 
 use crate::core::WatchReport;
 
-/// What a session watches.
+/// The program that a session watches.
 #[derive(Debug)]
 pub enum Source {
     /// A program that was started for this.
@@ -39,7 +40,7 @@ impl Source {
         }
     }
 
-    /// The report of what was seen so far.
+    /// The report so far.
     #[must_use]
     pub fn report(&self) -> WatchReport {
         match self {

@@ -1,11 +1,11 @@
-//! The route of the transfers, and what shows it. Only counters prove a route.
+//! The route of the transfers, with its evidence. Only counters prove a route.
 
 use crate::core::{Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
 use std::path::Path;
 
 const NVIDIA_FS: &str = "/proc/driver/nvidia-fs/stats";
 
-/// What the machine shows about routes while a program runs.
+/// The machine's counters of routes while a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineRoutes {
     /// Reads that nvidia-fs counted in the meantime; `None` if it does not count.

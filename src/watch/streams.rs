@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 pub(super) struct Pending {
     pub(super) file: usize,
     pub(super) transfer: Transfer,
-    /// Where the program gets the result.
+    /// The address at which the program gets the result.
     pub(super) result_at: u64,
     /// Number that was there before the call.
     pub(super) before: i64,

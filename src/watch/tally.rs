@@ -15,7 +15,7 @@ const OPCODE_READ: u64 = 0;
 /// Events that came before their submission was seen; more belong to submissions that were lost.
 const ORPHANS: usize = 4096;
 
-/// What a process has registered and submitted.
+/// The registrations and submissions of a process.
 #[derive(Debug, Default)]
 struct Process {
     /// Registered files by library and handle.

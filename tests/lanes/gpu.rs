@@ -394,7 +394,7 @@ fn a_call_that_aborts_ends_the_lane_by_its_signal_with_last_words() {
     ] {
         let outcome = told(&built, &gpu_order(engine, &model), &[(variable, fails)]);
         assert_eq!(outcome.signal(), libc::SIGABRT);
-        assert!(outcome.stderr.contains("told to abort"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("will abort"), "{}", outcome.stderr);
     }
 }
 
@@ -417,7 +417,7 @@ fn a_call_that_hangs_never_becomes_a_result() {
         let before = Cell::new(None);
         let enough = |out: &str, err: &str| {
             let told = out.matches("\"landed_bytes\"").count();
-            if before.get().is_none() && err.contains("told to hang") {
+            if before.get().is_none() && err.contains("will hang") {
                 before.set(Some(told));
             }
             before.get().is_some_and(|before| told > before + 3)

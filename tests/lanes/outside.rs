@@ -68,18 +68,18 @@ fn a_command_that_tells_has_its_own_clock_phases_bytes_and_verification() {
         // The script's times count from when it began, which a busy machine delays.
         let lines = format!(
             r#"
-tell() {{ echo "$1" >&"$GDS_TOP_FD"; }}
-tell '{{"program": "tester 1.2"}}'
+report() {{ echo "$1" >&"$GDS_TOP_FD"; }}
+report '{{"program": "tester 1.2"}}'
 : > '{began}'
 until [ -e '{times}' ]; do sleep 0.01; done
 . '{times}'
 sleep 0.2
-tell "{{\"ready\": true$ready}}"
+report "{{\"ready\": true$ready}}"
 cat "$1"/*.safetensors > /dev/null
-tell "{{\"phase\": \"transfer\", \"ns\": 50000000, \"bytes\": 4096$moved}}"
-tell "{{\"done\": true, \"bytes\": 4096$done}}"
+report "{{\"phase\": \"transfer\", \"ns\": 50000000, \"bytes\": 4096$moved}}"
+report "{{\"done\": true, \"bytes\": 4096$done}}"
 echo "model $GDS_TOP_MODEL gpu $GDS_TOP_GPU $2"
-tell '{{"verified": true}}'
+report '{{"verified": true}}'
 sleep 0.2
 "#,
             began = began.display(),

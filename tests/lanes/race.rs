@@ -32,7 +32,7 @@ fn a_lane_that_dies_is_told_with_its_last_words_while_the_others_go_on() {
     assert!(runs[0]["error"].as_str().unwrap().contains("signal 6"), "{}", runs[0]);
     assert!(runs[1..].iter().all(|run| run["verified"] == true && run["error"].is_null()), "{runs:#?}");
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("told to abort in cuMemcpyHtoD_v2"), "{said}");
+    assert!(said.contains("will abort in cuMemcpyHtoD_v2"), "{said}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ static int standin_fail(const char *variable, const char *call)
         if (sscanf(at, "%63[^:,]:%31[^:,]:%d", name, code, &nth) < 2 || strcmp(name, call) != 0 || (nth && nth != count))
             continue;
         if (!strcmp(code, "hang")) {
-            fprintf(stderr, "stand-in: told to hang in %s\n", call);
+            fprintf(stderr, "stand-in: will hang in %s\n", call);
             for (;;)
                 pause();
         }
@@ -55,7 +55,7 @@ static int standin_fail(const char *variable, const char *call)
             return 0;
         }
         if (!strcmp(code, "abort")) {
-            fprintf(stderr, "stand-in: told to abort in %s\n", call);
+            fprintf(stderr, "stand-in: will abort in %s\n", call);
             abort();
         }
         return atoi(code);

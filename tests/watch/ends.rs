@@ -1,4 +1,4 @@
-//! How programs end, and what stays behind.
+//! The ends of programs, and the files that remain.
 
 use crate::harness::{Place, Seen, UNDER_TEST};
 use std::path::Path;

@@ -37,17 +37,17 @@ fn synchronous_and_asynchronous_calls_are_shown_by_one_command_and_by_its_record
         for direction in ["write", "read"] {
             let called = run(&report, &format!("ucm/gds:async=0/{direction}"));
             assert_eq!((called["phases"].get("submit"), called["workload"].get("on_streams")), (None, None));
-            let told = run(&report, &format!("ucm/gds:async=1/{direction}"));
-            assert!(number(told, "/phases/submit") > 0, "{told:#}");
-            assert_eq!(number(told, "/settings/async"), 1);
-            assert_eq!(number(told, "/workload/operations"), OPERATIONS);
-            assert_eq!(number(told, "/workload/handle_registrations"), 4);
-            assert_eq!(told["route"]["route"].as_str(), Some(route));
-            let seen = &told["workload"]["on_streams"];
+            let found = run(&report, &format!("ucm/gds:async=1/{direction}"));
+            assert!(number(found, "/phases/submit") > 0, "{found:#}");
+            assert_eq!(number(found, "/settings/async"), 1);
+            assert_eq!(number(found, "/workload/operations"), OPERATIONS);
+            assert_eq!(number(found, "/workload/handle_registrations"), 4);
+            assert_eq!(found["route"]["route"].as_str(), Some(route));
+            let seen = &found["workload"]["on_streams"];
             assert_eq!((number(seen, "/streams"), number(seen, "/depth")), (32, 16), "{seen:#}");
             assert!((1..=16).contains(&number(seen, "/most_under_way")), "{seen:#}");
             assert!(number(seen, "/in_call_ns") <= number(seen, "/in_flight_ns"), "{seen:#}");
-            let notes = told["notes"].as_array().unwrap();
+            let notes = found["notes"].as_array().unwrap();
             assert!(notes.iter().any(|note| note.as_str().unwrap().contains("asynchronous on 32 CUDA streams")));
         }
         let out = place.folder.path().join(format!("{route}-out"));
@@ -110,16 +110,16 @@ fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_oth
         (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback.later:700:7")], "write", &["CUDA_ERROR_ILLEGAL_ADDRESS"]),
         (&[("STANDIN_CUDA_FAIL", "cuLaunchHostFunc:700:7")], "read", &["5011"]),
     ];
-    for (told, direction, words) in cases {
+    for (found, direction, words) in cases {
         for route in [ON_STREAM, COMPAT] {
-            if route == COMPAT && told[0].1.starts_with("cuLaunch") {
+            if route == COMPAT && found[0].1.starts_with("cuLaunch") {
                 continue;
             }
             let set = ["--set", "async=1", "--set", "stream_number=3", "--set", "stream_flags=7"];
             let more = [&["--variants", "gds", "--direction", direction, "--keep"][..], &set].concat();
-            let error = failure(&place, &more, &[told, &[route]].concat());
+            let error = failure(&place, &more, &[found, &[route]].concat());
             for words in words.iter().chain(&["the job is aborted", "async=0"]) {
-                assert!(error.contains(words), "{told:?} {route:?}: {error}");
+                assert!(error.contains(words), "{found:?} {route:?}: {error}");
             }
             std::fs::remove_dir_all(place.dir().join("gds-top-kv-ucm")).unwrap();
         }

@@ -38,7 +38,7 @@ impl TimeView {
         self.zoom > 0
     }
 
-    /// The part of `whole` that is shown. It contains the cursor if `whole` does.
+    /// The shown part of a time range. It contains the cursor if the range does.
     pub(crate) fn window(&self, (from, to): (f64, f64)) -> (f64, f64) {
         let all = to - from;
         if self.zoom == 0 || !(all > 0.0 && all.is_finite()) {

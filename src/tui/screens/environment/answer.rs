@@ -73,7 +73,7 @@ pub(super) fn draw(
         let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
         let key = (ui.ctx.keys.key_of(action), action);
-        put("fix", Some(key), &format!("{number}{}", plan.title), needs_words(plan), 2);
+        put("fix", Some(key), &format!("{number}{}", plan.title), &needs_words(plan), 2);
     } else if let Some(advice) = to_do.iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
     {
         put("fix", None, advice, "", 2);

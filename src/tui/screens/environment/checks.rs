@@ -182,7 +182,7 @@ fn check_lines(
         };
         lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
         if !mended && !applied {
-            lines.extend(labelled("", needs_words(plan), room, theme.dim, theme.dim));
+            lines.extend(labelled("", &needs_words(plan), room, theme.dim, theme.dim));
         }
         lines.push(vec![
             ("        ".to_owned(), theme.dim),

@@ -11,21 +11,31 @@ use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 
-/// The rights and the risk of a fix, in words.
-pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
+/// The rights that a fix needs; `None` if its risk or its policy matters more.
+const fn needs(plan: &FixPlan) -> Option<&'static str> {
     match (plan.policy, plan.risk, plan.needs) {
-        (FixPolicy::Show, ..) => "only shown: do this yourself",
-        (FixPolicy::Never, ..) => {
-            "never applied by gds-top: do it by hand and with care, the machine may need manual repair"
-        }
-        (_, FixRisk::High, _) => "the machine may need manual repair",
-        (_, FixRisk::Low, Needs::User) => "needs no rights",
-        (_, FixRisk::Low, Needs::Root) => "needs root",
-        (_, FixRisk::Low, Needs::Reboot) => "needs root and a reboot",
-        (_, FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
-        (_, FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
-        (_, FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
+        (FixPolicy::Show | FixPolicy::Never, ..) | (_, FixRisk::High, _) => None,
+        (_, FixRisk::Low, Needs::User) => Some("no rights"),
+        (_, FixRisk::Low, Needs::Root) => Some("root"),
+        (_, FixRisk::Low, Needs::Reboot) => Some("root and a reboot"),
+        (_, FixRisk::Medium, Needs::User) => Some("no rights; other programs may notice"),
+        (_, FixRisk::Medium, Needs::Root) => Some("root; other programs may notice"),
+        (_, FixRisk::Medium, Needs::Reboot) => Some("root and a reboot; other programs may notice"),
     }
+}
+
+/// The risk of a fix whose risk or policy matters more than its rights.
+const fn risk(plan: &FixPlan) -> &'static str {
+    match plan.policy {
+        FixPolicy::Show => "only shown: do this yourself",
+        FixPolicy::Never => "never applied by gds-top: do it by hand and with care, the machine may need manual repair",
+        _ => "the machine may need manual repair",
+    }
+}
+
+/// The rights or the risk of a fix: `needs root and a reboot`.
+pub(crate) fn needs_words(plan: &FixPlan) -> String {
+    needs(plan).map_or_else(|| risk(plan).to_owned(), |rights| format!("needs {rights}"))
 }
 
 /// Draws the sheet with the keys that do something now.
@@ -125,9 +135,11 @@ fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
         lines.extend(labelled("Not now", obstacle, room, theme.status(Status::Warn), theme.text));
         lines.push(Vec::new());
     }
-    let words = needs_words(plan);
-    let label = if matches!(plan.policy, FixPolicy::Show | FixPolicy::Never) { "Who" } else { "Risk" };
-    let (label, words) = words.strip_prefix("needs ").map_or((label, words), |rest| ("Needs", rest));
+    let (label, words) = match (needs(plan), plan.policy) {
+        (Some(rights), _) => ("Needs", rights),
+        (None, FixPolicy::Show | FixPolicy::Never) => ("Who", risk(plan)),
+        (None, _) => ("Risk", risk(plan)),
+    };
     lines.extend(labelled(label, words, room, theme.dim, theme.text));
     lines.extend(labelled("Proof", &plan.verify, room, theme.dim, theme.text));
     lines.extend(labelled("Undo", &plan.undo, room, theme.dim, theme.text));
