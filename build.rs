@@ -34,6 +34,8 @@ fn main() {
     compiler
         .args(["--crate-type=cdylib", "--crate-name=cufile_audit", "--edition=2024", "--cfg=audit_library"])
         .args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Cstrip=symbols", "--cap-lints=allow"])
+        // A thread that is cancelled inside 'read' unwinds through the recording function.
+        .arg("-Cforce-unwind-tables=yes")
         .arg(format!("--target={}", variable("TARGET")))
         .arg("-o")
         .arg(&library)

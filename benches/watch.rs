@@ -1,4 +1,4 @@
-//! How long a recorded cuFile call takes longer than a bare one: a C program calls a stand-in libcufile, which answers at once, with and without `watch`.
+//! Time that `watch` adds to a call: a C program calls a stand-in libcufile and reads a file, alternately with and without `watch`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 const CALLS: &str = "3000000";
+const READS: &str = "200000";
 const ROUNDS: usize = 7;
 
 fn median(mut values: Vec<u64>) -> u64 {
@@ -23,6 +24,24 @@ fn ns(command: &mut Command) -> u64 {
     text.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("no time: {text}"))
 }
 
+/// Median of the differences of pairs, and of their ratios.
+fn compare(what: &str, pairs: &[(u64, u64)]) {
+    let (bare, watched) = (median(pairs.iter().map(|p| p.0).collect()), median(pairs.iter().map(|p| p.1).collect()));
+    let mut differences: Vec<i64> =
+        pairs.iter().map(|(bare, watched)| watched.cast_signed() - bare.cast_signed()).collect();
+    differences.sort_unstable();
+    let mut ratios: Vec<f64> = pairs.iter().map(|(bare, watched)| *watched as f64 / (*bare).max(1) as f64).collect();
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "{what}: {bare} ns, with watch {watched} ns; median difference {} ns ({} to {}), ratio {:.3}, {} pairs",
+        differences[differences.len() / 2],
+        differences[0],
+        differences[differences.len() - 1],
+        ratios[ratios.len() / 2],
+        pairs.len()
+    );
+}
+
 fn main() {
     let Some(built) = standins::build() else { return };
     let folder = tempfile::Builder::new().prefix("watch-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -31,19 +50,31 @@ fn main() {
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-DLINKED", "-o"]).arg(&program).arg(source).arg("-L").arg(&built.folder);
     assert!(cc.args(["-lcufile", "-lpthread", "-ldl"]).status().unwrap().success());
+    std::fs::write(folder.path().join("data"), vec![7; 1 << 20]).unwrap();
     let prepared = |mut command: Command| {
         command.current_dir(folder.path()).env("LD_LIBRARY_PATH", &built.folder);
         command
     };
-    let (mut bare, mut watched) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        bare.push(ns(prepared(Command::new(&program)).args(["-", "time", CALLS])));
-        let mut command = prepared(Command::new(env!("CARGO_BIN_EXE_gds-top")));
-        watched.push(ns(command.args(["watch", "-q", "--"]).arg(&program).args(["-", "time", CALLS])));
+    for (what, words) in [
+        ("a cuFileRead of a stand-in that answers at once", ["-", "time", CALLS]),
+        ("a pread of 64 KiB from the page cache", ["data", "timeplain", READS]),
+    ] {
+        let mut pairs = Vec::new();
+        for round in 0..ROUNDS {
+            let bare = || ns(prepared(Command::new(&program)).args(words));
+            let watched = || {
+                let mut command = prepared(Command::new(env!("CARGO_BIN_EXE_gds-top")));
+                ns(command.args(["watch", "-q", "--"]).arg(&program).args(words))
+            };
+            // Alternately first, so that a trend does not favour one of them.
+            pairs.push(if round % 2 == 0 {
+                let first = bare();
+                (first, watched())
+            } else {
+                let first = watched();
+                (bare(), first)
+            });
+        }
+        compare(what, &pairs);
     }
-    let (bare, watched) = (median(bare), median(watched));
-    println!(
-        "a call of a stand-in: {bare} ns; below watch: {watched} ns; difference {} ns",
-        watched.saturating_sub(bare)
-    );
 }

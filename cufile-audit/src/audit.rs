@@ -1,10 +1,9 @@
 //! The interface that the dynamic linker calls (rtld-audit(7)): it finds libcufile and puts the recording functions in place of its functions.
 
-use crate::calls;
-use crate::layout::{FUNCTIONS, LIBRARIES, Record, header, kind};
+use crate::layout::{FUNCTIONS, Function, LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
 use crate::rings::{self, Writer};
-use crate::system;
+use crate::{calls, relocations, system};
 use core::ffi::{CStr, c_char, c_long, c_uint};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +12,10 @@ const BIND_TO: c_uint = 1;
 const BIND_FROM: c_uint = 2;
 /// `LA_SYMB_NOPLTENTER` and `LA_SYMB_NOPLTEXIT`: the linker does not go through its slow path at every call.
 const NO_PLT_HOOKS: c_uint = 3;
+
+/// Cookies of libc and libcuda; 0 is that of other objects, the numbers below these are copies of libcufile.
+const LIBC: usize = LIBRARIES + 1;
+const CUDA: usize = LIBRARIES + 2;
 
 /// Hash of the path of each loaded libcufile; 0 is free.
 static LOADED: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
@@ -38,8 +41,19 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
             name => CStr::from_ptr(name).to_bytes(),
         }
     };
+    // SAFETY: the linker has mapped the object and has not relocated it yet.
+    unsafe { relocations::show_to_linker(&*map) };
     if !is_libcufile(path) {
-        return BIND_FROM;
+        let number = if is_named(path, b"libc.so.") {
+            LIBC
+        } else if is_named(path, b"libcuda.so") {
+            CUDA
+        } else {
+            return BIND_FROM;
+        };
+        // SAFETY: as above.
+        unsafe { *cookie = number };
+        return BIND_TO | BIND_FROM;
     }
     let Some(library) = number_of(path) else {
         rings::count(header::LIBRARIES_LEFT_OUT);
@@ -77,6 +91,12 @@ pub(crate) unsafe extern "C" fn la_symbind64(
         *flags |= NO_PLT_HOOKS;
         ((*symbol).value, *from, *to, CStr::from_ptr(name).to_bytes())
     };
+    if to == LIBC || to == CUDA {
+        // What libcufile and libcuda call themselves is not the program's.
+        let is_program = from == 0;
+        let number = plain_function(name).filter(|number| is_program && (to == CUDA) == is_cuda(*number));
+        return number.and_then(|number| calls::redirect_plain(number, address)).unwrap_or(address);
+    }
     // A call of libcufile to itself is not the program's.
     let Some(library) = to.checked_sub(1).filter(|library| *library < LIBRARIES && from != to) else {
         return address;
@@ -87,9 +107,34 @@ pub(crate) unsafe extern "C" fn la_symbind64(
     }
 }
 
-/// The number of a recorded function.
-fn function(name: &[u8]) -> Option<usize> {
-    FUNCTIONS.iter().position(|function| function.name.as_bytes() == name)
+/// The number of a recorded function of libcufile.
+pub(crate) fn function(name: &[u8]) -> Option<usize> {
+    let cufile = FUNCTIONS.get(..FIRST_PLAIN)?;
+    name.starts_with(b"cuFile").then(|| cufile.iter().position(|function| function.name.as_bytes() == name))?
+}
+
+const FIRST_PLAIN: usize = Function::LibcRead as usize;
+
+const fn is_cuda(number: usize) -> bool {
+    number >= Function::CudaHtoD as usize
+}
+
+/// The number of a recorded function of libc or libcuda. libcuda's have a version and the default stream behind their name.
+pub(crate) fn plain_function(name: &[u8]) -> Option<usize> {
+    if !matches!(name.first(), Some(b'r' | b'p' | b'm' | b'_' | b'c')) {
+        return None;
+    }
+    let without = |name, ending: &[u8]| -> &[u8] { <[u8]>::strip_suffix(name, ending).unwrap_or(name) };
+    let is_cuda = name.starts_with(b"cu");
+    let name = if is_cuda { without(without(without(name, b"_ptds"), b"_ptsz"), b"_v2") } else { name };
+    let plain = FUNCTIONS.iter().enumerate().skip(FIRST_PLAIN);
+    plain.filter(|(_, function)| function.name.as_bytes() == name).map(|(number, _)| number).next()
+}
+
+/// Whether a path ends in a file whose name begins like this.
+fn is_named(path: &[u8], start: &[u8]) -> bool {
+    let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    path.get(name..).is_some_and(|name| name.starts_with(start))
 }
 
 /// Whether a file name is that of libcufile: `libcufile.so.0`, and with the hash that wheels put in. Not `libcufile_rdma.so.1`.
@@ -138,8 +183,15 @@ mod tests {
     #[test]
     fn every_function_of_the_table_is_found_by_name() {
         for (number, info) in FUNCTIONS.iter().enumerate() {
-            assert_eq!(function(info.name.as_bytes()), Some(number));
+            let found = function(info.name.as_bytes()).or_else(|| plain_function(info.name.as_bytes()));
+            assert_eq!(found, Some(number), "{}", info.name);
         }
         assert_eq!(function(b"cuFileCopyGpu"), None);
+        for name in [b"cuMemcpyHtoDAsync_v2_ptsz".as_slice(), b"cuMemcpyHtoDAsync_v2", b"cuMemcpyHtoDAsync"] {
+            assert_eq!(plain_function(name), Some(Function::CudaHtoDAsync as usize));
+        }
+        for name in [b"cuMemcpyDtoD_v2".as_slice(), b"readlink", b"pread64_v2", b""] {
+            assert_eq!(plain_function(name), None);
+        }
     }
 }

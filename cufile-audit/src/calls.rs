@@ -3,13 +3,35 @@
 use crate::capture::{self, Before};
 use crate::layout::{FUNCTION_COUNT, Function, LIBRARIES, for_each_function, options};
 use crate::linker::{LinkMap, Symbol};
-use crate::{rings, system};
+use crate::{plain, rings, system};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// `libcufile`'s functions, for each copy of it; 0 if the program has not looked it up.
 static REAL: [[AtomicUsize; FUNCTION_COUNT]; LIBRARIES] =
     [const { [const { AtomicUsize::new(0) }; FUNCTION_COUNT] }; LIBRARIES];
+
+/// The real function behind a recording one.
+pub(crate) fn real<const L: usize, const F: usize>() -> usize {
+    REAL[L][F].load(Ordering::Relaxed)
+}
+
+/// The same for a function of libc or libcuda. It may have several real ones: in several link namespaces, or for the streams of each thread.
+pub(crate) fn redirect_plain(function: usize, real: usize) -> Option<usize> {
+    for (library, functions) in REAL.iter().enumerate() {
+        let slot = functions.get(function)?;
+        // The linker asks again for an address that was replaced once.
+        if replacement(library, function) == Some(real) {
+            return Some(real);
+        }
+        match slot.compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return replacement(library, function),
+            Err(known) if known == real => return replacement(library, function),
+            Err(_) => {}
+        }
+    }
+    None
+}
 
 /// Puts a recording function in the place of the real one; its address, or None if the function has none.
 pub(crate) fn redirect(library: usize, function: usize, real: usize) -> Option<usize> {
@@ -36,6 +58,9 @@ macro_rules! replacements {
 for_each_function!(replacements);
 
 fn of<const F: usize>(library: usize) -> Option<usize> {
+    if F >= Function::LibcRead as usize {
+        return plain::replacement::<F>(library);
+    }
     // With the stream, these two have one more argument than fit into registers on x86-64.
     let more = F == Function::ReadAsync as usize || F == Function::WriteAsync as usize;
     Some(match (library, more) {

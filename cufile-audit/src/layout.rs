@@ -8,7 +8,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// First word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// Version of this layout; the library records nothing into a file with another one.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Bytes before the first ring. gds-top reserves memory for them, so both sides can use them at any time.
 pub const HEADER_BYTES: usize = 8192;
@@ -181,7 +181,44 @@ functions! {
     ObjectInitialize = "cuFileObjectInitialize" Plain;
     ObjectDriverOpen = "cuFileObjectDriverOpen" Plain;
     ObjectDriverOpenForDiagnostics = "cuFileObjectDriverOpenForDiagnostics" Plain;
+    LibcRead = "read" Bytes;
+    LibcReadChecked = "__read_chk" Bytes;
+    LibcPread = "pread" Bytes;
+    LibcPread64 = "pread64" Bytes;
+    LibcPreadChecked = "__pread_chk" Bytes;
+    LibcPread64Checked = "__pread64_chk" Bytes;
+    LibcReadv = "readv" Bytes;
+    LibcPreadv = "preadv" Bytes;
+    LibcPreadv64 = "preadv64" Bytes;
+    LibcPreadv2 = "preadv2" Bytes;
+    LibcPreadv64V2 = "preadv64v2" Bytes;
+    LibcMmap = "mmap" Bytes;
+    LibcMmap64 = "mmap64" Bytes;
+    CudaHtoD = "cuMemcpyHtoD" Status;
+    CudaHtoDAsync = "cuMemcpyHtoDAsync" Status;
+    CudaDtoH = "cuMemcpyDtoH" Status;
+    CudaDtoHAsync = "cuMemcpyDtoHAsync" Status;
+    CudaCopy = "cuMemcpy" Status;
+    CudaCopyAsync = "cuMemcpyAsync" Status;
+    CudaGetAddress = "cuGetProcAddress" Status;
 }
+
+impl Function {
+    /// Whether it is a function of cufile.h. The others come behind these.
+    #[must_use]
+    pub const fn is_cufile(self) -> bool {
+        (self as u16) < Self::LibcRead as u16
+    }
+
+    /// Whether it is a function of libcuda.
+    #[must_use]
+    pub const fn is_cuda(self) -> bool {
+        self as u16 >= Self::CudaHtoD as u16
+    }
+}
+
+/// Reads by libc, mappings and copies by libcuda of fewer bytes have no record. Copies are in the totals all the same, the others are not counted.
+pub const RECORDED_BYTES: u64 = 64 << 10;
 
 /// How many functions are recorded.
 pub const FUNCTION_COUNT: usize = FUNCTIONS.len();
@@ -204,6 +241,8 @@ pub mod kind {
     pub const BATCH_EVENT: u16 = 1004;
     /// Level-3 statistics of libcufile: one record for each GPU that has any.
     pub const STATISTICS: u16 = 1005;
+    /// A file that libc reads or maps, before its first such call in a process. Followed by its path.
+    pub const FILE: u16 = 1006;
 }
 
 /// Bytes of text in a record of text.

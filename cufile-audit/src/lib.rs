@@ -1,4 +1,4 @@
-//! Records the cuFile calls of any program, as a library for `LD_AUDIT` of glibc.
+//! Records the cuFile calls of any program, its large reads by libc and its copies by libcuda, as a library for `LD_AUDIT` of glibc.
 //!
 //! This crate has two products. Cargo builds [`layout`], the description of the shared memory, for the reader. The build script of gds-top compiles
 //! [`SOURCES`] again, with `--cfg audit_library`, into the shared library that the dynamic linker loads into the program. It must be compiled apart:
@@ -20,19 +20,25 @@ pub mod layout;
 #[cfg(any(audit_library, test))]
 mod linker;
 #[cfg(any(audit_library, test))]
+mod plain;
+#[cfg(any(audit_library, test))]
+mod relocations;
+#[cfg(any(audit_library, test))]
 mod rings;
 #[cfg(any(audit_library, test))]
 mod system;
 
 /// The files from which the library is compiled: name and content. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 8] = [
+pub const SOURCES: [(&str, &str); 10] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
     ("capture.rs", include_str!("capture.rs")),
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
+    ("plain.rs", include_str!("plain.rs")),
+    ("relocations.rs", include_str!("relocations.rs")),
     ("rings.rs", include_str!("rings.rs")),
     ("system.rs", include_str!("system.rs")),
 ];

@@ -27,3 +27,11 @@ pub(crate) struct Dynamic {
     pub(crate) tag: i64,
     pub(crate) value: usize,
 }
+
+/// `Elf64_Rela`.
+#[repr(C)]
+pub(crate) struct Relocation {
+    pub(crate) offset: usize,
+    pub(crate) info: u64,
+    pub(crate) addend: i64,
+}

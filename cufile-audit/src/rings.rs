@@ -178,6 +178,11 @@ impl Writer {
         self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
     }
 
+    /// The process that writes.
+    pub(crate) fn process(&self) -> u64 {
+        word(self.file, self.first + ring::PID).load(Ordering::Relaxed)
+    }
+
     /// Adds one call to the totals of its function, which are complete also if records are lost.
     pub(crate) fn add_total(&self, function: usize, failed: bool, bytes: u64, ns: u64) {
         let at = self.first + ring::TOTALS + function * ring::WORDS_OF_TOTAL;

@@ -13,6 +13,12 @@ const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 /// The child of a fork sees zeros in the page.
 const MADV_WIPEONFORK: c_int = 18;
 const CLOCK_MONOTONIC: c_int = 1;
+const O_WRONLY: c_int = 1;
+/// `struct stat`: the call, and where the type of the file is, in half words. Device and inode come first on both.
+const SYS_FSTAT: c_long = if cfg!(target_arch = "x86_64") { 5 } else { 80 };
+const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
+const S_IFMT: u32 = 0o170_000;
+const S_IFREG: u32 = 0o100_000;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
 #[repr(C)]
@@ -43,6 +49,7 @@ unsafe extern "C" {
         offset: i64,
     ) -> *mut c_void;
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    fn pwrite(fd: c_int, from: *const c_void, length: usize, offset: i64) -> isize;
     fn readlink(path: *const c_char, out: *mut c_char, room: usize) -> isize;
     fn syscall(number: c_long, ...) -> c_long;
 }
@@ -176,6 +183,42 @@ pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
     // SAFETY: F_GETFL takes no third argument.
     let flags = unsafe { fcntl(fd, F_GETFL) };
     if flags < 0 { u64::MAX } else { u64::from(flags.cast_unsigned()) }
+}
+
+/// Device and inode of a regular file that is open; None for anything else.
+pub(crate) fn regular_file(fd: i32) -> Option<[u64; 2]> {
+    let mut room = [0_u64; 32];
+    // SAFETY: the call writes at most 144 bytes. glibc has a function for it only since 2.33.
+    let answer = unsafe { syscall(SYS_FSTAT, c_long::from(fd), room.as_mut_ptr()) };
+    let mode = (room[STAT_MODE / 2] >> (32 * (STAT_MODE % 2))) as u32;
+    (answer == 0 && mode & S_IFMT == S_IFREG).then_some([room[0], room[1]])
+}
+
+/// The position of a descriptor.
+pub(crate) fn position(fd: i32) -> u64 {
+    // SAFETY: lseek has no conditions; SEEK_CUR and 0 change nothing.
+    u64::try_from(unsafe { lseek(fd, 0, 1) }).unwrap_or(0)
+}
+
+/// The memory of this process as a file; below zero if it cannot be opened.
+pub(crate) fn own_memory() -> c_int {
+    // SAFETY: a C string literal.
+    unsafe { open(c"/proc/self/mem".as_ptr(), O_WRONLY | O_CLOEXEC) }
+}
+
+/// Writes a word into the memory of this process, also if its page is read-only. Nothing changes if the kernel refuses.
+///
+/// # Safety
+/// The word at the address may be changed.
+pub(crate) unsafe fn write_at(memory: c_int, address: usize, word: u64) {
+    // SAFETY: the bytes are those of a word that lives during the call. A descriptor below zero is refused.
+    unsafe { pwrite(memory, (&raw const word).cast(), 8, address as i64) };
+}
+
+/// Closes a descriptor.
+pub(crate) fn close_descriptor(fd: c_int) {
+    // SAFETY: the caller opened it and does not use it afterwards.
+    unsafe { close(fd) };
 }
 
 /// The data of each thread. Zero in a new thread.

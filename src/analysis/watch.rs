@@ -4,6 +4,8 @@ use crate::core::{RouteProof, WatchReport, WatchedFailure};
 
 /// Fewer transfers than this show no habit.
 const HABIT: u64 = 16;
+/// Bytes from which reads without cuFile are more than the start of a program.
+const MUCH_PLAIN: u64 = 16 << 20;
 /// Bytes from which one thread is a limit.
 const MUCH_BYTES: u64 = 256 << 20;
 
@@ -63,6 +65,15 @@ pub enum WatchAdvice {
         /// Whether this is proven.
         proven: bool,
     },
+    /// The program loaded libcufile and read most bytes without it.
+    NotByCuFile {
+        /// Bytes of read calls and touched mappings.
+        plain_bytes: u64,
+        /// Bytes by cuFile.
+        cufile_bytes: u64,
+        /// Whether most of them came by mappings.
+        mapped: bool,
+    },
     /// Nothing shows the route.
     RouteUnknown,
     /// Stream transfers had no result when the program ended, or it was not seen.
@@ -86,6 +97,7 @@ impl WatchAdvice {
             Self::OneThread { .. } => "one-thread",
             Self::NoODirect { .. } => "no-o-direct",
             Self::Compat { .. } => "compat-route",
+            Self::NotByCuFile { .. } => "not-by-cufile",
             Self::RouteUnknown => "route-unknown",
             Self::Unfinished(_) => "unfinished-stream-transfers",
             Self::Lost(_) => "lost-events",
@@ -100,6 +112,13 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     let mut advice: Vec<WatchAdvice> = report.failures.iter().cloned().map(WatchAdvice::Failed).collect();
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
     let transfers: u64 = all().map(|t| t.count).sum();
+    let plain: u64 = report.files.iter().map(|file| file.plain.bytes).sum();
+    let mapped: u64 = report.files.iter().map(|file| file.plain.touched_bytes).sum();
+    let cufile_bytes: u64 = all().map(|t| t.bytes).sum();
+    if !report.libraries.is_empty() && plain + mapped >= MUCH_PLAIN && plain + mapped > cufile_bytes {
+        let is_mapped = mapped > plain;
+        advice.push(WatchAdvice::NotByCuFile { plain_bytes: plain + mapped, cufile_bytes, mapped: is_mapped });
+    }
     if report.unfinished > 0 {
         advice.push(WatchAdvice::Unfinished(report.unfinished));
     }
@@ -166,7 +185,7 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{BufferUse, Route, Transfers, WatchedFile};
+    use crate::core::{BufferUse, Route, Transfers, WatchedFile, WatchedLibrary};
 
     fn file(reads: Transfers) -> WatchedFile {
         WatchedFile {
@@ -181,6 +200,8 @@ mod tests {
             o_direct: Some(true),
             tensors: Vec::new(),
             tensors_of_file: 0,
+            kv: None,
+            plain: crate::core::PlainReads::default(),
         }
     }
 
@@ -204,6 +225,11 @@ mod tests {
         assert_eq!(ids(&WatchReport { reading_threads: 1, ..report.clone() }), ["one-thread"]);
         let buffers = BufferUse { registered: 100, ..BufferUse::default() };
         assert_eq!(ids(&WatchReport { buffers, ..report.clone() }), ["registration-per-call"]);
+        let mut fallen_back = WatchReport { libraries: vec![WatchedLibrary::default()], ..report.clone() };
+        fallen_back.files[0].plain.bytes = fallen_back.files[0].reads.bytes;
+        assert_eq!(ids(&fallen_back), Vec::<&str>::new());
+        fallen_back.files[0].plain.touched_bytes = 1;
+        assert_eq!(ids(&fallen_back), ["not-by-cufile"]);
         assert_eq!(ids(&WatchReport { lost_events: 1, ..report }), ["lost-events"]);
     }
 

@@ -14,7 +14,7 @@ use super::run::{LaneId, RunResult};
 use super::sample::Sample;
 use super::share::LaneShare;
 use super::system::SystemSample;
-use super::watch::WatchReport;
+use super::watch::{WatchReport, WatchedCall};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened.
@@ -241,6 +241,13 @@ pub enum EventBody {
     ProgramSeen {
         /// The report.
         report: Box<WatchReport>,
+    },
+    /// Calls of a watched program, for timelines.
+    CallsSeen {
+        /// The calls, in order.
+        calls: Vec<WatchedCall>,
+        /// Calls since the last such event that are not among them.
+        left_out: u64,
     },
     /// Meters were read.
     Sampled {

@@ -58,8 +58,9 @@ pub use span_columns::SpanColumns;
 pub use spec::{Need, Setting};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
-    AttachedFile, AttachedProcess, BufferUse, CallTotal, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers,
-    WatchReport, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    AttachedFile, AttachedProcess, BufferUse, CallTotal, DriverProperties, KvName, LatencyClass, PlainReads, ProcessIo,
+    ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedCall, WatchedConfiguration,
+    WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use workload::{
     BesideWrites, Fallback, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder,

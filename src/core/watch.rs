@@ -41,8 +41,92 @@ pub struct WatchReport {
     pub unfinished: u64,
     /// libcufile's level-3 statistics of all processes, if they were switched on and read.
     pub statistics: Option<RouteStatistics>,
-    /// The running process that was attached to. Its calls are not recorded.
+    /// The running process that was attached to.
     pub attached: Option<AttachedProcess>,
+    /// Large reads and mappings of files by libc, and copies by libcuda.
+    pub other_calls: Vec<CallTotal>,
+    /// Reads of all kinds and page faults of the processes, as procfs counts them; `None` if it was not read.
+    pub process_io: Option<ProcessIo>,
+    /// The cufile.json that libcufile reads, by the environment of the processes.
+    pub configurations: Vec<WatchedConfiguration>,
+    /// libcufile's properties, when the program asked for them.
+    pub properties: Option<DriverProperties>,
+    /// cuFile calls by duration: each class has the calls up to `up_to_ns` and above the class before.
+    pub latencies: Vec<LatencyClass>,
+}
+
+/// Counters of procfs, of all processes that were seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessIo {
+    /// Bytes that read calls returned.
+    pub read_call_bytes: u64,
+    /// Bytes that storage delivered through the kernel.
+    pub storage_read_bytes: u64,
+    /// Page faults that waited for storage.
+    pub major_faults: u64,
+    /// Page faults that did not.
+    pub minor_faults: u64,
+    /// Requests that io_uring completed.
+    pub io_uring_requests: u64,
+}
+
+/// A cufile.json.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedConfiguration {
+    /// Its path.
+    pub path: String,
+    /// Whether it is there; libcufile uses its defaults otherwise.
+    pub exists: bool,
+    /// Whether `CUFILE_ENV_PATH_JSON` names it.
+    pub from_environment: bool,
+}
+
+/// What cuFileDriverGetProperties returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverProperties {
+    /// Version of nvidia-fs; 0.0 without it.
+    pub nvfs_major: u32,
+    /// Version of nvidia-fs.
+    pub nvfs_minor: u32,
+    /// `dstatusflags` of cufile.h.
+    pub status_flags: u32,
+    /// `dcontrolflags` of cufile.h.
+    pub control_flags: u32,
+    /// `fflags` of cufile.h.
+    pub features: u32,
+}
+
+/// Single reads of a size class and a class of duration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyClass {
+    /// Largest size of the size class.
+    pub up_to_bytes: u64,
+    /// Longest duration of the class, nanoseconds.
+    pub up_to_ns: u64,
+    /// Reads.
+    pub count: u64,
+}
+
+/// One call, for timelines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedCall {
+    /// Process number.
+    pub process: u32,
+    /// Thread number.
+    pub thread: u32,
+    /// The function.
+    pub function: String,
+    /// When it began, nanoseconds since the program started.
+    pub start_ns: u64,
+    /// How long it took, nanoseconds.
+    pub duration_ns: u64,
+    /// Bytes that it asked for.
+    pub bytes: u64,
+    /// The file, if it concerns one.
+    pub file: Option<String>,
+    /// The error that it returned; 0 if it worked.
+    pub error: i64,
 }
 
 /// A running process, as procfs shows it.
@@ -161,6 +245,45 @@ pub struct WatchedFile {
     pub tensors: Vec<WatchedTensor>,
     /// Tensors of the file; 0 if it is not a safetensors file.
     pub tensors_of_file: u64,
+    /// What a KV-cache system keeps in the file, by its name.
+    #[serde(default)]
+    pub kv: Option<KvName>,
+    /// Reads by libc and mappings.
+    #[serde(default)]
+    pub plain: PlainReads,
+}
+
+/// The name of a file of a KV cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KvName {
+    /// `lmcache`, `llmd` or `ucm`.
+    pub system: String,
+    /// The chunk or block, in hexadecimal digits.
+    pub chunk: String,
+    /// The layer or group, if the name has one.
+    pub layer: Option<String>,
+    /// The model, if the name has one.
+    pub model: Option<String>,
+}
+
+/// Reads of a file that do not go through cuFile. Reads of less than 64 KiB are not recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlainReads {
+    /// Read calls.
+    pub count: u64,
+    /// Bytes that they returned.
+    pub bytes: u64,
+    /// Read calls that failed.
+    pub errors: u64,
+    /// Time inside them, nanoseconds.
+    pub total_ns: u64,
+    /// Mappings.
+    pub mappings: u64,
+    /// Bytes of the largest mapping.
+    pub mapped_bytes: u64,
+    /// Mapped bytes that were in the page tables of a process when it was looked at: those that it touched or that the kernel mapped around them.
+    pub touched_bytes: u64,
 }
 
 /// The evidence for the route of a file.

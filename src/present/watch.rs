@@ -3,7 +3,9 @@
 use super::view::{Answer, Table, number, text};
 use crate::analysis::{WatchAdvice, is_proven_direct, watch_advice};
 use crate::core::units::{bytes, count, duration, plural};
-use crate::core::{AttachedProcess, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile};
+use crate::core::{
+    AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile,
+};
 
 /// Rows of a table of files or tensors in a terminal.
 const ROWS: usize = 20;
@@ -23,12 +25,15 @@ pub fn answer(report: &WatchReport) -> Answer {
             "It is statically linked, uses another libc than glibc or runs with elevated rights.",
         );
     }
+    let plain = plain_bytes(report);
+    let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
     if report.libraries.is_empty() {
-        let conditions = format!("None of {} loaded libcufile.", plural_es(report.processes, "process"));
+        let conditions = format!("None of {} loaded libcufile.{read}", plural_es(report.processes, "process"));
         return Answer::new(Status::Info, "The program does not use cuFile.", conditions);
     }
     if reads + writes == 0 {
-        return Answer::new(Status::Info, "The program loaded libcufile but transferred nothing with it.", "");
+        let headline = "The program loaded libcufile but transferred nothing with it.";
+        return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
     let moved: u64 = report.files.iter().map(|file| file.reads.bytes + file.writes.bytes).sum();
     let conditions = format!(
@@ -64,6 +69,11 @@ pub fn answer(report: &WatchReport) -> Answer {
         }
         _ => Answer::new(Status::Warn, "The cuFile transfers take different routes.", conditions),
     }
+}
+
+/// Bytes that files delivered without cuFile, as far as this was seen.
+fn plain_bytes(report: &WatchReport) -> u64 {
+    report.files.iter().map(|file| file.plain.bytes + file.plain.touched_bytes).sum()
 }
 
 /// The facts of a running process from procfs. They do not prove a route.
@@ -112,6 +122,29 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         let processes = plural_es(library.processes, "process");
         facts.push(("libcufile", format!("{}{version}, loaded by {processes}", library.path)));
     }
+    for configuration in report.configurations.iter().filter(|_| !report.libraries.is_empty()) {
+        let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
+        let is = if configuration.exists { "" } else { ", does not exist: defaults" };
+        facts.push(("cufile.json", format!("{}{origin}{is}", configuration.path)));
+    }
+    if let Some(properties) = &report.properties {
+        facts.push(("driver", driver(properties)));
+    }
+    if let Some(io) = &report.process_io {
+        let requests = match io.io_uring_requests {
+            0 => String::new(),
+            requests => format!(", at least {}", plural(requests, "request of io_uring")),
+        };
+        facts.push((
+            "input",
+            format!(
+                "{} by read calls, {} from storage, {}{requests}",
+                bytes(io.read_call_bytes),
+                bytes(io.storage_read_bytes),
+                plural(io.major_faults, "page fault with storage access")
+            ),
+        ));
+    }
     if report.buffers.registered > 0 {
         facts.push((
             "buffers",
@@ -138,6 +171,22 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         ));
     }
     facts
+}
+
+/// Bits of `dcontrolflags` and `fflags`, see cufile.h.
+fn driver(properties: &DriverProperties) -> String {
+    let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
+    let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
+    let mut parts = vec![match (properties.nvfs_major, properties.nvfs_minor) {
+        (0, 0) => "without nvidia-fs".to_owned(),
+        (major, minor) => format!("nvidia-fs {major}.{minor}"),
+    }];
+    let set = |flags: u32, names: &[(u32, &str)]| -> Vec<String> {
+        names.iter().filter(|(bit, _)| flags & (1 << bit) != 0).map(|(_, name)| (*name).to_owned()).collect()
+    };
+    parts.extend(set(properties.control_flags, &control));
+    parts.extend(set(properties.features, &features));
+    parts.join(", ")
 }
 
 /// `1 process`, `3 processes`.
@@ -175,7 +224,8 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
         });
         tables.push(Table { title: "Calls".to_owned(), note, heads, rows: rows.collect() });
     }
-    if !report.files.is_empty() {
+    let by_cufile: Vec<_> = report.files.iter().filter(|file| is_of_cufile(file)).collect();
+    if !by_cufile.is_empty() {
         let heads = vec![
             text("file"),
             text("route"),
@@ -186,9 +236,9 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
             number("errors"),
             text("proof"),
         ];
-        let rows = report.files.iter().take(most).map(|file| {
+        let rows = by_cufile.iter().take(most).map(|file| {
             vec![
-                file.path.clone(),
+                name(file),
                 route(file),
                 count(file.reads.count),
                 bytes(file.reads.bytes),
@@ -198,13 +248,76 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
                 proof(file.proof).to_owned(),
             ]
         });
-        let note = left_out(report.files.len(), most, "file");
+        let note = left_out(by_cufile.len(), most, "file");
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
     }
+    tables.extend(other_calls(report));
+    tables.extend(other_files(report, most));
     tables.extend(report.attached.as_ref().and_then(|process| open_files(process, most)));
     tables.extend(sizes(report));
     tables.extend(tensors(report, most));
     tables
+}
+
+/// Whether cuFile used a file.
+#[must_use]
+pub fn is_of_cufile(file: &WatchedFile) -> bool {
+    file.reads.count + file.writes.count + file.registrations > 0
+}
+
+/// The path, and the chunk of a KV cache that the file holds.
+fn name(file: &WatchedFile) -> String {
+    let Some(kv) = &file.kv else { return file.path.clone() };
+    let layer = match &kv.layer {
+        Some(layer) if layer.bytes().all(|byte| byte.is_ascii_digit()) => format!(" layer {layer}"),
+        Some(layer) => format!(" {layer}"),
+        None => String::new(),
+    };
+    let chunk: String = kv.chunk.chars().take(12).collect();
+    format!("{} chunk {chunk}{layer}: {}", kv.system, file.path)
+}
+
+fn other_calls(report: &WatchReport) -> Option<Table> {
+    let heads = vec![text("function"), number("calls"), number("errors"), number("bytes"), number("time")];
+    let rows: Vec<_> = (report.other_calls.iter())
+        .map(|call| {
+            let (calls, errors) = (count(call.count), count(call.errors));
+            vec![call.function.clone(), calls, errors, bytes(call.bytes), duration(call.total_ns)]
+        })
+        .collect();
+    let note = "Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.".to_owned();
+    (!rows.is_empty()).then(|| Table { title: "Other calls".to_owned(), note, heads, rows })
+}
+
+fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
+    let heads = vec![
+        text("file without cuFile"),
+        number("reads"),
+        number("read"),
+        number("time"),
+        number("mapped"),
+        number("touched"),
+    ];
+    let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
+    let rows: Vec<_> = (all.iter().take(most))
+        .map(|file| {
+            let plain = &file.plain;
+            let mapped = |of: u64| if plain.mappings > 0 { bytes(of) } else { String::new() };
+            vec![
+                name(file),
+                count(plain.count),
+                bytes(plain.bytes),
+                duration(plain.total_ns),
+                mapped(plain.mapped_bytes),
+                mapped(plain.touched_bytes),
+            ]
+        })
+        .collect();
+    let note = format!(
+        "Touched bytes are inferred from page tables, about 20 times a second. {}",
+        left_out(all.len(), most, "file")
+    );
+    (!rows.is_empty()).then(|| Table { title: "Files without cuFile".to_owned(), note, heads, rows })
 }
 
 fn left_out(all: usize, most: usize, thing: &str) -> String {
@@ -327,6 +440,16 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
             format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
         ),
+        WatchAdvice::NotByCuFile { plain_bytes, cufile_bytes, mapped } => (
+            "Check why the program does not use the libcufile that it loaded: 'gds-top check' shows what blocks it."
+                .to_owned(),
+            format!(
+                "{} {}, {} by cuFile",
+                bytes(*plain_bytes),
+                if *mapped { "mostly by mappings" } else { "by read calls" },
+                bytes(*cufile_bytes)
+            ),
+        ),
         WatchAdvice::RouteUnknown => (
             "Run again with --statistics: libcufile 1.15 and later then counts transfers by route.".to_owned(),
             "no counter shows the route".to_owned(),
@@ -379,6 +502,8 @@ mod tests {
             o_direct: None,
             tensors: Vec::new(),
             tensors_of_file: 0,
+            kv: None,
+            plain: crate::core::PlainReads::default(),
         }
     }
 

@@ -18,6 +18,6 @@ mod together;
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
 pub use lane::{Lane, LaneStatus};
-pub use state::{SYSTEM_HISTORY, State};
+pub use state::{CALLS_KEPT, CallCount, SYSTEM_HISTORY, State};
 pub use timed::TimedSample;
 pub use together::{Group, Together};

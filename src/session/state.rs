@@ -6,7 +6,7 @@ use super::timed::TimedSample;
 use crate::core::units::NS_PER_S;
 use crate::core::{
     AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
-    Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport,
+    Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport, WatchedCall,
 };
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -14,6 +14,37 @@ use std::sync::Arc;
 
 /// Pictures of the machine that are kept: ten minutes at one in two seconds.
 pub const SYSTEM_HISTORY: usize = 300;
+
+/// Calls of a watched program that are kept for timelines.
+pub const CALLS_KEPT: usize = 100_000;
+
+/// Counts of a watched program at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCount {
+    /// Nanoseconds since the program started.
+    pub at_ns: u64,
+    /// cuFile calls.
+    pub calls: u64,
+    /// Bytes that cuFile transferred.
+    pub cufile_bytes: u64,
+    /// Bytes that reads by libc returned.
+    pub plain_bytes: u64,
+    /// Bytes copied by libcuda.
+    pub copied_bytes: u64,
+}
+
+impl CallCount {
+    fn of(report: &WatchReport) -> Self {
+        let copied = report.other_calls.iter().filter(|call| call.function.starts_with("cuMemcpy"));
+        Self {
+            at_ns: report.wall_ns,
+            calls: report.calls.iter().map(|call| call.count).sum(),
+            cufile_bytes: report.files.iter().map(|file| file.reads.bytes + file.writes.bytes).sum(),
+            plain_bytes: report.files.iter().map(|file| file.plain.bytes).sum(),
+            copied_bytes: copied.map(|call| call.bytes).sum(),
+        }
+    }
+}
 
 /// Everything a session has learned so far.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +85,12 @@ pub struct State {
     pub grid: Option<Grid>,
     /// The watched program.
     pub watch: Option<Arc<WatchReport>>,
+    /// Calls of the watched program, the newest last; the last [`CALLS_KEPT`] ones.
+    pub calls: VecDeque<WatchedCall>,
+    /// Calls of the watched program that are not among them.
+    pub calls_left_out: u64,
+    /// Bytes and reads of the watched program over time, at each report.
+    pub call_rates: Vec<CallCount>,
     /// Name and title of the plan that all this belongs to; `None` for the one that the session began with.
     pub race_plan: Option<(String, String)>,
     /// Other plans that can be run.
@@ -153,7 +190,16 @@ impl State {
                 }
             }
             EventBody::GridEnded => self.end_grid(),
-            EventBody::ProgramSeen { report } => self.watch = Some(Arc::new((**report).clone())),
+            EventBody::ProgramSeen { report } => {
+                self.call_rates.push(CallCount::of(report));
+                self.watch = Some(Arc::new((**report).clone()));
+            }
+            EventBody::CallsSeen { calls, left_out } => {
+                self.calls.extend(calls.iter().cloned());
+                let more = self.calls.len().saturating_sub(CALLS_KEPT);
+                self.calls.drain(..more);
+                self.calls_left_out += left_out + more as u64;
+            }
             EventBody::GridCellStarted { cell } => {
                 if let Some(grid) = &mut self.grid {
                     grid.written = None;

@@ -1,6 +1,7 @@
 //! A file of the watched program: its transfers, and the tensors that they read.
 
-use crate::core::{Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
+use super::kv_names;
+use crate::core::{PlainReads, Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
 use crate::models::header::{HeaderTensor, read_header};
 use std::path::Path;
 
@@ -44,6 +45,9 @@ pub(super) struct File {
     tensors: Vec<HeaderTensor>,
     /// Reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
+    /// Bytes of each tensor that a process had in its page tables.
+    touched: Vec<u64>,
+    pub(super) plain: PlainReads,
 }
 
 impl File {
@@ -59,7 +63,9 @@ impl File {
             failed_registrations: 0,
             direct: [0; 2],
             read: vec![(0, 0); tensors.len()],
+            touched: vec![0; tensors.len()],
             tensors,
+            plain: PlainReads::default(),
         }
     }
 
@@ -92,7 +98,45 @@ impl File {
             return;
         };
         counts.bytes += bytes;
-        if write || bytes == 0 {
+        if !write {
+            self.read_tensors(offset, bytes);
+        }
+    }
+
+    /// A read by libc ended.
+    pub(super) fn finish_plain(&mut self, offset: u64, result: i64, took_ns: u64) {
+        self.plain.count += 1;
+        self.plain.total_ns += took_ns;
+        match u64::try_from(result) {
+            Ok(bytes) => {
+                self.plain.bytes += bytes;
+                self.read_tensors(offset, bytes);
+            }
+            Err(_) => self.plain.errors += 1,
+        }
+    }
+
+    /// The file was mapped.
+    pub(super) fn map(&mut self, bytes: u64) {
+        self.plain.mappings += 1;
+        self.plain.mapped_bytes = self.plain.mapped_bytes.max(bytes);
+    }
+
+    /// Parts of the file that a process has in its page tables now: ranges of offsets, in order.
+    pub(super) fn touch(&mut self, ranges: &[(u64, u64)]) {
+        let all: u64 = ranges.iter().map(|(from, to)| to - from).sum();
+        self.plain.touched_bytes = self.plain.touched_bytes.max(all);
+        for (tensor, touched) in self.tensors.iter().zip(&mut self.touched) {
+            let (first, end) = (tensor.file_offset, tensor.file_offset + tensor.bytes);
+            let from = ranges.partition_point(|(_, to)| *to <= first);
+            let inside = ranges[from..].iter().take_while(|(from, _)| *from < end);
+            let bytes: u64 = inside.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(first))).sum();
+            *touched = bytes.max(*touched);
+        }
+    }
+
+    fn read_tensors(&mut self, offset: u64, bytes: u64) {
+        if bytes == 0 {
             return;
         }
         let end = offset.saturating_add(bytes);
@@ -110,7 +154,8 @@ impl File {
 
     /// The file as it is reported. The route is decided later.
     pub(super) fn seen(&self) -> WatchedFile {
-        let tensors = self.tensors.iter().zip(&self.read).filter(|(_, (reads, _))| *reads > 0);
+        let tensors = self.tensors.iter().zip(self.read.iter().zip(&self.touched));
+        let tensors = tensors.filter(|(_, ((reads, _), touched))| *reads > 0 || **touched > 0);
         WatchedFile {
             path: self.path.clone(),
             route: Route::None,
@@ -126,14 +171,16 @@ impl File {
                 _ => None,
             },
             tensors: tensors
-                .map(|(tensor, (reads, bytes))| WatchedTensor {
+                .map(|(tensor, ((reads, bytes), touched))| WatchedTensor {
                     name: tensor.name.clone(),
                     size: tensor.bytes,
                     reads: *reads,
-                    bytes: *bytes,
+                    bytes: (*bytes).max(*touched),
                 })
                 .collect(),
             tensors_of_file: self.tensors.len() as u64,
+            kv: kv_names::of(&self.path),
+            plain: self.plain,
         }
     }
 }
@@ -166,6 +213,27 @@ mod tests {
         let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
         assert_eq!(tensors, [("a", 2, 8), ("b", 1, 2)]);
         assert_eq!((seen.tensors_of_file, seen.reads.bytes, seen.reads.count), (2, 18, 3));
+    }
+
+    #[test]
+    fn mapped_tensors_have_the_bytes_that_a_process_touched() {
+        let mut file = File::new("/x".to_owned());
+        let tensor = |name: &str, file_offset, bytes| HeaderTensor {
+            name: name.to_owned(),
+            dtype: "U8".to_owned(),
+            shape: vec![bytes],
+            file_offset,
+            bytes,
+        };
+        file.tensors = vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10)];
+        (file.read, file.touched) = (vec![(0, 0); 3], vec![0; 3]);
+        file.map(100_000);
+        file.touch(&[(0, 4096), (8192, 12288)]);
+        file.touch(&[(4096, 8192)]);
+        let seen = file.seen();
+        let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
+        assert_eq!(tensors, [("a", 0, 3996), ("b", 0, 100)]);
+        assert_eq!((seen.plain.mapped_bytes, seen.plain.touched_bytes, seen.plain.mappings), (100_000, 8192, 1));
     }
 
     #[test]

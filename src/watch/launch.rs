@@ -2,10 +2,11 @@
 
 use super::error::WatchError;
 use super::library::Library;
+use super::outside::Outside;
 use super::rings::{Group, Reader};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
-use crate::core::{ProgramEnd, WatchReport};
+use crate::core::{ProgramEnd, WatchReport, WatchedCall};
 use cufile_audit::layout::{ENV_FILE, header};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
@@ -40,6 +41,7 @@ pub struct Watched {
     started_ns: u64,
     reader: Reader,
     tally: Tally,
+    outside: Outside,
     /// Calls that are not taken in yet, because an earlier one may still come.
     waiting: Vec<Group>,
     /// Before this time no call comes any more.
@@ -72,13 +74,16 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     let nvfs_reads_before = routes::nvfs_reads();
     let started_ns = now_ns();
     let child = command.spawn().map_err(|error| WatchError::Start(program.clone(), error))?;
+    let mut tally = Tally::default();
+    tally.recent.origin_ns = started_ns;
     Ok(Watched {
         library,
+        outside: Outside::new(child.id()),
         child,
         command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
         started_ns,
         reader: Reader::new(),
-        tally: Tally::default(),
+        tally,
         waiting: Vec::new(),
         complete_until_ns: started_ns,
         drains: 0,
@@ -139,6 +144,12 @@ impl Watched {
         }
         let ended = self.tally.streams.look();
         self.tally.end_streams(&ended);
+        self.outside.look(&mut self.tally);
+    }
+
+    /// Calls since the last time for timelines, and how many more there were.
+    pub(super) fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
+        self.tally.recent.take()
     }
 
     /// Takes in all calls that are left.
@@ -163,6 +174,8 @@ impl Watched {
             uncounted,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
+            process_io: self.outside.io(),
+            configurations: self.outside.configurations(),
             ..self.tally.report(&totals)
         };
         routes::decide(&mut report, MachineRoutes::look(self.nvfs_reads_before));

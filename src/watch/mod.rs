@@ -6,8 +6,12 @@
 mod attach;
 mod error;
 mod files;
+mod kv_names;
 mod launch;
 mod library;
+mod outside;
+mod plain;
+mod recent;
 mod rings;
 mod routes;
 mod streams;
@@ -17,7 +21,7 @@ pub use attach::{Attached, attach};
 pub use error::WatchError;
 pub use launch::{Launch, Watched, start};
 
-use crate::core::WatchReport;
+use crate::core::{WatchReport, WatchedCall};
 
 /// The program that a session watches.
 #[derive(Debug)]
@@ -46,6 +50,14 @@ impl Source {
         match self {
             Self::Launched(watched) => watched.report(),
             Self::Attached(attached) => attached.report(),
+        }
+    }
+
+    /// Calls since the last time for timelines, and how many more there were.
+    pub fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
+        match self {
+            Self::Launched(watched) => watched.take_calls(),
+            Self::Attached(_) => (Vec::new(), 0),
         }
     }
 

@@ -60,7 +60,8 @@ impl Totals {
                 *sum = sum.wrapping_add(*more);
             }
         }
-        self.threads += u64::from(functions.iter().any(|total| total[0] > 0));
+        let cufile = functions.iter().zip(Function::ALL).filter(|(_, function)| function.is_cufile());
+        self.threads += u64::from(cufile.into_iter().any(|(total, _)| total[0] > 0));
         self.lost += lost;
     }
 }

@@ -1,15 +1,21 @@
 //! Makes a report of the recorded calls: follows handles, buffers, batches and streams of every process.
 
 use super::files::{File, How, Transfer};
+use super::recent::Recent;
 use super::rings::{Group, Totals};
 use super::streams::{Ended, Pending, Streams};
-use crate::core::{BufferUse, CallTotal, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary};
+use crate::core::{
+    BufferUse, CallTotal, DriverProperties, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure,
+    WatchedLibrary,
+};
 use cufile_audit::layout::{Answer, FUNCTIONS, Function, Record, kind};
 use cufile_ffi::values::BATCH_COMPLETE;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Size classes: powers of four from 4 KiB on; the last has all larger reads.
 const CLASSES: usize = 12;
+/// Classes of duration: powers of four from 1 µs on; the last has all longer reads.
+const DURATIONS: usize = 12;
 /// Entry of a batch: the operation is a read.
 const OPCODE_READ: u64 = 0;
 /// Events that came before their submission was seen; more belong to submissions that were lost.
@@ -43,12 +49,20 @@ type Counted = (u32, u8);
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     processes: HashMap<u32, Process>,
-    files: Vec<File>,
+    pub(super) files: Vec<File>,
     by_path: HashMap<String, usize>,
     libraries: Vec<(WatchedLibrary, HashSet<u32>)>,
     library_of: HashMap<Counted, usize>,
     reading_threads: HashSet<(u32, u32)>,
     sizes: [SizeClass; CLASSES],
+    durations: [[u64; DURATIONS]; CLASSES],
+    properties: Option<DriverProperties>,
+    /// Files that libc reads or maps, by process, device and inode.
+    pub(super) inodes: HashMap<(u32, u64, u64), usize>,
+    /// Their calls before their path was seen.
+    pub(super) waiting: Vec<Group>,
+    /// Calls for timelines.
+    pub(super) recent: Recent,
     failures: BTreeMap<(String, i64, bool), (u64, Option<usize>)>,
     buffers: BufferUse,
     pub(super) streams: Streams,
@@ -67,7 +81,9 @@ impl Tally {
     pub(super) fn take(&mut self, group: &Group) {
         let record = &group.record;
         match function_of(record) {
-            Some(function) => self.call(function, group),
+            Some(function) if function.is_cufile() => self.call(function, group),
+            Some(function) => self.plain(function, group),
+            None if record.kind() == kind::FILE => self.plain_file(group),
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
             None => {}
@@ -132,6 +148,16 @@ impl Tally {
             Function::BatchDestroy => {
                 self.of(process).batches.remove(&(library, record.object));
             }
+            Function::DriverGetProperties if !failed => {
+                let [versions, flags, features, ..] = record.extra;
+                self.properties = Some(DriverProperties {
+                    nvfs_major: versions as u32,
+                    nvfs_minor: (versions >> 32) as u32,
+                    status_flags: flags as u32,
+                    control_flags: (flags >> 32) as u32,
+                    features: features as u32,
+                });
+            }
             Function::GetVersion if !failed => {
                 if let Some(at) = self.library_of.get(&(process, library)) {
                     self.libraries[*at].0.version = Some(record.extra[0]);
@@ -139,21 +165,34 @@ impl Tally {
             }
             _ => {}
         }
+        let mut code = 0;
         if failed {
-            let code = match FUNCTIONS[function as usize].answer {
+            code = match FUNCTIONS[function as usize].answer {
                 Answer::Status => i64::from(status.cast_signed()),
                 _ => record.result.cast_signed(),
             };
             self.failure(FUNCTIONS[function as usize].name, code, concerned, false);
         }
+        let file = concerned.map(|file| self.files[file].path.as_str());
+        self.recent.put(function, group, file, code);
     }
 
     fn of(&mut self, process: u32) -> &mut Process {
         self.processes.entry(process).or_default()
     }
 
+    /// The processes in which libc read or mapped files.
+    pub(super) fn plain_processes(&self) -> HashSet<u32> {
+        self.inodes.keys().map(|(process, ..)| *process).collect()
+    }
+
+    /// The number of a file that is known by its path.
+    pub(super) fn known(&self, path: &str) -> Option<usize> {
+        self.by_path.get(path).copied()
+    }
+
     /// The file with this path; one without a path is named after its handle.
-    fn file(&mut self, path: String, handle: u64) -> usize {
+    pub(super) fn file(&mut self, path: String, handle: u64) -> usize {
         let path = if path.is_empty() { format!("unknown file (handle {handle:#x})") } else { path };
         if let Some(at) = self.by_path.get(&path) {
             return *at;
@@ -217,6 +256,8 @@ impl Tally {
             seen.count += 1;
             seen.total_ns += took;
             seen.longest_ns = seen.longest_ns.max(took);
+            let duration = (0..DURATIONS - 1).find(|at| took <= 1000 << (2 * at)).unwrap_or(DURATIONS - 1);
+            self.durations[class][duration] += 1;
         }
         file
     }
@@ -296,33 +337,37 @@ impl Tally {
 
     /// The report, without the routes and what only the launcher knows.
     pub(super) fn report(&self, totals: &Totals) -> WatchReport {
-        let calls = totals.functions.iter().zip(FUNCTIONS).filter(|(total, _)| total[0] > 0);
+        let calls = |cufile: bool| {
+            let of = totals.functions.iter().zip(FUNCTIONS).zip(Function::ALL);
+            let of = of.filter(move |((total, _), function)| total[0] > 0 && function.is_cufile() == cufile);
+            of.map(|(([count, errors, bytes, total_ns], function), _)| CallTotal {
+                function: function.name.to_owned(),
+                count: *count,
+                errors: *errors,
+                bytes: *bytes,
+                total_ns: *total_ns,
+            })
+        };
         let mut files: Vec<_> = self.files.iter().map(File::seen).collect();
-        let bytes = |file: &crate::core::WatchedFile| file.reads.bytes + file.writes.bytes;
+        let bytes = |file: &crate::core::WatchedFile| {
+            file.reads.bytes + file.writes.bytes + file.plain.bytes + file.plain.touched_bytes
+        };
         files.sort_by(|a, b| bytes(b).cmp(&bytes(a)).then_with(|| a.path.cmp(&b.path)));
         WatchReport {
             libraries: (self.libraries.iter())
                 .map(|(library, processes)| WatchedLibrary { processes: processes.len() as u64, ..library.clone() })
                 .collect(),
-            calls: calls
-                .map(|([count, errors, bytes, total_ns], function)| CallTotal {
-                    function: function.name.to_owned(),
-                    count: *count,
-                    errors: *errors,
-                    bytes: *bytes,
-                    total_ns: *total_ns,
-                })
-                .collect(),
+            calls: calls(true).collect(),
+            other_calls: calls(false).filter(|call| call.function != "cuGetProcAddress").collect(),
+            properties: self.properties,
+            latencies: self.latencies(),
             files,
             threads: totals.threads,
             reading_threads: self.reading_threads.len() as u64,
             lost_events: totals.lost,
             sizes: (self.sizes.iter().enumerate())
                 .filter(|(_, size)| size.count > 0)
-                .map(|(class, size)| SizeClass {
-                    up_to_bytes: if class + 1 == CLASSES { u64::MAX } else { 4096 << (2 * class) },
-                    ..*size
-                })
+                .map(|(class, size)| SizeClass { up_to_bytes: largest(class), ..*size })
                 .collect(),
             failures: (self.failures.iter())
                 .map(|((function, code, after_submission), (count, file))| WatchedFailure {
@@ -341,6 +386,17 @@ impl Tally {
         }
     }
 
+    fn latencies(&self) -> Vec<LatencyClass> {
+        let mut seen = Vec::new();
+        for (class, durations) in self.durations.iter().enumerate() {
+            for (at, count) in durations.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let up_to_ns = if at + 1 == DURATIONS { u64::MAX } else { 1000 << (2 * at) };
+                seen.push(LatencyClass { up_to_bytes: largest(class), up_to_ns, count: *count });
+            }
+        }
+        seen
+    }
+
     fn all_statistics(&self) -> Option<RouteStatistics> {
         let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
         let all = self.statistics.values().copied().reduce(|a, b| RouteStatistics {
@@ -355,6 +411,11 @@ impl Tally {
         });
         all.map(|all| RouteStatistics { missing_processes: missing, ..all })
     }
+}
+
+/// Largest size of a class.
+const fn largest(class: usize) -> u64 {
+    if class + 1 == CLASSES { u64::MAX } else { 4096 << (2 * class) }
 }
 
 /// The name of a cuFile code, positive or as a transfer returns it.

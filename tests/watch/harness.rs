@@ -30,9 +30,16 @@ impl Place {
         let folder = tempfile::Builder::new().prefix("watch-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let source = folder.path().join("program.c");
         std::fs::write(&source, include_str!("program.c")).unwrap();
-        for (name, linked) in [("linked", true), ("loaded", false)] {
+        // Without a PLT, and bound at start, calls go through other slots of the program.
+        let forms: [(&str, bool, &[&str]); 4] = [
+            ("linked", true, &[]),
+            ("loaded", false, &[]),
+            ("noplt", true, &["-fno-plt"]),
+            ("now", true, &["-Wl,-z,now"]),
+        ];
+        for (name, linked, options) in forms {
             let mut cc = Command::new("cc");
-            cc.args(["-O1", "-Wall", "-o"]).arg(folder.path().join(name)).arg(&source);
+            cc.args(["-O1", "-Wall"]).args(options).arg("-o").arg(folder.path().join(name)).arg(&source);
             if linked {
                 cc.arg("-DLINKED").arg("-L").arg(&built.folder).arg("-lcufile");
             }

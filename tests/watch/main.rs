@@ -10,6 +10,7 @@ mod standins;
 mod attach;
 mod ends;
 mod harness;
+mod plain;
 mod programs;
 mod real;
 mod routes;

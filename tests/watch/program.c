@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -137,6 +139,72 @@ static void stream(off_t base_offset)
     close(fd);
 }
 
+/* Reads by libc, and a mapping of which the first half is touched while gds-top looks. */
+enum { LARGE = 1 << 17 };
+static void plain(long count)
+{
+    char *large = malloc(2 * LARGE);
+    int fd = open(path, O_RDONLY);
+    for (long i = 0; i < count; i++)
+        if (pread(fd, large, LARGE, i % 4 * LARGE) != LARGE)
+            exit(80);
+    if (read(fd, large, LARGE) != LARGE || read(fd, large, BLOCK) != BLOCK)
+        exit(81);
+    struct iovec pieces[2] = {{large, LARGE}, {large + LARGE, LARGE}};
+    if (preadv(fd, pieces, 2, 0) != 2 * LARGE)
+        exit(82);
+    close(fd);
+    free(large);
+}
+
+static void map(long size)
+{
+    int fd = open(path, O_RDONLY);
+    const volatile char *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    long sum = 0;
+    for (long at = 0; at < size / 2; at += BLOCK)
+        sum += bytes[at];
+    close(fd);
+    usleep(600000);
+    if (sum < 0)
+        exit(83);
+}
+
+static void *blocked(void *pipe)
+{
+    static char room[LARGE];
+    return (void *)(long)read(*(int *)pipe, room, LARGE);
+}
+
+/* A thread that is cancelled inside a read that is recorded. */
+static void cancel(void)
+{
+    int ends[2];
+    pthread_t thread;
+    void *result;
+    if (pipe(ends) || pthread_create(&thread, NULL, blocked, ends))
+        exit(84);
+    usleep(20000);
+    pthread_cancel(thread);
+    if (pthread_join(thread, &result) || result != PTHREAD_CANCELED)
+        exit(85);
+}
+
+/* Copies by a libcuda, found by dlsym and by cuGetProcAddress as libcudart does it. */
+static void copies(long count)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*get)(const char *, void **, int, unsigned long, void *) =
+        (int (*)(const char *, void **, int, unsigned long, void *))dlsym(library, "cuGetProcAddress_v2");
+    int (*first)(unsigned long, const void *, size_t) = (int (*)(unsigned long, const void *, size_t))dlsym(library, "cuMemcpyHtoD_v2");
+    int (*second)(unsigned long, const void *, size_t, void *) = NULL;
+    if (get("cuMemcpyHtoDAsync", (void **)&second, 12000, 0, NULL))
+        exit(86);
+    for (long i = 0; i < count; i++)
+        if (first(0, memory, BLOCK) || second(0, memory, LARGE, NULL))
+            exit(87);
+}
+
 /* Prints the functions whose address is inside libcufile: those that are not recorded. */
 static void unrecorded(int count, char **names)
 {
@@ -171,6 +239,14 @@ int main(int count, char **words)
             batch((unsigned)number);
         else if (!strcmp(words[i], "stream"))
             stream(number);
+        else if (!strcmp(words[i], "plain"))
+            plain(number);
+        else if (!strcmp(words[i], "map"))
+            map(number);
+        else if (!strcmp(words[i], "cancel"))
+            cancel();
+        else if (!strcmp(words[i], "copies"))
+            copies(number);
         else if (!strcmp(words[i], "register"))
             cuFileBufRegister(memory, 32 * BLOCK, 0);
         else if (!strcmp(words[i], "deregister"))
@@ -207,6 +283,16 @@ int main(int count, char **words)
             clock_gettime(CLOCK_MONOTONIC, &from);
             for (long call = 0; call < number; call++)
                 cuFileRead(NULL, NULL, 0, 0, 0);
+            clock_gettime(CLOCK_MONOTONIC, &to);
+            printf("%ld\n", ((to.tv_sec - from.tv_sec) * 1000000000L + to.tv_nsec - from.tv_nsec) / number);
+        } else if (!strcmp(words[i], "timeplain")) {
+            struct timespec from, to;
+            char *large = malloc(LARGE);
+            int fd = open(path, O_RDONLY);
+            clock_gettime(CLOCK_MONOTONIC, &from);
+            for (long call = 0; call < number; call++)
+                if (pread(fd, large, LARGE / 2, call % 8 * LARGE) < 0)
+                    exit(88);
             clock_gettime(CLOCK_MONOTONIC, &to);
             printf("%ld\n", ((to.tv_sec - from.tv_sec) * 1000000000L + to.tv_nsec - from.tv_nsec) / number);
         }

@@ -5,7 +5,7 @@ use crate::present::watch;
 use serde_json::{Value, json};
 
 pub(super) fn watch(report: &WatchReport) -> Value {
-    let files = report.files.iter().map(|file| {
+    let files = report.files.iter().filter(|file| watch::is_of_cufile(file)).map(|file| {
         json!({
             "path": file.path,
             "route": file.route,
@@ -44,5 +44,10 @@ pub(super) fn program(report: &WatchReport) -> Value {
         "unfinished": report.unfinished,
         "statistics": report.statistics,
         "attached": report.attached,
+        "other_calls": report.other_calls,
+        "process_io": report.process_io,
+        "configurations": report.configurations,
+        "properties": report.properties,
+        "latencies": report.latencies,
     })
 }

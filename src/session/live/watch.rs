@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::run::SessionError;
-use crate::core::{EventBody, LogLevel, WatchReport};
+use crate::core::{EventBody, LogLevel};
 use crate::session::{Command, Feed};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
@@ -90,10 +90,10 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
         let elapsed = started.elapsed();
         if elapsed >= next {
             next = elapsed + REPORT_EVERY.max(elapsed / 20);
-            seen(bus, watched.report());
+            seen(bus, &mut watched);
         }
     }
-    seen(bus, watched.report());
+    seen(bus, &mut watched);
     // Ctrl-C is the normal end of watching a process that runs on.
     let interrupted = quit_at.is_some() && watched.launched().is_some();
     drop(watched);
@@ -101,6 +101,10 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
     bus.finish();
 }
 
-fn seen(bus: &Bus, report: WatchReport) {
-    bus.emit(EventBody::ProgramSeen { report: Box::new(report) });
+fn seen(bus: &Bus, watched: &mut Source) {
+    let (calls, left_out) = watched.take_calls();
+    if !calls.is_empty() {
+        bus.emit(EventBody::CallsSeen { calls, left_out });
+    }
+    bus.emit(EventBody::ProgramSeen { report: Box::new(watched.report()) });
 }

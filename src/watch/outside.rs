@@ -1,0 +1,200 @@
+//! A program seen from outside while it runs: counters of procfs, the pages of mapped files that it has in its page tables, requests of io_uring.
+
+use super::tally::Tally;
+use crate::core::{ProcessIo, WatchedConfiguration};
+use procfs::process::{MMPermissions, MMapPath, Process};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Least time between two looks. A look that takes long is repeated later: looking takes one percent of the time at most.
+const LEAST: Duration = Duration::from_millis(50);
+const SHARE: u32 = 100;
+const PAGE: u64 = 4096;
+/// An entry of /proc/PID/pagemap: the page is present.
+const PRESENT: u64 = 1 << 63;
+/// libcufile reads the file that this variable names, or the other one.
+const CONFIGURATION: &str = "CUFILE_ENV_PATH_JSON";
+const DEFAULT_CONFIGURATION: &str = "/etc/cufile.json";
+
+/// What was seen of the processes of a program.
+#[derive(Debug)]
+pub(super) struct Outside {
+    root: u32,
+    next: Instant,
+    /// Counters of each process, the last that were read. A process that ends takes what came after with it.
+    io: HashMap<u32, ProcessIo>,
+    rings: HashMap<(u32, u64), u64>,
+    configurations: BTreeMap<String, WatchedConfiguration>,
+}
+
+impl Outside {
+    pub(super) fn new(root: u32) -> Self {
+        let (io, rings) = (HashMap::new(), HashMap::new());
+        Self { root, next: Instant::now(), io, rings, configurations: BTreeMap::new() }
+    }
+
+    /// Looks at all processes, if it is time.
+    pub(super) fn look(&mut self, tally: &mut Tally) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        let mapping = tally.plain_processes();
+        let mut left = vec![self.root];
+        while let Some(pid) = left.pop() {
+            let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
+            left.extend(
+                process.tasks().into_iter().flatten().flatten().flat_map(|task| task.children().unwrap_or_default()),
+            );
+            self.counters(pid, &process);
+            if mapping.contains(&pid) {
+                pages(&process, tally);
+            }
+        }
+        self.next = now + LEAST.max(now.elapsed() * SHARE);
+    }
+
+    fn counters(&mut self, pid: u32, process: &Process) {
+        if !self.io.contains_key(&pid) {
+            self.configuration(process);
+        }
+        let mut io = ProcessIo { io_uring_requests: self.rings(pid), ..ProcessIo::default() };
+        if let Ok(counted) = process.io() {
+            (io.read_call_bytes, io.storage_read_bytes) = (counted.rchar, counted.read_bytes);
+        }
+        if let Ok(stat) = process.stat() {
+            (io.major_faults, io.minor_faults) = (stat.majflt, stat.minflt);
+        }
+        self.io.insert(pid, io);
+    }
+
+    /// Requests that the rings of a process completed. A ring that is closed keeps its last number.
+    fn rings(&mut self, pid: u32) -> u64 {
+        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            if !std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]") {
+                continue;
+            }
+            let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
+            let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+            if let Some(completed) = completed(&info) {
+                let known = self.rings.entry((pid, fd)).or_default();
+                *known = completed.max(*known);
+            }
+        }
+        self.rings.iter().filter(|((process, _), _)| *process == pid).map(|(_, completed)| completed).sum()
+    }
+
+    fn configuration(&mut self, process: &Process) {
+        let Ok(environment) = process.environ() else { return };
+        let named = environment.get(std::ffi::OsStr::new(CONFIGURATION));
+        let path = named.map_or_else(|| DEFAULT_CONFIGURATION.to_owned(), |path| path.to_string_lossy().into_owned());
+        let exists = Path::new(&path).is_file();
+        let from_environment = named.is_some();
+        self.configurations.insert(path.clone(), WatchedConfiguration { path, exists, from_environment });
+    }
+
+    /// The counters of all processes together.
+    pub(super) fn io(&self) -> Option<ProcessIo> {
+        self.io.values().copied().reduce(|a, b| ProcessIo {
+            read_call_bytes: a.read_call_bytes + b.read_call_bytes,
+            storage_read_bytes: a.storage_read_bytes + b.storage_read_bytes,
+            major_faults: a.major_faults + b.major_faults,
+            minor_faults: a.minor_faults + b.minor_faults,
+            io_uring_requests: a.io_uring_requests + b.io_uring_requests,
+        })
+    }
+
+    pub(super) fn configurations(&self) -> Vec<WatchedConfiguration> {
+        self.configurations.values().cloned().collect()
+    }
+}
+
+/// Completions of a ring so far, by its fdinfo.
+fn completed(info: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix("CqTail:"))?.trim().parse().ok()
+}
+
+/// Notes which pages of recorded files a process has in its page tables.
+fn pages(process: &Process, tally: &mut Tally) {
+    let (Ok(maps), Ok(pagemap)) = (process.maps(), File::open(format!("/proc/{}/pagemap", process.pid))) else {
+        return;
+    };
+    let mut ranges: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
+    for map in &maps {
+        let MMapPath::Path(path) = &map.pathname else { continue };
+        if map.perms.contains(MMPermissions::EXECUTE) {
+            continue;
+        }
+        let Some(file) = path.to_str().and_then(|path| tally.known(path)) else { continue };
+        if tally.files[file].plain.mappings > 0 {
+            present(&pagemap, map.address, map.offset, ranges.entry(file).or_default());
+        }
+    }
+    for (file, mut ranges) in ranges {
+        ranges.sort_unstable();
+        tally.files[file].touch(&joined(&ranges));
+    }
+}
+
+/// The offsets of present pages of a mapping.
+fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec<(u64, u64)>) {
+    let mut room = vec![0; 64 << 10];
+    let mut page = from / PAGE;
+    while page < to / PAGE {
+        let wanted = ((to / PAGE - page) * 8).min(room.len() as u64) as usize;
+        let Ok(read) = pagemap.read_at(&mut room[..wanted], page * 8) else { return };
+        if read < 8 {
+            return;
+        }
+        for entry in room[..read].chunks_exact(8) {
+            let entry = entry.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            if entry & PRESENT != 0 {
+                let at = offset + page * PAGE - from;
+                match ranges.last_mut().filter(|(_, end)| *end == at) {
+                    Some(last) => last.1 = at + PAGE,
+                    None => ranges.push((at, at + PAGE)),
+                }
+            }
+            page += 1;
+        }
+    }
+}
+
+/// Ranges in order, without overlaps: a file may be mapped several times.
+fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (from, to) in ranges {
+        match joined.last_mut().filter(|(_, end)| *end >= *from) {
+            Some(last) => last.1 = last.1.max(*to),
+            None => joined.push((*from, *to)),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touched_pages_of_a_mapping_are_seen_and_others_are_not() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 * PAGE).unwrap();
+        let mapping = crate::device::FileMapping::new(&file).unwrap();
+        let bytes = mapping.bytes();
+        assert_eq!(bytes[0] + bytes[40 * PAGE as usize], 0);
+        let from = bytes.as_ptr().addr() as u64;
+        let mut ranges = Vec::new();
+        let pagemap = File::open("/proc/self/pagemap").unwrap();
+        present(&pagemap, (from, from + 64 * PAGE), 0, &mut ranges);
+        let has = |page: u64| ranges.iter().any(|(from, to)| (*from..*to).contains(&(page * PAGE)));
+        assert!(has(0) && has(40) && !has(20), "{ranges:?}");
+        assert_eq!(joined(&[(0, 10), (5, 20), (20, 30), (40, 50)]), [(0, 30), (40, 50)]);
+        assert_eq!(completed("pos:\t0\nCqHead:\t3\nCqTail:\t7\nCachedCqTail:\t7\n"), Some(7));
+        assert_eq!(completed("pos:\t0\n"), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! The other half: reads and mappings by libc, copies by libcuda.
+
+use crate::harness::{Place, Seen};
+use crate::standins;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const LARGE: u64 = 1 << 17;
+
+/// Count and bytes of another call.
+fn other(seen: &Seen, function: &str) -> (u64, u64) {
+    let calls = seen.report["program"]["other_calls"].as_array().unwrap();
+    let call = calls.iter().find(|call| call["function"] == function);
+    call.map_or((0, 0), |call| (call["count"].as_u64().unwrap(), call["bytes"].as_u64().unwrap()))
+}
+
+#[test]
+fn large_reads_of_files_are_recorded_and_small_ones_and_pipes_are_not() {
+    let Some(place) = Place::new() else { return };
+    for name in ["linked", "loaded"] {
+        let seen = place.seen(name, &[], &["plain", "6", "cancel"]);
+        assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+        assert_eq!(other(&seen, "pread"), (6, 6 * LARGE), "{}", seen.report["program"]["other_calls"]);
+        assert_eq!((other(&seen, "read"), other(&seen, "preadv")), ((1, LARGE), (1, 2 * LARGE)));
+        let plain = &seen.file(&place.data())["plain"];
+        assert_eq!((&plain["count"], &plain["bytes"]), (&8.into(), &(9 * LARGE).into()));
+        // cuFile did nothing with it.
+        assert_eq!(seen.report["watch"]["files"], serde_json::json!([]));
+        assert_eq!(seen.report["watch"]["lost_events"], 0);
+    }
+}
+
+#[test]
+fn touched_parts_of_a_mapping_are_seen_by_tensor() {
+    let Some(place) = Place::new() else { return };
+    let header = r#"{"first":{"dtype":"U8","shape":[4194304],"data_offsets":[0,4194304]},"last":{"dtype":"U8","shape":[4194304],"data_offsets":[4194304,8388608]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend(vec![1; 8 << 20]);
+    let path = place.file("model.safetensors");
+    std::fs::write(&path, &bytes).unwrap();
+    let mut command = place.watch(&["--json"]);
+    command.arg(place.file("linked")).arg(&path).args(["map", &(8 << 20).to_string()]);
+    let seen = Seen::of(command);
+    let file = seen.file(&path);
+    assert_eq!((&file["plain"]["mappings"], &file["plain"]["mapped_bytes"]), (&1.into(), &(8 << 20).into()));
+    let touched = file["plain"]["touched_bytes"].as_u64().unwrap();
+    // The kernel may map pages around those that are touched.
+    assert!((4 << 20..5 << 20).contains(&touched), "{touched}");
+    let tensor = |name: &str| -> u64 {
+        let all = file["tensors"].as_array().unwrap();
+        all.iter().find(|tensor| tensor["name"] == name).map_or(0, |tensor| tensor["bytes"].as_u64().unwrap())
+    };
+    assert!(tensor("first") > 4_000_000 && tensor("last") < 1 << 20, "{file}");
+    assert!(seen.report["program"]["process_io"]["minor_faults"].as_u64().unwrap() > 0);
+}
+
+/// A libcuda that answers at once.
+fn libcuda(folder: &Path) {
+    let code = r#"
+#include <string.h>
+int cuMemcpyHtoD_v2(unsigned long to, const void *from, unsigned long n) { return 0; }
+static int async(unsigned long to, const void *from, unsigned long n, void *stream) { return n ? 0 : 1; }
+int cuGetProcAddress_v2(const char *name, void **place, int version, unsigned long flags, void *status)
+{
+    *place = strcmp(name, "cuMemcpyHtoDAsync") ? 0 : (void *)async;
+    return *place ? 0 : 500;
+}
+"#;
+    std::fs::write(folder.join("cuda.c"), code).unwrap();
+    let mut cc = Command::new("cc");
+    let built = cc.args(["-shared", "-fPIC", "-o"]).arg(folder.join("libcuda.so.1")).arg(folder.join("cuda.c"));
+    assert!(built.status().unwrap().success());
+}
+
+#[test]
+fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
+    let Some(place) = Place::new() else { return };
+    libcuda(place.folder.path());
+    let mut command = place.watch(&["--json"]);
+    let folders = format!("{}:{}", place.folder.path().display(), place.built.folder.display());
+    command.env("LD_LIBRARY_PATH", folders);
+    command.arg(place.file("linked")).arg(place.data()).args(["copies", "5"]);
+    let seen = Seen::of(command);
+    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+    assert_eq!(other(&seen, "cuMemcpyHtoD"), (5, 5 * 4096), "{}", seen.report["program"]["other_calls"]);
+    assert_eq!(other(&seen, "cuMemcpyHtoDAsync"), (5, 5 * LARGE));
+    assert_eq!(other(&seen, "cuGetProcAddress"), (0, 0));
+}
+
+#[test]
+fn a_program_that_falls_back_to_reads_gets_advice() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["plain", "200"]);
+    assert!(seen.advice().contains(&"not-by-cufile"), "{:?}", seen.advice());
+    let seen = place.seen("linked", &[], &["plain", "2"]);
+    assert!(!seen.advice().contains(&"not-by-cufile"), "{:?}", seen.advice());
+}
+
+#[test]
+fn the_reads_of_a_program_without_plt_are_recorded() {
+    let Some(place) = Place::new() else { return };
+    // gds-top itself: Rust calls libc without a PLT.
+    let model = place.file("model");
+    let mut make = crate::program::gds_top();
+    let made = make.args(["make-model", "qwen3-0.6b", "--scale", "0.05", "-q"]).arg(&model).output().unwrap();
+    if !made.status.success() {
+        standins::skipped(&format!("no model: {}", String::from_utf8_lossy(&made.stderr)));
+        return;
+    }
+    let mut command = place.watch(&["--json"]);
+    command.arg(env!("CARGO_BIN_EXE_gds-top")).args([
+        "--headless",
+        "--engine",
+        "pread",
+        "--target",
+        "host",
+        "-q",
+        "--repeat",
+        "1",
+    ]);
+    command.arg(&model);
+    let seen = Seen::of(command);
+    let files = seen.report["program"]["transfers"].as_array().unwrap();
+    let read = |file: &Value| file["plain"]["bytes"].as_u64().unwrap();
+    let model = files.iter().filter(|file| file["path"].as_str().unwrap().ends_with(".safetensors"));
+    assert!(model.map(read).sum::<u64>() >= 16 << 20, "{files:?}");
+}
