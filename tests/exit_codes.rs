@@ -33,6 +33,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
     let rows: Vec<(Vec<&str>, i32)> = vec![
         (vec!["--help"], 0),
         (vec!["help", "check"], 0),
+        (vec!["help", "chek"], 2),
         (vec!["--nonsense"], 2),
         (vec!["chek"], 2),
         (vec!["/nowhere", "--headless"], 2),
@@ -85,6 +86,21 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["learn"], 2),
         (vec!["learn", "--headless"], 0),
         (vec!["capture", "/nowhere/x.tar.zst"], 2),
+        (vec!["capture", "machine.tar.zst", "model"], 0),
+        (vec!["check", "--root", "machine.tar.zst"], 0),
+        (vec!["fleet", "healthy.json"], 0),
+        (vec!["fleet", "healthy.json", "no-route.json"], 1),
+        (vec!["fleet", "/nowhere"], 2),
+        (vec!["fleet"], 2),
+        (vec!["watch", "--", "true"], 0),
+        (vec!["watch", "--", "false"], 1),
+        (vec!["watch", "--require", "direct", "--", "true"], 1),
+        (vec!["watch", "--", "/nowhere"], 3),
+        (vec!["watch"], 2),
+        (vec!["export", "--listen", "nonsense"], 2),
+        (vec!["export", "--nonsense"], 2),
+        (vec!["selftest", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 0),
+        (vec!["selftest", "--target", "7", "--engine", "mmap"], 3),
         (vec!["selftest", "--nonsense"], 2),
         (vec!["overhead", "/nowhere", "--target", "host"], 2),
         (vec!["settings"], 0),
@@ -93,6 +109,9 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["man"], 0),
         (vec!["man", "pages"], 0),
     ];
+    for (name, machine) in [("healthy.json", &healthy), ("no-route.json", &broken)] {
+        std::fs::write(top.join(name), run(&["check", "--root", machine, "--json"], top).stdout).unwrap();
+    }
     let mut wrong = Vec::new();
     for (words, status) in &rows {
         let output = run(words, top);
@@ -118,6 +137,8 @@ fn a_bad_call_says_what_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     for (words, part) in [
         (&["chek"][..], "did you mean 'gds-top check'?"),
+        (&["help", "chek"], "did you mean 'gds-top help check'?"),
+        (&["qwen3-0.6x", "--headless"], "did you mean the shape 'qwen3-0.6b'?"),
         (&["bench", "m", "--engine", "gds-slap"], "did you mean 'gds-slab'?"),
         (&["explain", "io_batchsise"], "properties.io_batchsize"),
         (&["make-model", "qwen3-0.6b", "m"], "--yes"),
@@ -131,8 +152,13 @@ fn a_bad_call_says_what_was_meant() {
 #[test]
 fn all_json_has_a_schema_version() {
     let folder = tempfile::tempdir().unwrap();
-    let healthy = root("nvfs-healthy");
+    let (healthy, broken) = (root("nvfs-healthy"), root("h200-vm-no-udev"));
     assert!(run(&["make-model", "odd-sizes", "m"], folder.path()).status.success());
+    let one = run(&["check", "--root", &healthy, "--json"], folder.path()).stdout;
+    std::fs::write(folder.path().join("one.json"), one).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../schema/report.schema.json")).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let mut reports = 0;
     for words in [
         &["check", "--root", &healthy, "--json"][..],
         &["fix", "--list", "--root", &healthy, "--json"],
@@ -148,11 +174,53 @@ fn all_json_has_a_schema_version() {
         &["bench", "--list-loaders", "--json"],
         &["bench-kv", "--list", "--json"],
         &["bench", "m", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--json"],
+        &["bench", "m", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--record", "r.gdsrec", "--json"],
+        &["bench", "m", "m", "--together", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--json"],
+        &[
+            "bench-io",
+            ".",
+            "--size",
+            "64K",
+            "--threads",
+            "1",
+            "--file-size",
+            "1M",
+            "--seconds",
+            "0.01",
+            "--target",
+            "host",
+            "--transfer",
+            "cpu",
+            "--json",
+        ],
+        &["report", "r.gdsrec", "--json"],
+        &["replay", "r.gdsrec", "--headless", "--speed", "0", "--json"],
+        &["make-model", "odd-sizes", "m3", "--json"],
+        &["capture", "c.tar.zst", "m", "--json"],
+        &["fix", "--dry-run", "--root", &broken, "--json"],
+        &["watch", "--json", "--", "true"],
+        &["fleet", "one.json", "--json"],
+        &["selftest", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--json"],
     ] {
         let output = run(words, folder.path());
         let value: serde_json::Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{words:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)));
         assert!(value["schema_version"].is_u64(), "{words:?}");
+        let is_report = value.get("runs").is_some() && value.get("verdicts").is_some();
+        if is_report {
+            let invalid: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert!(invalid.is_empty(), "{words:?}: {invalid:?}");
+            reports += 1;
+        }
+    }
+    assert!(reports >= 6, "only {reports} of the commands print a report");
+    // An option exists only on commands where it works.
+    for words in [
+        &["make-model", "odd-sizes", "m4", "--theme", "dark"][..],
+        &["explain", "5030", "--quiet"],
+        &["capture", "x", "--verbose"],
+    ] {
+        assert_eq!(run(words, folder.path()).status.code(), Some(2), "{words:?}");
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct LoadArgs {
     /// Page cache before each run: cold, hot, as-is; several are measured one after another (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     pub(super) cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state; a winner needs 3 [default: 1]
+    /// Runs of each engine in each cache state, alternating (default: 3, which a winner needs; 1 if one engine runs)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
     /// GPU by index or UUID, 'host' for host memory, or several targets separated by commas ('all' for every GPU),
@@ -100,30 +100,78 @@ pub(super) struct ExportArgs {
     format: Vec<FormatArg>,
 }
 
-/// Appearance of results.
+/// Appearance of a result, for commands that print one.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct OutputArgs {
+pub(super) struct ResultArgs {
     /// Print the result as JSON on standard output
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// No colours and no progress bar
     #[arg(long)]
-    pub(super) plain: bool,
+    plain: bool,
+    /// Colours: auto, always, never. With auto, NO_COLOR and CLICOLOR_FORCE count
+    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    color: When,
+}
+
+/// The same for commands whose result can be shorter or longer.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    result: ResultArgs,
+    /// Print only the verdict, the table and the advice
+    #[arg(short, long)]
+    quiet: bool,
+    /// Show more details
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+/// Appearance of the screens.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ScreenArgs {
     /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
     /// Characters for the lines of charts: braille, block, ascii
     #[arg(long, value_name = "NAME")]
+    markers: Option<String>,
+}
+
+/// Appearance of results and screens, from the arguments that a command has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OutputArgs {
+    pub(super) json: bool,
+    pub(super) plain: bool,
+    pub(super) theme: Option<String>,
     pub(super) markers: Option<String>,
-    /// Colours: auto, always, never. With auto, NO_COLOR and CLICOLOR_FORCE count
-    #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(super) color: When,
-    /// Print only the verdict, the table and the advice
-    #[arg(short, long)]
     pub(super) quiet: bool,
-    /// Show more details
-    #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
+}
+
+impl ResultArgs {
+    /// The same for a command without other options.
+    pub(super) fn output(&self) -> OutputArgs {
+        OutputArgs { json: self.json, plain: self.plain, color: self.color, ..OutputArgs::default() }
+    }
+
+    /// The same, with or without the report of progress.
+    pub(super) fn quiet(&self, quiet: bool) -> OutputArgs {
+        OutputArgs { quiet, ..self.output() }
+    }
+}
+
+impl RunArgs {
+    /// The same for a command without screens.
+    pub(super) fn output(&self) -> OutputArgs {
+        OutputArgs { verbose: self.verbose, ..self.result.quiet(self.quiet) }
+    }
+
+    /// The same for a command with screens.
+    pub(super) fn on(&self, screens: &ScreenArgs) -> OutputArgs {
+        OutputArgs { theme: screens.theme.clone(), markers: screens.markers.clone(), ..self.output() }
+    }
 }
 
 /// When colours are used.

@@ -1,6 +1,6 @@
 //! The command line: the commands and their arguments.
 
-use super::args::{ExportArgs, LoadArgs, OutputArgs, RaceArgs};
+use super::args::{ExportArgs, LoadArgs, RaceArgs, ResultArgs, RunArgs, ScreenArgs};
 use crate::models::Profile;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, Parser, Subcommand};
@@ -41,7 +41,9 @@ pub(super) struct Cli {
     #[command(flatten)]
     pub(super) export: ExportArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(super) output: RunArgs,
+    #[command(flatten)]
+    pub(super) screens: ScreenArgs,
 }
 
 /// The subcommands.
@@ -64,7 +66,7 @@ pub(super) enum Sub {
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]
-        output: OutputArgs,
+        output: RunArgs,
     },
     /// Show fixes and apply those that you confirm, one by one
     Fix {
@@ -97,7 +99,7 @@ pub(super) enum Sub {
         #[arg(long, hide = true)]
         stream: bool,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Explain an error code, a cufile.json key, a check, a fix or a line of a log: meaning, causes, how to check, how to fix
     Explain {
@@ -106,7 +108,7 @@ pub(super) enum Sub {
         #[arg(required = true, allow_negative_numbers = true, value_name = "CODE|KEY|ID|LINE")]
         query: Vec<String>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Lint cufile.json, show the effective values, write one for a model, compare two
     Config {
@@ -120,7 +122,7 @@ pub(super) enum Sub {
         /// Files or folders of models (default: the working directory)
         paths: Vec<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Load a model with every engine and compare them
     #[command(name = "bench", alias = "load")]
@@ -147,7 +149,7 @@ pub(super) enum Sub {
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]
-        output: OutputArgs,
+        output: RunArgs,
     },
     /// Measure the storage below DIR: size × threads × read and write × sequential and random × transfer, as a heat
     /// map
@@ -158,7 +160,9 @@ pub(super) enum Sub {
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]
-        output: OutputArgs,
+        output: RunArgs,
+        #[command(flatten)]
+        screens: ScreenArgs,
     },
     /// Write a synthetic model with a real model's tensor names, shapes and types
     #[command(name = "make-model", alias = "synth")]
@@ -182,7 +186,10 @@ pub(super) enum Sub {
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
+        /// Do not show the progress
+        #[arg(short, long)]
+        quiet: bool,
     },
     /// Show tensors, shards, size histogram, alignment, read plan and predicted load times
     Inspect {
@@ -195,7 +202,7 @@ pub(super) enum Sub {
         #[arg(long, value_name = "FILE", requires = "predict")]
         from: Vec<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Show a recording on the screens
     Replay {
@@ -210,7 +217,9 @@ pub(super) enum Sub {
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]
-        output: OutputArgs,
+        output: RunArgs,
+        #[command(flatten)]
+        screens: ScreenArgs,
     },
     /// Learn from recorded loads why GDS can be slower on a small model
     Learn {
@@ -245,7 +254,7 @@ pub(super) enum Sub {
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]
-        output: OutputArgs,
+        output: RunArgs,
     },
     /// Serve the result of the checks to Prometheus
     Export(super::exporter::ExporterArgs),
@@ -266,7 +275,7 @@ pub(super) enum Sub {
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: RunArgs,
     },
     /// Print a settings file with all settings and keys, commented out
     #[command(hide = true)]
@@ -293,7 +302,10 @@ pub(super) enum Sub {
         #[arg(long)]
         no_verify: bool,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
+        /// Do not show the progress
+        #[arg(short, long)]
+        quiet: bool,
     },
     /// Print shell completions
     #[command(hide = true)]
@@ -470,7 +482,7 @@ pub(super) enum ConfigSub {
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Show the value of every key and its origin
     Show {
@@ -480,7 +492,7 @@ pub(super) enum ConfigSub {
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Print a file with the keys that matter for a model on this machine, each with its reason
     Tune {
@@ -496,7 +508,7 @@ pub(super) enum ConfigSub {
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
     /// Show the differences from the library's defaults, or between two files
     Diff {
@@ -508,7 +520,7 @@ pub(super) enum ConfigSub {
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
-        output: OutputArgs,
+        output: ResultArgs,
     },
 }
 

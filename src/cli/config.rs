@@ -22,14 +22,14 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(super) fn run(action: ConfigSub) -> Ran {
     match action {
         ConfigSub::Lint { file, model, strict, root, output } => {
-            lint(file.as_deref(), model.as_deref(), strict, root.as_deref(), &output)
+            lint(file.as_deref(), model.as_deref(), strict, root.as_deref(), &output.output())
         }
-        ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output),
+        ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output.output()),
         ConfigSub::Tune { model, output_file, unregistered, root, output } => {
-            tune(&model, output_file.as_deref(), unregistered, root.as_deref(), &output)
+            tune(&model, output_file.as_deref(), unregistered, root.as_deref(), &output.output())
         }
         ConfigSub::Diff { file, other, root, output } => {
-            diff(file.as_deref(), other.as_deref(), root.as_deref(), &output)
+            diff(file.as_deref(), other.as_deref(), root.as_deref(), &output.output())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Merges the reports of many nodes.
 
-use super::args::OutputArgs;
+use super::args::ResultArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
 use super::race::{columns, headless_options};
 use crate::fleet::{self, Fleet};
@@ -17,7 +17,7 @@ pub(super) struct FleetArgs {
     #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
     format: Format,
     #[command(flatten)]
-    output: OutputArgs,
+    output: ResultArgs,
 }
 
 /// The formats of a fleet report.
@@ -36,11 +36,12 @@ enum Format {
 /// Prints the fleet's report. The exit status is 1 if a node cannot use cuFile or has no verdict, or if a file could
 /// not be read.
 pub(super) fn run(args: &FleetArgs) -> Ran {
+    let output = args.output.output();
     let fleet = Fleet::read(&args.paths).map_err(|error| error.to_string())?;
     let printed = match args.format {
         Format::Json => print_json(&fleet::json(&fleet)),
-        Format::Text if args.output.json => print_json(&fleet::json(&fleet)),
-        Format::Text => print(fleet::text(&fleet, columns(), headless_options(&args.output, None).colour).as_bytes()),
+        Format::Text if output.json => print_json(&fleet::json(&fleet)),
+        Format::Text => print(fleet::text(&fleet, columns(), headless_options(&output, None).colour).as_bytes()),
         Format::Html => print(fleet::html(&fleet).as_bytes()),
         Format::Csv => {
             let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 //! `gds-top bench-kv`: KV-cache workloads.
 
-use super::args::{ExportArgs, OutputArgs};
+use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
 use crate::core::{CacheState, Engine, FallbackReason, KvPath, KvSystem, units};
@@ -97,13 +97,16 @@ pub(super) struct KvArgs {
     #[command(flatten)]
     export: ExportArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    output: RunArgs,
+    #[command(flatten)]
+    screens: ScreenArgs,
 }
 
 /// Runs a workload. The exit statuses are those of a benchmark.
 pub(super) fn run(args: &KvArgs) -> Ran {
+    let output = args.output.on(&args.screens);
     let (Some(kind), Some(dir), false) = (args.profile, args.dir.as_deref(), args.list) else {
-        return Ok(list(&args.output));
+        return Ok(list(&output));
     };
     let load = super::args::LoadArgs {
         gpu: args.gpu.clone(),
@@ -114,7 +117,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     };
     let shared = super::args::RaceArgs { no_verify: args.no_verify, record: args.record.clone(), ..load.into() };
     let mut config = race::config(&shared)?;
-    let look = settings::look(&args.output)?;
+    let look = settings::look(&output)?;
     let mut settings = args.settings.clone();
     if args.misalign {
         settings.push("misalign=512".to_owned());
@@ -146,7 +149,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         }
         return Err(sentence);
     }
-    if !args.output.quiet {
+    if !output.quiet {
         plan.notes.iter().for_each(|text| note(text));
     }
     // Variants that were named always run and report errors themselves; those of llm-d continue without cuFile.
@@ -155,16 +158,16 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     config.workload =
         Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings: plan.warnings });
     config.checks = false;
-    let screens = !args.headless && !args.output.json && !args.output.quiet && has_terminal();
+    let screens = !args.headless && !output.json && !output.quiet && has_terminal();
     let ran = if screens {
         config.end_after_race = false;
         live::start(config)
             .map_err(|error| error.to_string())
             .and_then(|feed| race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, args.export.plan()))
     } else {
-        race::follow(config, &args.output, args.export.plan(), None)
+        race::follow(config, &output, args.export.plan(), None)
     };
-    if let Some(text) = folder.close().filter(|_| !args.output.quiet) {
+    if let Some(text) = folder.close().filter(|_| !output.quiet) {
         note(&text);
     }
     ran

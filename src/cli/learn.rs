@@ -37,6 +37,7 @@ pub(super) fn run(
 fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
     config.model = model;
+    config.repeat = race.repeat.unwrap_or(1);
     config.checks = false;
     config.race = false;
     config.end_after_race = false;

@@ -39,6 +39,7 @@ mod view;
 mod watch;
 
 use crate::engines;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
 use outcome::{BAD_CALL, Ran, fail};
@@ -48,7 +49,13 @@ use std::process::ExitCode;
 /// Runs the program. All errors are on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
-    let call = exit::documented(Cli::command()).get_matches();
+    let call = match exit::documented(Cli::command()).try_get_matches() {
+        Ok(call) => call,
+        Err(error) => match misspelt(&error) {
+            Some(sentence) => return ExitCode::from(fail(BAD_CALL, &sentence)),
+            None => error.exit(),
+        },
+    };
     if let Some(sentence) = Cli::misplaced(&call) {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
@@ -66,6 +73,13 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
+/// A sentence about `help COMMAND` with a misspelt command.
+fn misspelt(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let command = Cli::similar(word)?;
+    Some(format!("'{word}' is not a command; did you mean 'gds-top help {command}'?"))
+}
+
 /// Runs the command.
 fn run(cli: Cli) -> Ran {
     match cli.command {
@@ -73,7 +87,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Fleet(args)) => fleet::run(&args),
         Some(Sub::Lane) => Ok(engines::run_lane()),
         Some(Sub::GridProcess) => Ok(crate::workloads::io::run_grid()),
-        Some(Sub::Io { io, export, output }) => io::run(&io, export.plan(), &output),
+        Some(Sub::Io { io, export, output, screens }) => io::run(&io, export.plan(), &output.on(&screens)),
         Some(Sub::KvLane) => Ok(crate::workloads::kv::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::Watch(args)) => watch::run(args),
@@ -97,36 +111,36 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::ReadPass { model, block_bytes, threads }) => {
             Ok(engines::ceilings::pass(&model, crate::core::ReaderSetting { block_bytes, threads }))
         }
-        Some(Sub::Load { list_loaders: true, output, .. }) => Ok(loaders::list(&output)),
+        Some(Sub::Load { list_loaders: true, output, .. }) => Ok(loaders::list(&output.output())),
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {
-            together::load(&models, &race, export.plan(), &output)
+            together::load(&models, &race, export.plan(), &output.output())
         }
         Some(Sub::Outside { line }) => Ok(crate::session::live::supervise(&line)),
         Some(Sub::ProbeNixl) => Ok(engines::probe::probe_nixl()),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
-            Ok(models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0))
+            Ok(models.iter().map(|model| sweep::run(model, &race, &output.output())).max().unwrap_or(0))
         }
-        Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output),
-        Some(Sub::Synth { profile, dir, scale, seed, list, yes, output }) => {
-            models::synth(profile.as_deref().zip(dir.as_deref()), (scale, seed), list, yes, &output)
+        Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output.output()),
+        Some(Sub::Synth { profile, dir, scale, seed, list, yes, output, quiet }) => {
+            models::synth(profile.as_deref().zip(dir.as_deref()), (scale, seed), list, yes, &output.quiet(quiet))
         }
-        Some(Sub::Inspect { model, predict: true, from, output }) => Ok(predict::run(&model, &from, &output)),
-        Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output),
-        Some(Sub::Replay { recording, speed, headless, export, output }) => {
-            recordings::replay(&recording, speed, headless, export.plan(), &output)
+        Some(Sub::Inspect { model, predict: true, from, output }) => Ok(predict::run(&model, &from, &output.output())),
+        Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output.output()),
+        Some(Sub::Replay { recording, speed, headless, export, output, screens }) => {
+            recordings::replay(&recording, speed, headless, export.plan(), &output.on(&screens))
         }
         Some(Sub::Learn { model, export, theme, headless, no_verify, load }) => {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
             learn::run(model, export.as_deref(), headless, &args::RaceArgs { no_verify, ..load.into() }, &output)
         }
         Some(Sub::Report { recordings, baseline, threshold, export, output }) => {
-            recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output)
+            recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output.output())
         }
         Some(Sub::Selftest { load, record, output }) => {
-            selftest::run(&args::RaceArgs { record, ..load.into() }, &output)
+            selftest::run(&args::RaceArgs { record, ..load.into() }, &output.output())
         }
-        Some(Sub::Overhead { load, no_verify, model, output }) => {
-            overhead::run(&model, &args::RaceArgs { no_verify, ..load.into() }, &output)
+        Some(Sub::Overhead { load, no_verify, model, output, quiet }) => {
+            overhead::run(&model, &args::RaceArgs { no_verify, ..load.into() }, &output.quiet(quiet))
         }
         Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
         Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
@@ -137,14 +151,14 @@ fn run(cli: Cli) -> Ran {
             Ok(outcome::print(&text))
         }
         Some(Sub::Man { dir }) => manual::write(dir.as_deref()),
-        Some(Sub::Explain { query, output }) => explain::run(&query, &output),
+        Some(Sub::Explain { query, output }) => explain::run(&query, &output.output()),
         Some(Sub::Config { action }) => config::run(action),
-        Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
+        Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output.output()),
         Some(Sub::Check { require: Some(check::Level::Proven), no_probe: true, .. }) => {
             Err("--require proven needs a read: leave out --no-probe".to_owned())
         }
         Some(Sub::Check { paths, root, no_probe, require, export, output }) => {
-            check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output)
+            check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output.output())
         }
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {
@@ -155,7 +169,7 @@ fn run(cli: Cli) -> Ran {
                 _ => fix_work::Mode::Ask,
             };
             let order = fix_work::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
-            Ok(fix::run(&order, &output))
+            Ok(fix::run(&order, &output.output()))
         }
         None if cli.model.as_deref().and_then(Cli::similar).is_some() => {
             let word = cli.model.unwrap_or_default();
@@ -165,12 +179,12 @@ fn run(cli: Cli) -> Ran {
         None if cli.headless && cli.root.is_some() => {
             Err("--headless measures this machine; use 'gds-top check --root DIR' to examine a captured one".to_owned())
         }
-        None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output),
+        None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output.output()),
         None if !outcome::has_terminal() => Err(
             "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top bench MODEL' \
              without one"
                 .to_owned(),
         ),
-        None => race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &cli.output),
+        None => race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &cli.output.on(&cli.screens)),
     }
 }

@@ -5,7 +5,7 @@ use super::baseline::{self, Baseline};
 use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
-use crate::analysis::Measured;
+use crate::analysis::{LEAST_RUNS, Measured};
 use crate::config::ThemeName;
 use crate::core::{CacheState, Engine, units};
 use crate::headless::{self, Asked};
@@ -328,7 +328,9 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.engines = Some(engines).filter(|named| !named.is_empty());
     let caches = if race.cache.is_empty() { &liked.cache } else { &race.cache };
     config.caches = if caches.is_empty() { vec![CacheState::Cold] } else { caches.clone() };
-    config.repeat = race.repeat.or(liked.repeat).unwrap_or(1);
+    // A winner needs three runs, and one engine alone has none to be compared with.
+    let compares = config.engines.as_ref().is_none_or(|named| named.len() != 1);
+    config.repeat = race.repeat.or(liked.repeat).unwrap_or(if compares { LEAST_RUNS } else { 1 });
     let gpu = race.gpu.as_deref().or(liked.gpu.as_deref());
     config.gpu = gpu.map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
     config.verify = !race.no_verify;

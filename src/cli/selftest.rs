@@ -40,6 +40,8 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
             // All engines are tested, independent of the settings file.
             config.engines = None;
         }
+        // Bytes are right or wrong: a second run proves nothing more.
+        config.repeat = race.repeat.unwrap_or(1);
         if race.cache.is_empty() {
             config.caches = vec![CacheState::Cold, CacheState::Hot];
         }

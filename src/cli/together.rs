@@ -17,6 +17,8 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     let mut config = config(race)?;
     let baseline = baseline(race)?;
     config.model = Some(first.clone());
+    // A load alone and one with others are compared, not engines.
+    config.repeat = race.repeat.unwrap_or(1);
     for model in models {
         consent::to_make(model, race.yes)?;
     }

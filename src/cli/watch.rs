@@ -1,6 +1,6 @@
 //! `watch`: what GDS does in any program.
 
-use super::args::{ExportArgs, OutputArgs};
+use super::args::{ExportArgs, RunArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, note};
 use super::race;
 use crate::analysis::is_proven_direct;
@@ -37,7 +37,7 @@ pub(super) struct WatchArgs {
     #[command(flatten)]
     export: ExportArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    output: RunArgs,
 }
 
 /// The requirement for the program.
@@ -48,20 +48,21 @@ enum Require {
 }
 
 pub(super) fn run(args: WatchArgs) -> Ran {
+    let output = args.output.output();
     let target = match args.pid {
         Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
         None => WatchTarget::Launch(Launch {
             command: args.command,
             statistics: args.statistics || args.require.is_some(),
             // Only the result is on standard output.
-            output_to_stderr: args.output.json,
+            output_to_stderr: output.json,
         }),
     };
     let feed = match live::watch(&target, args.record.as_deref()) {
         Ok(feed) => feed,
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
-    let outcome = race::follow_feed(&feed, &args.output, args.export.plan());
+    let outcome = race::follow_feed(&feed, &output, args.export.plan());
     let met = match (args.require, outcome.state.watch.as_deref()) {
         (Some(Require::Direct), Some(report)) => is_proven_direct(report) == Some(true),
         (Some(_), None) => false,

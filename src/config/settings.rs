@@ -118,7 +118,12 @@ const LINES: [Line; 11] = [
         "[\"cold\"]",
         "page cache before each run: cold, hot, as-is; several are measured one after another",
     ),
-    line("race", "repeat", "1", "runs of each engine in each cache state, 1 to 1000"),
+    line(
+        "race",
+        "repeat",
+        "3",
+        "runs of each engine in each cache state, 1 to 1000; one engine alone runs once if this is not set",
+    ),
     line("race", "gpu", "\"0\"", "a GPU by index or UUID, or \"host\" for host memory; without this line the best one"),
     line("race", "set", "[\"pread.threads=8\"]", "engine settings as for --set; without this line each engine's own"),
 ];
@@ -277,7 +282,7 @@ mod tests {
         assert_eq!(settings.theme.as_deref(), Some("auto"));
         assert_eq!(settings.frames_per_second, Some(FRAMES_PER_SECOND));
         assert_eq!(settings.engines, [Engine::Pread, Engine::Odirect]);
-        assert_eq!((settings.repeat, settings.gpu.as_deref()), (Some(1), Some("0")));
+        assert_eq!((settings.repeat, settings.gpu.as_deref()), (Some(3), Some("0")));
         assert_eq!(settings.engine_settings[0].0.to_string(), "pread.threads=8");
         let commented = read(&Settings::template()).unwrap();
         assert_eq!(

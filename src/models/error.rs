@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 pub enum WeightsError {
     /// Nothing is there.
     #[error(
-        "there is no {}: name a .safetensors file, a folder of them, an index.json, or a repository of the local Hugging Face cache",
+        "there is no {}: name a .safetensors file, a folder of them, an index.json, or a repository of the local Hugging Face cache{hint}",
         path_text(path)
     )]
     NotFound {
         /// The path that was named.
         path: PathBuf,
+        /// A question about a similar name of a shape; empty without one.
+        hint: String,
     },
     /// The operating system refused.
     #[error(

@@ -88,7 +88,7 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
 pub(super) fn open_regular(path: &Path) -> Result<(File, u64), WeightsError> {
     let unreadable = |doing| {
         move |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => WeightsError::NotFound { path: path.to_owned() },
+            io::ErrorKind::NotFound => WeightsError::NotFound { path: path.to_owned(), hint: String::new() },
             _ => WeightsError::Unreadable { path: path.to_owned(), doing, source },
         }
     };

@@ -2,6 +2,7 @@
 
 use super::error::{WeightsError, name_text, path_text};
 use super::header::open_regular;
+use super::profile::Profile;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +55,7 @@ pub(super) fn locate(spec: &Path, hubs: &[PathBuf]) -> Result<Located, WeightsEr
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             return match repository(spec) {
                 Some((id, revision)) => cached(&id, revision.as_deref(), hubs),
-                None => Err(WeightsError::NotFound { path }),
+                None => Err(WeightsError::NotFound { hint: shape_hint(&path), path }),
             };
         }
         Err(source) => return Err(WeightsError::Unreadable { path, doing: "examined", source }),
@@ -306,4 +307,14 @@ fn index(path: &Path, name: String, named: PathBuf) -> Result<Located, WeightsEr
         return Err(bad(format!("it names tensor {} twice; download it again", name_text(&twice[0].0))));
     }
     Ok(Located { name, path: named, files, index: Some((path.to_owned(), places)) })
+}
+/// `; did you mean the shape 'qwen3-0.6b'?`, if the name is similar to that of a shape.
+fn shape_hint(path: &Path) -> String {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    Profile::names()
+        .into_iter()
+        .map(|shape| (strsim::jaro_winkler(&name, shape), shape))
+        .filter(|(likeness, _)| *likeness > 0.9)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, shape)| format!("; did you mean the shape '{shape}'?"))
 }
