@@ -27,8 +27,9 @@ pub use verdict::proof::{Trial, with_counts, with_trial};
 use crate::core::Machine;
 use crate::machine::{self, Root};
 
-/// The machine with the settings of its cufile.json. Waits for NVML and libcufile, so call it after the checks.
+/// The machine with the storage below the examined paths and the settings of its cufile.json. Waits for NVML and libcufile, so call it after the checks.
 #[must_use]
-pub fn machine(root: &Root) -> Machine {
-    Machine { cufile_settings: cufile_json::settings(root), ..machine::machine(root) }
+pub fn machine(root: &Root, report: &Report) -> Machine {
+    let storage = machine::storage(root, &report.paths);
+    Machine { storage, cufile_settings: cufile_json::settings(root), ..machine::machine(root) }
 }

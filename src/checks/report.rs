@@ -1,6 +1,7 @@
 //! The findings and verdicts of a round of checks.
 
 use crate::core::{Finding, Route, Status, Verdict};
+use crate::machine::PathFacts;
 
 /// The outcome of a round of checks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,6 +10,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// A verdict for each path and GPU.
     pub verdicts: Vec<Verdict>,
+    /// The facts of the examined paths.
+    pub paths: Vec<PathFacts>,
     /// Whether there is a GPU at all, by NVML or on the bus.
     pub has_gpu: bool,
     /// How long the round took, in nanoseconds.

@@ -14,6 +14,8 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
     let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});
+    // A report made of the capture names the same hardware.
+    let _ = checks::machine(&view, &report);
     // 'config lint --root' and 'config show --root' also need their input.
     let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
     // The plans of fixes and the checklist also need their input.

@@ -137,16 +137,12 @@ fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
 
 /// The findings as a state, from which the usual report can be written.
 pub(super) fn as_state(view: &Root, found: &checks::Report) -> State {
-    let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
-    let unix_ms =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let mut state = State::default();
-    let bodies =
-        [EventBody::SessionStarted { tool, unix_ms }, EventBody::MachineSeen { machine: checks::machine(view) }]
-            .into_iter()
-            .chain(found.findings.iter().map(|finding| EventBody::CheckDone { finding: finding.clone() }))
-            .chain(found.verdicts.iter().map(|verdict| EventBody::VerdictReached { verdict: verdict.clone() }))
-            .chain([EventBody::ChecksDone { took_ns: found.took_ns }, EventBody::SessionEnded { interrupted: false }]);
+    let bodies = [session::live::started(), EventBody::MachineSeen { machine: checks::machine(view, found) }]
+        .into_iter()
+        .chain(found.findings.iter().map(|finding| EventBody::CheckDone { finding: finding.clone() }))
+        .chain(found.verdicts.iter().map(|verdict| EventBody::VerdictReached { verdict: verdict.clone() }))
+        .chain([EventBody::ChecksDone { took_ns: found.took_ns }, EventBody::SessionEnded { interrupted: false }]);
     for body in bodies {
         state.reduce(&Event { at_ns: 0, body });
     }

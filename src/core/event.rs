@@ -67,6 +67,9 @@ pub enum EventBody {
         tool: String,
         /// Milliseconds since the Unix epoch.
         unix_ms: u64,
+        /// The command line that started it, without secrets. Empty in recordings of earlier versions.
+        #[serde(default)]
+        command: String,
     },
     /// The machine was looked at (again).
     MachineSeen {
@@ -112,6 +115,13 @@ pub enum EventBody {
     ModelOpened {
         /// Their content.
         model: ModelInfo,
+    },
+    /// A synthetic model is being written.
+    ModelFilesWritten {
+        /// Bytes written so far.
+        bytes: u64,
+        /// Bytes of all files.
+        of_bytes: u64,
     },
     /// A lane will run.
     LanePlanned {

@@ -28,9 +28,52 @@ pub struct Machine {
     pub nvidia_fs: Option<NvidiaFsSeen>,
     /// Container runtime, where the process runs in one.
     pub container: Option<String>,
+    /// Name of the processor. Absent in recordings of earlier versions, as are the fields below.
+    #[serde(default)]
+    pub cpu: Option<String>,
+    /// Words of the kernel's command line that concern devices, memory and the NVIDIA driver.
+    #[serde(default)]
+    pub kernel_parameters: Vec<String>,
+    /// The storage below each examined path.
+    #[serde(default)]
+    pub storage: Vec<Storage>,
     /// Keys of cufile.json that do not have the library's default, by name. Empty in recordings of earlier versions.
     #[serde(default)]
     pub cufile_settings: Vec<CufileSetting>,
+}
+
+/// The storage below a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Storage {
+    /// The path that was examined.
+    pub path: String,
+    /// File-system type as the kernel names it.
+    pub filesystem: Option<String>,
+    /// Mount point.
+    pub mount_point: Option<String>,
+    /// Mount options without addresses, names and passwords.
+    pub mount_options: Option<String>,
+    /// The block device that is mounted; `None` for a network file system, whose source is a host name.
+    pub device: Option<String>,
+    /// The disks below the file system; empty for a network file system.
+    pub disks: Vec<Disk>,
+}
+
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Kernel name, `nvme0n1`.
+    pub name: String,
+    /// Model as the disk reports it.
+    pub model: Option<String>,
+    /// Firmware revision as the disk reports it.
+    pub firmware: Option<String>,
+    /// Kernel driver, `nvme`.
+    pub driver: Option<String>,
+    /// PCI address of its controller.
+    pub pci_bus_id: Option<String>,
+    /// NUMA node of its controller.
+    pub numa_node: Option<u32>,
 }
 
 /// A key of cufile.json with the value that libcufile uses.
@@ -77,6 +120,9 @@ pub struct Gpu {
     pub pcie_generation: Option<(u32, u32)>,
     /// PCIe lanes now and at most.
     pub pcie_width: Option<(u32, u32)>,
+    /// NUMA node. Absent in recordings of earlier versions.
+    #[serde(default)]
+    pub numa_node: Option<u32>,
 }
 
 /// The libcufile in use.

@@ -44,7 +44,7 @@ pub use fix_id::{FixId, UnknownFix};
 pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use inks::LaneInks;
-pub use machine::{CufileSetting, Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
+pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen, Storage};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};

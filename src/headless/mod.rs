@@ -69,7 +69,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
             ),
         );
     }
-    match tell(&state, options, out) {
+    match tell(&state, options, feed.replay, out) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             say(err, &format!("the result could not be written to standard output: {e}"));
             exit = exit.max(2);
@@ -95,10 +95,12 @@ fn say(err: &mut impl Write, text: &str) {
     let _ = writeln!(err, "{}", sanitise_line(text));
 }
 
-fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()> {
-    let text = |state: &State| match options.quiet {
-        true => report::brief(state, options.width, options.colour),
-        false => report::text(state, options.width, options.colour),
+fn tell(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
+    let text = |state: &State| match () {
+        _ if options.quiet => report::brief(state, options.width, options.colour),
+        // A recording is read elsewhere, where its machine is not known.
+        _ if options.verbose || replay => report::full_text(state, options.width, options.colour),
+        _ => report::text(state, options.width, options.colour),
     };
     if options.json {
         report::write_json(state, &mut *out)?;

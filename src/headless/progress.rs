@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// At most this often a bar is redrawn while events pour in.
 const REDRAW: Duration = Duration::from_millis(66);
 
+/// A task that is shorter shows nothing.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+
 /// Prints the progress.
 pub struct Progress {
     quiet: bool,
@@ -26,6 +29,8 @@ pub struct Progress {
     /// Bytes of test files when they were last printed.
     files_told: u64,
     last: Option<Instant>,
+    /// The work of a session in which no load runs, and its start.
+    doing: Option<(String, Instant)>,
 }
 
 impl Progress {
@@ -42,11 +47,22 @@ impl Progress {
             drawn: false,
             files_told: 0,
             last: None,
+            doing: None,
         }
     }
 
     /// Prints an event that the state has just taken in.
     pub fn event(&mut self, state: &State, event: &Event, err: &mut impl Write) {
+        match &event.body {
+            EventBody::SessionStarted { .. } => self.doing = Some(("checks".to_owned(), Instant::now())),
+            EventBody::Said { level: LogLevel::Info, text } => {
+                self.doing = Some((sanitise_line(text).into_owned(), Instant::now()));
+            }
+            EventBody::ChecksDone { .. } | EventBody::ModelOpened { .. } | EventBody::LaneStarted { .. } => {
+                self.doing = None;
+            }
+            _ => {}
+        }
         for line in self.lines(state, &event.body) {
             self.line(&line, err);
         }
@@ -60,10 +76,14 @@ impl Progress {
         if !self.bar {
             return;
         }
-        let text = match (state.running_lane(), files_share(state)) {
-            (Some(lane), _) => self.bar_text(state, lane),
-            (None, Some((bytes, of_bytes))) => self.files_text(bytes, of_bytes),
-            (None, None) => return,
+        let text = match (state.running_lane(), files_share(state), state.model_written) {
+            (Some(lane), ..) => self.bar_text(state, lane),
+            (None, Some((bytes, of_bytes)), _) => self.files_text("test files", bytes, of_bytes),
+            (None, None, Some((bytes, of_bytes))) => self.files_text("synthetic model", bytes, of_bytes),
+            (None, None, None) => match self.doing_text() {
+                Some(text) => text,
+                None => return,
+            },
         };
         self.last = Some(Instant::now());
         self.drawn = true;
@@ -159,15 +179,23 @@ impl Progress {
         lines
     }
 
-    /// The bar while test files are written, before the first cell.
-    fn files_text(&self, bytes: u64, of_bytes: u64) -> String {
+    /// The work of the session and its time so far: ceilings and checks have no known end.
+    fn doing_text(&self) -> Option<String> {
+        let (text, since) = self.doing.as_ref().filter(|(_, since)| since.elapsed() >= SHOWN_AFTER)?;
+        let seconds = format!(" {} s", since.elapsed().as_secs());
+        let room = self.width.saturating_sub(seconds.len() + 1);
+        Some(text.chars().take(room).chain(seconds.chars()).collect())
+    }
+
+    /// The bar while files are written, before the first load or cell.
+    fn files_text(&self, what: &str, bytes: u64, of_bytes: u64) -> String {
         let share = if of_bytes > 0 { (bytes as f64 / of_bytes as f64).clamp(0.0, 1.0) } else { 0.0 };
         let room = self.width.saturating_sub(48).clamp(4, 40);
         let full = (share * room as f64) as usize;
         let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
         let bar = on.repeat(full) + &off.repeat(room - full);
         let text =
-            format!("test files {bar} {:>3.0} %  {} of {}", share * 100.0, units::bytes(bytes), units::bytes(of_bytes));
+            format!("{what} {bar} {:>3.0} %  {} of {}", share * 100.0, units::bytes(bytes), units::bytes(of_bytes));
         text.chars().take(self.width.saturating_sub(1)).collect()
     }
 

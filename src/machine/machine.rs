@@ -1,5 +1,6 @@
 //! `machine`: the summary of a machine that heads screens and reports.
 
+use super::hardware;
 use super::pci::pci_gpus;
 use super::root::Root;
 use crate::core::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
@@ -134,6 +135,7 @@ pub fn machine(root: &Root) -> Machine {
             bar1_total_bytes: gpu.bar1_total_bytes,
             pcie_generation: gpu.pcie.as_ref().and_then(|p| Some((p.generation?, p.max_generation?))),
             pcie_width: gpu.pcie.as_ref().and_then(|p| Some((p.width?, p.max_width?))),
+            numa_node: hardware::numa_node(root, &gpu.pci_bus_id),
         })
         .collect();
     if gpus.is_empty() {
@@ -159,7 +161,10 @@ pub fn machine(root: &Root) -> Machine {
         libcufile,
         nvidia_fs: fs_loaded.then(|| NvidiaFsSeen { version: nvidia_fs_version(root) }),
         container: container(root).map(|c| c.runtime),
-        // The checks know the keys and their defaults.
+        cpu: hardware::cpu_model(root),
+        kernel_parameters: hardware::kernel_parameters(root),
+        // The checks know the paths, the keys and their defaults.
+        storage: Vec::new(),
         cufile_settings: Vec::new(),
     }
 }
@@ -178,6 +183,7 @@ fn bare_gpu(root: &Root, index: u32, address: &str) -> Gpu {
         uuid: field("GPU UUID").unwrap_or_else(|| address.to_owned()),
         name: field("Model").unwrap_or_else(|| "NVIDIA GPU".to_owned()),
         pci_bus_id: address.to_owned(),
+        numa_node: hardware::numa_node(root, address),
         ..Gpu::default()
     }
 }

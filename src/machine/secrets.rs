@@ -109,6 +109,12 @@ pub(super) fn without(text: &str) -> (String, usize) {
     (out, count)
 }
 
+/// A text without its secrets.
+#[must_use]
+pub fn hidden(text: &str) -> String {
+    without(text).0
+}
+
 /// The kernel's command line with the values of all words gone that no check reads.
 pub(super) fn command_line(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());

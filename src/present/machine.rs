@@ -2,7 +2,8 @@
 
 use super::analysed::model_bytes;
 use super::labels::plural;
-use crate::core::{Fallback, FallbackReason, Machine, Status, units};
+use super::view::{Head, Table};
+use crate::core::{Disk, Fallback, FallbackReason, Machine, Status, Storage, units};
 use crate::session::State;
 
 /// A fact with its label.
@@ -58,6 +59,117 @@ pub fn facts(state: &State) -> Vec<Fact> {
     facts.extend(machine.container.iter().map(|container| ("Container", container.clone())));
     facts.extend(model(state));
     facts
+}
+
+/// The facts of the session and of the machine for a report, with more details than the short list.
+#[must_use]
+pub fn session_facts(state: &State) -> Vec<Fact> {
+    let mut all = Vec::new();
+    if state.started_unix_ms > 0 {
+        all.push(("Date", date(state.started_unix_ms)));
+    }
+    if !state.command.is_empty() {
+        all.push(("Command", state.command.clone()));
+    }
+    if !state.tool.is_empty() {
+        all.push(("Program", state.tool.clone()));
+    }
+    let facts = facts(state);
+    let Some(machine) = state.machine.as_ref().filter(|_| !facts.is_empty()) else { return all };
+    for (label, value) in facts {
+        let is_gpu = label == "GPU" && !machine.gpus.is_empty();
+        if !is_gpu {
+            all.push((label, value));
+        }
+        if label == "Host" {
+            all.extend(machine.cpu.iter().map(|cpu| ("CPU", cpu.clone())));
+        }
+        if label == "System" {
+            let parameters = match machine.kernel_parameters.as_slice() {
+                [] => "none that concern devices or memory".to_owned(),
+                words => words.join(" "),
+            };
+            // Recordings of earlier versions do not have them.
+            all.extend(machine.cpu.is_some().then_some(("Kernel parameters", parameters)));
+            all.extend(gpus(machine).into_iter().zip(&machine.gpus).map(|((label, text), gpu)| {
+                let mut parts = vec![text];
+                parts.push(gpu.pci_bus_id.clone());
+                parts.extend(gpu.numa_node.map(|node| format!("NUMA node {node}")));
+                parts.push(gpu.uuid.clone());
+                parts.retain(|part| !part.is_empty());
+                (label, parts.join(", "))
+            }));
+        }
+    }
+    all
+}
+
+/// The storage below each examined path: a list of facts each.
+#[must_use]
+pub fn storage_facts(state: &State) -> Vec<Vec<Fact>> {
+    let one = |storage: &Storage| {
+        let mut facts = vec![("Path", storage.path.clone())];
+        let on = storage.device.as_ref().map_or_else(String::new, |device| format!(" on {device}"));
+        let at = storage.mount_point.as_ref().map_or_else(String::new, |point| format!(", mounted at {point}"));
+        let kind = storage.filesystem.as_deref().unwrap_or("not known");
+        facts.push(("File system", format!("{kind}{on}{at}")));
+        facts.extend(storage.mount_options.iter().map(|options| ("Mount options", options.replace(',', ", "))));
+        facts.extend(storage.disks.iter().map(|disk| ("Disk", describe(disk))));
+        facts
+    };
+    state.machine.iter().flat_map(|machine| &machine.storage).map(one).collect()
+}
+
+/// `nvme0n1: SAMSUNG MZQL27T6HBLA-00A07, firmware GDC5602Q, driver nvme, 0000:41:00.0, NUMA node 1`.
+fn describe(disk: &Disk) -> String {
+    let mut parts = vec![disk.model.clone().unwrap_or_else(|| "model not reported".to_owned())];
+    parts.extend(disk.firmware.iter().map(|firmware| format!("firmware {firmware}")));
+    parts.extend(disk.driver.iter().map(|driver| format!("driver {driver}")));
+    parts.extend(disk.pci_bus_id.clone());
+    parts.extend(disk.numa_node.map(|node| format!("NUMA node {node}")));
+    format!("{}: {}", disk.name, parts.join(", "))
+}
+
+/// The keys of cufile.json with the origin of each value; `None` if the machine was not examined for them.
+#[must_use]
+pub fn cufile_settings(state: &State) -> Option<Table> {
+    let machine = state.machine.as_ref().filter(|_| state.checks_took_ns.is_some())?;
+    // Recordings of earlier versions have no settings, which is not the same as none; they have no storage either.
+    if machine.cufile_settings.is_empty() && machine.storage.is_empty() {
+        return None;
+    }
+    let library = machine.libcufile.as_ref()?.version.as_deref().unwrap_or("of unknown version").to_owned();
+    let rows: Vec<Vec<String>> = machine
+        .cufile_settings
+        .iter()
+        .map(|setting| vec![setting.key.clone(), setting.value.clone(), setting.origin.clone()])
+        .collect();
+    let note = match rows.len() {
+        0 => format!("No file and no variable changes a key: all have the defaults of libcufile {library}."),
+        _ => format!("All other keys have the defaults of libcufile {library}; 'gds-top config show' lists them."),
+    };
+    let head = |title| Head { title, right: false };
+    Some(Table {
+        title: "cufile.json in effect".to_owned(),
+        note,
+        heads: vec![head("key"), head("value"), head("origin")],
+        rows,
+    })
+}
+
+/// `2026-11-23 03:05:35 UTC`, by the proleptic Gregorian calendar.
+fn date(unix_ms: u64) -> String {
+    let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
+    // Civil date from days, with years that begin in March (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 fn gpus(machine: &Machine) -> Vec<Fact> {
@@ -120,5 +232,23 @@ pub fn measured(state: &State) -> String {
         (0, all) => format!("none of {all} {runs} finished."),
         (n, all) if n == verified => format!("{n} of {all} {runs} finished, all bytes verified."),
         (n, all) => format!("{n} of {all} {runs} finished, {verified} of them verified."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (unix_s, expected) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_790_000_000, "2026-09-21 14:13:20 UTC"),
+            (4_102_444_800, "2100-01-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(date(unix_s * 1000), expected);
+        }
     }
 }

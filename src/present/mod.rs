@@ -16,6 +16,7 @@ pub mod machine;
 pub mod phase_table;
 pub mod phases;
 pub mod progress;
+pub mod reproduce;
 pub mod series;
 pub mod setup;
 pub mod table;

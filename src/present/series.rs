@@ -22,7 +22,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// A line through the points, or dots.
     pub line: bool,
-    /// Drawn dashed: colour alone does not separate cold and hot runs.
+    /// Drawn dashed, as ceilings are.
     pub dashed: bool,
 }
 
@@ -54,10 +54,20 @@ fn ceiling_name(ceiling: &Ceiling) -> String {
     format!("{}, measured", ceiling.kind.words())
 }
 
-/// One good run for each engine, model and cache state: of several parts or models that ran together, the first.
-fn shown<'d, 'a>(analysis: &'d SessionAnalysis<'a>) -> Vec<&'d AnalysedRun<'a>> {
+/// The cache states of good runs. Each has separate charts: a hot load takes a tenth of the time of a cold one, and would be a point on its axes.
+#[must_use]
+pub fn caches(analysis: &SessionAnalysis<'_>) -> Vec<CacheState> {
+    let seen = analysis.typical(|_| true);
+    [CacheState::Cold, CacheState::Hot, CacheState::AsIs]
+        .into_iter()
+        .filter(|cache| seen.iter().any(|run| run.lane.cache == *cache))
+        .collect()
+}
+
+/// One good run for each engine and model: of several parts or models that ran together, the first.
+fn shown<'d, 'a>(analysis: &'d SessionAnalysis<'a>, cache: CacheState) -> Vec<&'d AnalysedRun<'a>> {
     let mut shown: Vec<&AnalysedRun<'a>> = Vec::new();
-    for run in analysis.typical(|_| true) {
+    for run in analysis.typical(|run| run.lane.cache == cache) {
         let kind = |r: &AnalysedRun<'_>| (r.lane.engine.clone(), r.lane.cache, r.good().map(|run| run.model.clone()));
         if !shown.iter().any(|known| kind(known) == kind(run)) {
             shown.push(run);
@@ -70,15 +80,11 @@ fn label(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>) -> String {
     engine_in(&run.lane.engine, run.lane.cache, analysis.which(run).as_deref())
 }
 
-fn is_dashed(run: &AnalysedRun<'_>) -> bool {
-    run.lane.cache == CacheState::Cold
-}
-
 /// Bandwidth in GB/s over seconds, with the measured ceilings.
 #[must_use]
-pub fn bandwidth(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
+pub fn bandwidth(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    for run in shown(analysis) {
+    for run in shown(analysis, cache) {
         let (curve, wall_s) = (landing_curve(run.lane), run.good().map_or(0.0, |r| r.wall_ns as f64 / 1e9));
         if curve.is_empty() {
             continue;
@@ -89,11 +95,11 @@ pub fn bandwidth(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
             engine: Some(run.lane.engine.clone()),
             points: rates.into_iter().map(|(s, rate)| (s, rate / 1e9)).collect(),
             line: true,
-            dashed: is_dashed(run),
+            dashed: false,
         });
     }
     let end = all.iter().flat_map(|series| &series.points).map(|(s, _)| *s).fold(0.0, f64::max);
-    for run in shown(analysis) {
+    for run in shown(analysis, cache) {
         let Some((level, name)) = ceiling(analysis.state, run.lane).filter(|_| end > 0.0) else { continue };
         let label = format!("{} ceiling: {name}", run.lane.cache);
         if !all.iter().any(|series| series.label == label) {
@@ -106,7 +112,7 @@ pub fn bandwidth(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
 
 /// Resident memory of the loading process in GiB over seconds.
 #[must_use]
-pub fn host_memory(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
+pub fn host_memory(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Series> {
     let of = |run: &AnalysedRun<'_>| {
         let clock_ns = run.lane.clock_ns?;
         let points: Vec<(f64, f64)> = analysis
@@ -120,16 +126,17 @@ pub fn host_memory(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
             engine: Some(run.lane.engine.clone()),
             points,
             line: true,
-            dashed: is_dashed(run),
+            dashed: false,
         })
     };
-    shown(analysis).into_iter().filter_map(of).collect()
+    shown(analysis, cache).into_iter().filter_map(of).collect()
 }
 
 /// Tensors by size and time with their fitted lines, and the number of tensors per dot.
 #[must_use]
-pub fn tensors(analysis: &SessionAnalysis<'_>) -> (Vec<Series>, usize) {
-    let costs = analysis.costs();
+pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series>, usize) {
+    let mut costs = analysis.costs();
+    costs.retain(|(run, _)| run.lane.cache == cache);
     let every = costs.iter().map(|(run, _)| run.rows.len()).sum::<usize>().div_ceil(MOST_DOTS).max(1);
     let mut all = Vec::new();
     for (run, cost) in &costs {
@@ -148,7 +155,7 @@ pub fn tensors(analysis: &SessionAnalysis<'_>) -> (Vec<Series>, usize) {
             engine: Some(run.lane.engine.clone()),
             points: sizes.map(|bytes| (bytes, cost.fit.tensor_ns(bytes as u64))).collect(),
             line: true,
-            dashed: is_dashed(run),
+            dashed: false,
         });
     }
     (all, every)

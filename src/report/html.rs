@@ -1,8 +1,10 @@
 //! Sections as one HTML file that needs nothing else: no script, no font, no picture from outside; light and dark by the reader's setting.
 
+use super::bars::bars;
+use super::contents;
 use super::section::{Block, Cells, HeatCell, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
-use super::svg::{bars, chart, layers, legend, markup};
+use super::svg::{chart, layers, legend, markup};
 use crate::core::{Status, heat_colour};
 use crate::present::{Answer, GAP, SessionAnalysis};
 use crate::session::State;
@@ -31,9 +33,18 @@ pub(crate) fn page(answers: &[Answer], sections: &[Section], footer: &str) -> St
         page.push_str("</p>");
     }
     page.push_str("</section>\n");
-    for section in sections {
-        write_section(&mut page, section);
+    let (first, rest) = contents::after_advice(sections);
+    let anchors = contents::anchors(sections.iter().map(|section| section.title.as_str()));
+    let mut anchored = sections.iter().zip(&anchors);
+    anchored.by_ref().take(first.len()).for_each(|(section, (_, anchor))| write_section(&mut page, section, anchor));
+    if rest.len() > 2 {
+        page.push_str("<nav><ul>");
+        for (title, anchor) in anchors.iter().skip(first.len()).filter(|(title, _)| !title.is_empty()) {
+            let _ = write!(page, "<li><a href=\"#{}\">{}</a></li>", markup(anchor), markup(title));
+        }
+        page.push_str("</ul></nav>\n");
     }
+    anchored.for_each(|(section, (_, anchor))| write_section(&mut page, section, anchor));
     let _ = writeln!(page, "<footer>{}</footer></body></html>", markup(footer));
     page
 }
@@ -49,9 +60,9 @@ const fn class(status: Status) -> &'static str {
     }
 }
 
-fn write_section(page: &mut String, section: &Section) {
+fn write_section(page: &mut String, section: &Section, anchor: &str) {
     if !section.title.is_empty() {
-        let _ = write!(page, "<h2>{}</h2>", markup(&section.title));
+        let _ = write!(page, "<h2 id=\"{}\">{}</h2>", markup(anchor), markup(&section.title));
     }
     for text in &section.text {
         let _ = write!(page, "<p class=\"dim\">{}</p>", markup(text));
@@ -66,7 +77,7 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
     match block {
         Block::Table(cells) => table(page, cells),
         Block::Facts(facts) => {
-            page.push_str("<div class=\"card\"><table>");
+            page.push_str("<div class=\"card\"><table class=\"facts\">");
             for (label, value) in facts {
                 let _ = write!(page, "<tr><th>{label}</th><td>{}</td></tr>", markup(value));
             }
@@ -80,14 +91,21 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
             });
             page.push_str("</ul>");
         }
+        Block::Commands(lines) => {
+            page.push_str("<pre class=\"card\">");
+            lines.iter().for_each(|line| {
+                let _ = writeln!(page, "{}", markup(line));
+            });
+            page.push_str("</pre>");
+        }
         Block::Items(items) => items.iter().for_each(|item| write_item(page, item)),
         Block::Bars(all) => {
-            if let Some(svg) = bars(title, all) {
-                let _ = write!(page, "<figure class=\"card\">{svg}</figure>");
+            if let Some(bars) = bars(title, all) {
+                let _ = write!(page, "<figure class=\"card\">{bars}</figure>");
             }
         }
         Block::Chart(of) => {
-            if let Some(svg) = chart(of.title, &of.series, &of.x, &of.y, of.height) {
+            if let Some(svg) = chart(&of.title, &of.series, &of.x, &of.y, of.height) {
                 let (keys, caption) = (legend(&of.series), markup(&of.caption));
                 let _ =
                     write!(page, "<figure class=\"card\">{svg}<figcaption>{keys}<br>{caption}</figcaption></figure>");

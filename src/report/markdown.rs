@@ -1,5 +1,6 @@
 //! Sections as a page of Markdown that reads well unrendered too.
 
+use super::contents;
 use super::section::{Block, Cells, Detail, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
 use crate::present::SessionAnalysis;
@@ -22,9 +23,12 @@ pub fn markdown(state: &State) -> String {
         page.line(&format!("- {} **{}**{conditions}", answer.status.mark(), escape(&answer.headline)));
     }
     page.blank();
-    for section in sections(&analysis, Extent::Full) {
-        page.section(&section);
-    }
+    let sections = sections(&analysis, Extent::Full);
+    let (first, rest) = contents::after_advice(&sections);
+    first.iter().for_each(|section| page.section(section));
+    let rest: Vec<&Section> = rest.iter().filter(|section| !is_drawn(section)).collect();
+    page.contents(&rest);
+    rest.iter().for_each(|section| page.section(section));
     page.line("---");
     page.line(&escape(&super::common::footer(state)));
     page.0
@@ -42,12 +46,16 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// Charts are left out: their figures are in the tables.
-    fn section(&mut self, section: &Section) {
-        let drawn = |block: &Block| matches!(block, Block::Bars(_) | Block::Chart(_) | Block::Layers(..));
-        if !section.blocks.is_empty() && section.blocks.iter().all(drawn) {
-            return;
+    /// The titles as links to the anchors that renderers make of headings.
+    fn contents(&mut self, sections: &[&Section]) {
+        let titles = sections.iter().map(|section| section.title.as_str());
+        for (title, anchor) in contents::anchors(titles) {
+            self.line(&format!("- [{}](#{anchor})", escape(title)));
         }
+        self.blank();
+    }
+
+    fn section(&mut self, section: &Section) {
         self.line(&format!("## {}", escape(&section.title)));
         self.blank();
         for text in &section.text {
@@ -76,6 +84,16 @@ impl Page {
                 self.blank();
             }
             Block::Heat(tables) => tables.iter().for_each(|table| self.heat(table)),
+            Block::Commands(lines) => {
+                // No text of a line can end an indented block. Renderers differ about markup in it.
+                for line in lines {
+                    let plain = !line.contains(['<', '>', '&']);
+                    let text =
+                        if plain { format!("    {}", sanitise_line(line)) } else { format!("- {}", escape(line)) };
+                    self.line(&text);
+                }
+                self.blank();
+            }
             Block::Bars(_) | Block::Chart(_) | Block::Layers(..) => {}
         }
     }
@@ -135,6 +153,12 @@ impl Page {
         }
         self.blank();
     }
+}
+
+/// Charts are left out: their figures are in the tables.
+fn is_drawn(section: &Section) -> bool {
+    let drawn = |block: &Block| matches!(block, Block::Bars(_) | Block::Chart(_) | Block::Layers(..));
+    !section.blocks.is_empty() && section.blocks.iter().all(drawn)
 }
 
 /// A detail; a command as code if it is one that a program would give.

@@ -1,6 +1,8 @@
 //! Reports: sections and their renderers (text, Markdown, HTML), and the data as JSON, CSV, trace and Prometheus text.
 
+mod bars;
 mod common;
+mod contents;
 mod csv;
 mod export;
 mod html;
@@ -23,7 +25,7 @@ pub use markdown::markdown;
 pub use prom::{FAMILIES, Family, Kind, write as write_metrics};
 pub use replace::PAGE_MARK;
 pub(crate) use text::lines;
-pub use text::{brief, paint, text};
+pub use text::{brief, full_text, paint, text};
 
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");

@@ -25,6 +25,8 @@ pub(crate) enum Block {
     List(Vec<String>),
     /// Items with a status, which have details.
     Items(Vec<Item>),
+    /// Command lines to be typed.
+    Commands(Vec<String>),
     /// Bars of time, split into phases. Only HTML draws them.
     Bars(Vec<Bar>),
     /// Lines or dots on two axes. Only HTML draws them.
@@ -70,12 +72,13 @@ pub(crate) struct Detail {
     pub(crate) long: bool,
 }
 
-/// A bar: a name, the number of its colour, its time, its label, and its phases.
+/// A bar: a name, the number of its colour, its time, the times of the single runs, its label, and its phases.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) colour: usize,
     pub(crate) wall_ns: u64,
+    pub(crate) runs_ns: Vec<u64>,
     pub(crate) note: String,
     pub(crate) phases: PhaseTimes,
 }
@@ -84,7 +87,10 @@ pub(crate) struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
+    /// Ticks at powers of ten.
     Log,
+    /// Ticks at powers of two, for sizes.
+    Log2,
 }
 
 /// An axis: its name, its scale and the label of a tick.
@@ -110,7 +116,7 @@ pub(crate) struct Series {
 /// A chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     pub(crate) caption: String,
     pub(crate) series: Vec<Series>,
     pub(crate) x: Axis,

@@ -1,19 +1,18 @@
 //! Charts as inline SVG: lines, dots, stacked bars and timelines of layers. Colours are variables of the page's style sheet, so that they follow light and
 //! dark.
 
-use super::section::{Axis, Bar, Scale, Series};
-use crate::core::{LayerTimes, PHASES, units};
-use crate::present::phases;
+use super::section::{Axis, Scale, Series};
+use crate::core::{LayerTimes, units};
 use std::fmt::Write;
 
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 70.0;
+const WIDTH: f64 = 640.0;
+const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 
 /// A colour of the eleven of engines, the same as on the screens; grey without one.
-fn colour(number: Option<usize>) -> String {
+pub(super) fn colour(number: Option<usize>) -> String {
     number.map_or_else(|| "#888888".to_owned(), |number| format!("var(--l{number})"))
 }
 
@@ -52,6 +51,15 @@ impl<'a> Fitted<'a> {
                 let ticks = (0..=count).map(|i| 10_f64.powf(from + i as f64)).collect();
                 Some(Self { axis, low: from, high: to, ticks })
             }
+            Scale::Log2 => {
+                let (from, to) = (values.reduce(f64::min)?.log2(), high.log2());
+                // One power of two in so many has a tick, at most seven in all: 1 KiB, 32 KiB, 1 MiB.
+                let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| (to - from) / step <= 6.0).unwrap_or(10.0);
+                let from = (from / step).floor() * step;
+                let count = ((to - from) / step).ceil().clamp(1.0, 7.0);
+                let ticks = (0..=count as usize).map(|i| (from + i as f64 * step).exp2()).collect();
+                Some(Self { axis, low: from, high: from + count * step, ticks })
+            }
         }
     }
 
@@ -60,6 +68,7 @@ impl<'a> Fitted<'a> {
         let value = match self.axis.scale {
             Scale::Linear => value,
             Scale::Log => value.log10(),
+            Scale::Log2 => value.log2(),
         };
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
@@ -139,61 +148,6 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
     }
     svg.push_str("</svg>");
     Some(svg)
-}
-
-/// Bars of wall time, split into phases, longest to the right edge.
-pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
-    const ROW: f64 = 34.0;
-    const NOTE: f64 = 190.0;
-    // The names of lanes of a workload are long; a letter of the page's font takes some seven units.
-    let letters = bars.iter().map(|b| b.name.chars().count()).max().unwrap_or(0) as f64;
-    let name = (letters * 7.2 + 34.0).clamp(150.0, 340.0);
-    let longest = bars.iter().map(|b| b.wall_ns).max().filter(|ns| *ns > 0)? as f64;
-    let height = bars.len() as f64 * ROW + 4.0;
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", markup(title));
-    for (i, bar) in bars.iter().enumerate() {
-        let y = i as f64 * ROW + 4.0;
-        let _ = write!(
-            svg,
-            "<rect x=\"0\" y=\"{:.1}\" width=\"10\" height=\"10\" rx=\"5\" fill=\"{}\"/>",
-            y + 8.0,
-            colour(Some(bar.colour))
-        );
-        let _ = write!(svg, "<text x=\"18\" y=\"{:.1}\">{}</text>", y + 17.0, markup(&bar.name));
-        let width = bar.wall_ns as f64 / longest * (WIDTH - name - NOTE);
-        let total: f64 = bar.phases.iter().map(|(_, ns)| ns as f64).sum();
-        let mut x = name;
-        if total <= 0.0 {
-            let _ = write!(
-                svg,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"26\" fill=\"{}\"/>",
-                colour(Some(bar.colour))
-            );
-        }
-        for (phase, ns) in bar.phases.iter() {
-            let part = ns as f64 / total * width;
-            let percent = ns as f64 / total * 100.0;
-            let _ = write!(
-                svg,
-                "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{part:.2}\" height=\"26\" fill=\"var(--p{})\"><title>{} {percent:.1} %</title></rect>",
-                phase as usize,
-                phases::title(phase)
-            );
-            x += part;
-        }
-        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", name + width + 8.0, y + 17.0, markup(&bar.note));
-    }
-    svg.push_str("</svg>");
-    let mut legend = String::from("<figcaption>");
-    for phase in PHASES.into_iter().filter(|p| bars.iter().any(|b| b.phases.get(*p) > 0)) {
-        let _ = write!(
-            legend,
-            "<span class=\"key\" style=\"background:var(--p{})\"></span>{}",
-            phase as usize,
-            phases::title(phase)
-        );
-    }
-    Some(svg + &legend + "</figcaption>")
 }
 
 /// A legend for series.
@@ -285,6 +239,20 @@ mod tests {
     fn steps_are_round() {
         for (value, step) in [(0.7, 1.0), (1.0, 1.0), (1.3, 2.0), (3.0, 5.0), (6.0, 10.0), (230.0, 500.0)] {
             assert!((round_step(value) / step - 1.0).abs() < 1e-9, "{value}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_ticks_at_powers_of_two_that_enclose_them() {
+        let axis = Axis { name: "size", scale: Scale::Log2, tick: |v| format!("{v}") };
+        for (low, high) in [(1.0, 2.0), (700.0, 900e6), (4096.0, 4096.0), (1e3, 1e15)] {
+            let fitted = Fitted::new(&axis, [low, high].into_iter());
+            let ticks = fitted.map(|fitted| fitted.ticks).unwrap_or_default();
+            assert!(ticks.iter().all(|tick| tick.log2().fract() == 0.0), "{ticks:?}");
+            assert!(
+                (2..=8).contains(&ticks.len()) && ticks[0] <= low && ticks[ticks.len() - 1] >= high,
+                "{low} {high}: {ticks:?}"
+            );
         }
     }
 

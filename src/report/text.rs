@@ -13,6 +13,12 @@ pub fn text(state: &State, width: u16, colour: bool) -> String {
     written(state, Extent::Terminal, width, colour)
 }
 
+/// The same with the machine and the commands that repeat the session.
+#[must_use]
+pub fn full_text(state: &State, width: u16, colour: bool) -> String {
+    written(state, Extent::Text, width, colour)
+}
+
 /// The answers, the tables and the advice only.
 #[must_use]
 pub fn brief(state: &State, width: u16, colour: bool) -> String {
@@ -77,6 +83,9 @@ impl Text {
                 Block::List(items) => items.iter().for_each(|item| self.wrapped("- ", item)),
                 Block::Items(items) => items.iter().filter(|item| !item.minor).for_each(|item| self.item(item)),
                 Block::Heat(tables) => tables.iter().for_each(|table| self.heat(table)),
+                Block::Commands(lines) => {
+                    lines.iter().for_each(|line| self.line(&format!("  {}", sanitise_line(line))))
+                }
                 Block::Bars(_) | Block::Chart(_) | Block::Layers(..) => {}
             }
         }

@@ -53,10 +53,14 @@ pub struct State {
     pub now_ns: u64,
     /// The program that made the events, `gds-top 0.1.0`.
     pub tool: String,
+    /// The command line that started it; empty if the recording has none.
+    pub command: String,
     /// When the session began, in milliseconds since the Unix epoch; 0 before its first event.
     pub started_unix_ms: u64,
     /// Whether the session ended, and if so whether it was interrupted.
     pub ended: Option<bool>,
+    /// Bytes written of a synthetic model and its size, while it is made.
+    pub model_written: Option<(u64, u64)>,
     /// The machine.
     pub machine: Option<Machine>,
     /// Findings, in the order of their groups and then of their arrival.
@@ -117,8 +121,9 @@ impl State {
         self.now_ns = self.now_ns.max(event.at_ns);
         let at_ns = event.at_ns;
         match &event.body {
-            EventBody::SessionStarted { tool, unix_ms } => {
+            EventBody::SessionStarted { tool, unix_ms, command } => {
                 self.tool.clone_from(tool);
+                self.command.clone_from(command);
                 self.started_unix_ms = *unix_ms;
             }
             EventBody::MachineSeen { machine } => self.machine = Some(machine.clone()),
@@ -142,7 +147,9 @@ impl State {
                 self.fix_log.push(progress.clone());
             }
             EventBody::FixesApplied { applied } => self.applied.clone_from(applied),
+            EventBody::ModelFilesWritten { bytes, of_bytes } => self.model_written = Some((*bytes, *of_bytes)),
             EventBody::ModelOpened { model } => {
+                self.model_written = None;
                 let model = Arc::new(model.clone());
                 match self.models.iter_mut().find(|known| known.name == model.name) {
                     Some(known) => *known = model.clone(),
@@ -264,6 +271,7 @@ impl State {
         let next = Self {
             now_ns: self.now_ns,
             tool: self.tool.clone(),
+            command: self.command.clone(),
             started_unix_ms: self.started_unix_ms,
             machine: self.machine.clone(),
             checks: self.checks.clone(),

@@ -52,7 +52,11 @@ const UUID: &str = "GPU-00000000-0000-0000-0000-000000000001";
 /// The events of a scene, by time.
 pub(crate) fn events(scene: Scene) -> Vec<Event> {
     let mut tape = Tape { events: Vec::new(), at_ns: 0 };
-    tape.put(EventBody::SessionStarted { tool: "gds-top 0.1.0".into(), unix_ms: 1_760_000_000_000 });
+    tape.put(EventBody::SessionStarted {
+        tool: "gds-top 0.1.0".into(),
+        unix_ms: 1_760_000_000_000,
+        command: String::new(),
+    });
     tape.put(EventBody::MachineSeen { machine: machine(scene != Scene::NoGpu) });
     for finding in findings(scene) {
         tape.wait(12 * MS);
@@ -136,6 +140,7 @@ fn machine(gpu: bool) -> Machine {
                 bar1_total_bytes: Some(256 << 30),
                 pcie_generation: Some((5, 5)),
                 pcie_width: Some((16, 16)),
+                numa_node: Some(0),
             }]
         } else {
             Vec::new()
@@ -145,7 +150,7 @@ fn machine(gpu: bool) -> Machine {
         libcufile: Some(LibcufileSeen { path: "/usr/lib/libcufile.so.0".into(), version: Some("1.15.1".into()) }),
         nvidia_fs: None,
         container: None,
-        cufile_settings: Vec::new(),
+        ..Machine::default()
     }
 }
 

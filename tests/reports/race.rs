@@ -43,7 +43,14 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
     let model = small_model();
     let mut events = Vec::new();
     let mut put = |at_ns: u64, body| events.push(Event { at_ns, body });
-    put(0, EventBody::SessionStarted { tool: "gds-top 0.1.0".into(), unix_ms: 1_790_000_000_000 });
+    put(
+        0,
+        EventBody::SessionStarted {
+            tool: "gds-top 0.1.0".into(),
+            unix_ms: 1_790_000_000_000,
+            command: "gds-top bench /data/toy --cache cold,hot".into(),
+        },
+    );
     let machine = Machine {
         host: "node-17".into(),
         kernel: "6.8.0-90-generic".into(),
@@ -60,7 +67,28 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         cuda: Some("13.0".into()),
         libcufile: Some(LibcufileSeen { path: "/usr/lib/libcufile.so.0".into(), version: Some("1.15".into()) }),
         nvidia_fs: None,
-        cufile_settings: Default::default(),
+        cpu: Some("AMD EPYC 9654 96-Core Processor".into()),
+        kernel_parameters: vec!["iommu=pt".into()],
+        storage: vec![Storage {
+            path: "/data/toy".into(),
+            filesystem: Some("ext4".into()),
+            mount_point: Some("/data".into()),
+            mount_options: Some("rw,relatime".into()),
+            device: Some("/dev/nvme0n1p1".into()),
+            disks: vec![Disk {
+                name: "nvme0n1".into(),
+                model: Some("SAMSUNG MZQL27T6HBLA-00A07".into()),
+                firmware: Some("GDC5602Q".into()),
+                driver: Some("nvme".into()),
+                pci_bus_id: Some("0000:41:00.0".into()),
+                numa_node: Some(1),
+            }],
+        }],
+        cufile_settings: vec![CufileSetting {
+            key: "properties.max_direct_io_size_kb".into(),
+            value: "1024".into(),
+            origin: "/etc/cufile.json, line 12".into(),
+        }],
         container: Some("docker".into()),
     };
     put(1_000, EventBody::MachineSeen { machine });

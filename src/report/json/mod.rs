@@ -40,6 +40,7 @@ pub fn write(state: &State, mut out: impl Write) -> io::Result<()> {
 struct Report<'a> {
     schema_version: u32,
     tool: &'a str,
+    command: Option<&'a str>,
     started_unix_ms: u64,
     ended: Option<&'static str>,
     summary: Value,
@@ -102,6 +103,7 @@ impl<'a> Report<'a> {
         Self {
             schema_version: SCHEMA_VERSION,
             tool: &state.tool,
+            command: Some(state.command.as_str()).filter(|command| !command.is_empty()),
             started_unix_ms: state.started_unix_ms,
             ended: state.ended.map(|interrupted| if interrupted { "interrupted" } else { "whole" }),
             summary: summary::json(analysis),

@@ -1,14 +1,16 @@
 //! The overhead per tensor: dots, fitted lines, phases by size, and where two engines take the same time.
 
 use super::charts;
-use crate::core::units;
+use crate::core::{CacheState, units};
 use crate::present::cost::{by_size, crossings, lines};
 use crate::present::{SessionAnalysis, series};
 use crate::report::section::{Axis, Block, Chart, Scale, Section};
 
 pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Section> {
     let mut all: Vec<Section> = Vec::new();
-    all.extend(scatter(analysis).filter(|_| full));
+    if full {
+        all.extend(series::caches(analysis).into_iter().filter_map(|cache| scatter(analysis, cache)));
+    }
     let mut fitted = lines(analysis).map(Section::from);
     let crossings = crossings(analysis);
     if let Some(section) = fitted.as_mut().filter(|_| !crossings.is_empty()) {
@@ -19,18 +21,20 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Sectio
     all
 }
 
-fn scatter(analysis: &SessionAnalysis<'_>) -> Option<Section> {
-    let (series, every) = series::tensors(analysis);
+fn scatter(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Option<Section> {
+    let (series, every) = series::tensors(analysis, cache);
     let every = if every > 1 { format!(" One dot in {every} is drawn.") } else { String::new() };
     let chart = Chart {
-        title: "Size and time",
-        caption: format!(
-            "Time of each tensor on its worker and its size, with the fitted line. Cold runs are dashed.{every}"
-        ),
+        title: format!("Size and time{}", charts::of(cache)),
+        caption: format!("Time of each tensor on its worker and its size, with the fitted line.{every}"),
         series: charts::coloured(analysis, series),
-        x: Axis { name: "size of the tensor", scale: Scale::Log, tick: |value| units::bytes(value as u64) },
-        y: Axis { name: "time", scale: Scale::Log, tick: |value| units::duration(value as u64) },
-        height: 380.0,
+        x: Axis {
+            name: "size of the tensor",
+            scale: Scale::Log2,
+            tick: |value| charts::plain(&units::bytes(value as u64)),
+        },
+        y: Axis { name: "time", scale: Scale::Log, tick: |value| charts::plain(&units::duration(value as u64)) },
+        height: 320.0,
     };
     (!chart.series.is_empty()).then(|| charts::section(chart))
 }

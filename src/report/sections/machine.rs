@@ -1,10 +1,23 @@
-//! The machine and the model.
+//! The session, the machine, its storage, and the settings of libcufile.
 
-use crate::present::machine::facts;
+use crate::present::machine::{cufile_settings, session_facts, storage_facts};
 use crate::report::section::{Block, Section};
 use crate::session::State;
 
-pub(super) fn section(state: &State) -> Option<Section> {
-    let facts = facts(state);
-    (!facts.is_empty()).then(|| Section::new("Machine").block(Block::Facts(facts)))
+pub(super) fn sections(state: &State) -> Vec<Section> {
+    let machine = session_facts(state);
+    let mut all = Vec::new();
+    if !machine.is_empty() {
+        all.push(Section::new("Machine").block(Block::Facts(machine)));
+    }
+    let storage = storage_facts(state);
+    if !storage.is_empty() {
+        let blocks = storage.into_iter().map(Block::Facts).collect();
+        all.push(Section { title: "Storage".to_owned(), text: Vec::new(), blocks });
+    }
+    all.extend(cufile_settings(state).map(|table| match table.rows.is_empty() {
+        true => Section::new(table.title).text(table.note),
+        false => Section::from(table),
+    }));
+    all
 }

@@ -12,6 +12,7 @@ mod gaps;
 mod grid;
 mod machine;
 mod phases;
+mod reproduce;
 mod results;
 mod setup;
 mod together;
@@ -21,6 +22,7 @@ mod workload;
 use super::section::Section;
 use crate::present::SessionAnalysis;
 
+pub(super) use advice::ADVICE;
 pub(super) use answers::answers;
 pub(super) use earlier::folder_name;
 
@@ -29,8 +31,10 @@ pub(super) use earlier::folder_name;
 pub(super) enum Extent {
     /// The tables and the advice.
     Brief,
-    /// For a terminal: the answers, the figures, the advice.
+    /// For a terminal at the end of a session: the answers, the figures, the advice.
     Terminal,
+    /// The same and the machine: a report as text.
+    Text,
     /// Everything.
     Full,
 }
@@ -48,7 +52,8 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
         all.extend(advice::section(analysis));
         return all;
     }
-    all.extend(machine::section(state).filter(|_| full));
+    // A page begins with the advice; a terminal shows the end.
+    all.extend(advice::section(analysis).filter(|_| full));
     all.extend(results::sections(analysis, full));
     all.extend(together::sections(state));
     all.extend(ceilings::section(state));
@@ -56,15 +61,22 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     all.extend(workload::sections(state, full));
     all.extend(grid::section(state));
     all.extend(watch::sections(state, full));
+    if full {
+        all.extend(machine::sections(state));
+    }
     all.extend(phases::section(analysis).filter(|_| full));
     if full {
         all.extend(charts::sections(analysis));
     }
     all.extend(setup::sections(analysis, full));
     all.extend(cost::sections(analysis, full));
-    all.extend(advice::section(analysis));
+    all.extend(advice::section(analysis).filter(|_| !full));
     all.extend(checks::section(state));
     all.extend(gaps::section(state));
+    if extent == Extent::Text {
+        all.extend(machine::sections(state));
+    }
+    all.extend(reproduce::section(state).filter(|_| extent != Extent::Terminal));
     all.extend(earlier::section(state).filter(|_| full));
     all
 }

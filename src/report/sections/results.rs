@@ -44,6 +44,7 @@ fn bar(row: &ResultRow<'_>, inks: &LaneInks) -> Bar {
         name: ranked.engine.to_string(),
         colour: inks.place(&ranked.engine),
         wall_ns: ranked.wall_ns,
+        runs_ns: row.runs.iter().filter(|run| run.is_good()).map(|run| run.wall_ns).collect(),
         note: format!("{} · {}", units::duration(ranked.wall_ns), labels::rate(ranked)),
         phases: row.typical.map(|run| run.phases).unwrap_or_default(),
     }

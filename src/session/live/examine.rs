@@ -84,7 +84,7 @@ impl Examiner {
             })
         });
         // The checks have asked libcufile by now, and the settings of cufile.json need its version.
-        self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root) });
+        self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root, &report) });
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
         }

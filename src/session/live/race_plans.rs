@@ -12,9 +12,12 @@ use crate::workloads::io;
 use crate::workloads::kv::{self, Folder};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The plan that loads the session's model as the session was ordered to.
 pub(super) const LOAD: &str = "load";
+/// How often the progress of a model that is written is emitted.
+const SHOWN_EVERY: Duration = Duration::from_millis(100);
 /// Seed of the grid's files; any would do.
 const GRID_SEED: u64 = 0x6764_735f_746f_7000;
 
@@ -274,6 +277,14 @@ impl Session {
 
     /// Opens the model, or makes it first, as long as `go_on` returns true.
     pub(super) fn open(&self, source: Source, go_on: &mut dyn FnMut() -> bool) -> Result<ModelInfo, WeightsError> {
+        let mut shown = Instant::now();
+        let mut written = |bytes: u64, of_bytes: u64| {
+            if shown.elapsed() >= SHOWN_EVERY {
+                shown = Instant::now();
+                self.bus.emit(EventBody::ModelFilesWritten { bytes, of_bytes });
+            }
+            go_on()
+        };
         match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
@@ -281,14 +292,14 @@ impl Session {
                     LogLevel::Info,
                     "no model was named, so a small synthetic one is loaded; it is made once and kept",
                 );
-                models::demo_model(&mut |_, _| go_on())
+                models::demo_model(&mut written)
             }
             Source::Profile(profile) => {
                 let text =
                     format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
                 self.bus.say(LogLevel::Info, text);
                 models::cache_folder().and_then(|folder| {
-                    models::profile_model(&profile, &folder, &models::SynthOptions::default(), &mut |_, _| go_on())
+                    models::profile_model(&profile, &folder, &models::SynthOptions::default(), &mut written)
                 })
             }
         }

@@ -6,6 +6,7 @@ use super::examine::{Examiner, view};
 use super::plan::{GpuChoice, SessionConfig};
 use super::race_plans::LOAD;
 use super::session::{After, Session, Source, Watcher, default_path};
+use super::started::started;
 use crate::core::{EventBody, LogLevel, ModelInfo, units};
 use crate::device::heap;
 use crate::models::{self, WeightsError};
@@ -15,7 +16,6 @@ use crate::trust::Scratch;
 use crossbeam_channel::{bounded, unbounded};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Why a session could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +77,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
 
 impl Session {
     fn run(mut self, source: Source) {
-        let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-        let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
-        self.bus.emit(EventBody::SessionStarted { tool, unix_ms });
+        self.bus.emit(started());
         if let Some(path) = self.bus.set_aside() {
             let text =
                 format!("an earlier session was killed while it was recorded; its recording is {}", path.display());

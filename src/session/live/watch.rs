@@ -2,13 +2,14 @@
 
 use super::bus::Bus;
 use super::run::SessionError;
+use super::started::started;
 use crate::core::{EventBody, LogLevel};
 use crate::session::{Command, Feed};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Least time between two reports. A long session has fewer: each is a twentieth of the time later.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -43,9 +44,7 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>) -> Result<Feed, WatchS
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
-    let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-    let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
-    bus.emit(EventBody::SessionStarted { tool, unix_ms });
+    bus.emit(started());
     let watched = match target {
         WatchTarget::Launch(launch) => Source::Launched(Box::new(watch::start(launch)?)),
         WatchTarget::Process(pid, time) => Source::Attached(Box::new(watch::attach(*pid, *time)?)),

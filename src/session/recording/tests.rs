@@ -108,7 +108,10 @@ fn what_was_written_is_read_back_in_order() {
     let path = folder.path().join("a.gdst");
     let model = mixture_of_experts();
     let events = vec![
-        Event { at_ns: 0, body: EventBody::SessionStarted { tool: "gds-top 9".into(), unix_ms: 17 } },
+        Event {
+            at_ns: 0,
+            body: EventBody::SessionStarted { tool: "gds-top 9".into(), unix_ms: 17, command: String::new() },
+        },
         Event { at_ns: 3, body: EventBody::ModelOpened { model: model.clone() } },
         Event { at_ns: 9, body: EventBody::LaneSpans { lane: LaneId(2), spans: per_tensor_spans(&model, &mut 1) } },
         said(11, "done"),

@@ -1,0 +1,86 @@
+//! Bars of wall time in HTML: a name, the time split into phases, a dot for each run, the figures. Elements instead of a picture, so that a narrow page
+//! puts the bar below its name.
+
+use super::section::Bar;
+use super::svg::{colour, markup};
+use crate::core::{PHASES, units};
+use crate::present::phases;
+use std::fmt::Write;
+
+/// The bars; the longest run is the right edge. `None` if there is nothing to draw.
+pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
+    let of = |bar: &Bar| bar.runs_ns.iter().copied().chain([bar.wall_ns]).max();
+    let longest = bars.iter().filter_map(of).max().filter(|ns| *ns > 0)? as f64;
+    let mut out = format!("<div class=\"bars\" role=\"group\" aria-label=\"{}\">", markup(title));
+    for bar in bars {
+        let _ = write!(
+            out,
+            "<div class=\"bar\"><span class=\"name\"><i style=\"background:{}\"></i>{}</span><span class=\"track\"><span class=\"fill\" \
+             style=\"width:{:.2}%;background:{}\">",
+            colour(Some(bar.colour)),
+            markup(&bar.name),
+            bar.wall_ns as f64 / longest * 100.0,
+            colour(Some(bar.colour))
+        );
+        let total: f64 = bar.phases.iter().map(|(_, ns)| ns as f64).sum();
+        for (phase, ns) in bar.phases.iter().filter(|(_, ns)| *ns > 0) {
+            let percent = ns as f64 / total * 100.0;
+            let _ = write!(
+                out,
+                "<i style=\"width:{percent:.2}%;background:var(--p{})\" title=\"{} {percent:.1} %\"></i>",
+                phase as usize,
+                phases::title(phase)
+            );
+        }
+        out.push_str("</span>");
+        for (number, ns) in bar.runs_ns.iter().enumerate().filter(|_| bar.runs_ns.len() > 1) {
+            let _ = write!(
+                out,
+                "<i class=\"dot\" style=\"left:{:.2}%\" title=\"run {}: {}\"></i>",
+                *ns as f64 / longest * 100.0,
+                number + 1,
+                units::duration(*ns)
+            );
+        }
+        let _ = write!(out, "</span><span class=\"note\">{}</span></div>", markup(&bar.note));
+    }
+    out.push_str("</div><figcaption>");
+    for phase in PHASES.into_iter().filter(|p| bars.iter().any(|b| b.phases.get(*p) > 0)) {
+        let _ = write!(
+            out,
+            "<span class=\"key\" style=\"background:var(--p{})\"></span>{}",
+            phase as usize,
+            phases::title(phase)
+        );
+    }
+    if bars.iter().any(|bar| bar.runs_ns.len() > 1) {
+        out.push_str("<br>A bar is the median run, a dot is one run.");
+    }
+    out.push_str("</figcaption>");
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::PhaseTimes;
+
+    #[test]
+    fn each_run_has_a_dot_and_the_slowest_is_the_right_edge() {
+        let bar = |runs: &[u64]| Bar {
+            name: "a <b>".into(),
+            colour: 0,
+            wall_ns: 100,
+            runs_ns: runs.to_vec(),
+            note: "100 ns".into(),
+            phases: PhaseTimes::default(),
+        };
+        let drawn = bars("t", &[bar(&[90, 100, 200]), bar(&[100])]).unwrap_or_default();
+        assert_eq!(drawn.matches("class=\"dot\"").count(), 3, "one run needs no dot: {drawn}");
+        assert!(
+            drawn.contains("width:50.00%") && drawn.contains("left:100.00%") && drawn.contains("a &lt;b&gt;"),
+            "{drawn}"
+        );
+        assert!(bars("t", &[]).is_none());
+    }
+}
