@@ -7,7 +7,7 @@ use crate::core::{CacheState, Engine, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
-use crate::workloads::kv::{self, Folder, Request, Shape};
+use crate::workloads::kv::{self, Folder, GdsMode, Request, Shape};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
     after_help = "Each variant writes and then reads: disk (llmd: staging), ram, gds, gds-registered. A variant can have settings after colons: --variants gds,gds:handle_cache=0. 'gds-top bench-kv --list' lists workloads, settings and shapes."
 )]
 pub(super) struct KvArgs {
-    /// Workload: ucm, llmd, lmcache
+    /// Workload: lmcache-mp, llmd, vllm-fs, lmcache (deprecated in LMCache), ucm (a proposal)
     #[arg(required_unless_present = "list")]
     profile: Option<KvSystem>,
     /// A folder on the disk to be measured; files are written to a new folder in it
@@ -57,6 +57,9 @@ pub(super) struct KvArgs {
     /// llmd: provoke a fallback: no-library, init-failed, no-odirect, operation-failed
     #[arg(long, value_name = "REASON")]
     provoke: Option<FallbackReason>,
+    /// llmd: the variants of a gds_mode: disabled, read_only, write_only, read_write, bb_read_only, bb_write_only, bb_read_write
+    #[arg(long, value_name = "MODE")]
+    gds_mode: Option<GdsMode>,
     /// cufile.json of the lanes: llmd, llmd-32, a file, or none (default: llmd for llmd)
     #[arg(long, value_name = "NAME|FILE|none")]
     cufile_json: Option<String>,
@@ -130,6 +133,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         batch: args.batch,
         hit_rate: args.hit_rate,
         seed: args.seed,
+        gds_mode: args.gds_mode,
         variants: args.variants.clone(),
         compare: args.compare.clone(),
         settings,
@@ -138,6 +142,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         cufile_json: args.cufile_json.clone(),
         as_found: args.as_found,
     };
+    let dir = &sharded(kind, dir, args.gpu.as_deref());
     // If a request is impossible, the files of earlier runs stay.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
     let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;
@@ -198,6 +203,22 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
+/// The folder of a GPU among several that are separated by commas, as LMCache's `gds_path_sharding: by_gpu` selects it.
+fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> PathBuf {
+    let Some(text) = dir.to_str().filter(|text| kind == KvSystem::Lmcache && text.contains(',') && !dir.exists())
+    else {
+        return dir.to_owned();
+    };
+    let all: Vec<&str> = text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+    let number = gpu.and_then(|gpu| gpu.parse::<usize>().ok()).unwrap_or(0);
+    all.get(number % all.len().max(1)).map_or_else(|| dir.to_owned(), PathBuf::from)
+}
+
+/// The variants of a workload that run if none are named.
+fn variants(kind: KvSystem) -> Vec<&'static str> {
+    kind.usual_variants().iter().map(|path| path.name()).collect()
+}
+
 /// Workloads, settings and shapes.
 fn list(output: &OutputArgs) -> u8 {
     let shapes: Vec<Shape> = Shape::names().into_iter().filter_map(|name| Shape::named(name).ok()).collect();
@@ -211,7 +232,7 @@ fn list(output: &OutputArgs) -> u8 {
                     .collect();
                 let (shape, tokens) = kind.usual();
                 json!({
-                    "name": kind.name(), "what": kind.describe(), "shape": shape, "tokens": tokens, "variants": kind.usual_variants().map(KvPath::name),
+                    "name": kind.name(), "what": kind.describe(), "shape": shape, "tokens": tokens, "variants": variants(*kind),
                     "settings": settings,
                 })
             })
@@ -222,10 +243,7 @@ fn list(output: &OutputArgs) -> u8 {
     for kind in KvSystem::ALL {
         let (shape, tokens) = kind.usual();
         text += &format!("{}: {}\n", kind.name(), kind.describe());
-        text += &format!(
-            "  variants {}; by default {shape}, {tokens} tokens\n",
-            kind.usual_variants().map(KvPath::name).join(", ")
-        );
+        text += &format!("  variants {}; by default {shape}, {tokens} tokens\n", variants(kind).join(", "));
         for p in kv::parameters(kind) {
             text += &format!("  {:<18} {:>8}  {}\n", p.setting, p.default, p.what);
         }
@@ -246,4 +264,18 @@ fn list(output: &OutputArgs) -> u8 {
         );
     }
     print(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_the_gpu_selects_one_of_several_folders() {
+        let of = |kind, dir: &str, gpu| sharded(kind, Path::new(dir), gpu).display().to_string();
+        assert_eq!(of(KvSystem::Lmcache, "/a,/b", None), "/a");
+        assert_eq!(of(KvSystem::Lmcache, "/a, /b", Some("1")), "/b");
+        assert_eq!(of(KvSystem::Lmcache, "/a,/b", Some("2")), "/a");
+        assert_eq!(of(KvSystem::Ucm, "/a,/b", Some("1")), "/a,/b");
+    }
 }

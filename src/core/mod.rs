@@ -63,7 +63,7 @@ pub use watch::{
     WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use workload::{
-    BesideWrites, Fallback, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder,
-    WorkloadResult,
+    BesideWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
+    Unchecked, WorkloadOrder, WorkloadResult,
 };
 pub use workload_lane::{KvPath, KvSystem, WorkloadLane, WorkloadLaneError};

@@ -74,6 +74,18 @@ pub struct WorkloadResult {
     /// The CUDA streams that transfers ran on; `None` where they were synchronous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_streams: Option<OnStreams>,
+    /// Failures that a run did not look for, as LMCache's multi-process mode does not; `None` if results were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<Unchecked>,
+}
+
+/// Asynchronous transfers whose results were not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unchecked {
+    /// Transfers that failed or moved less than asked.
+    pub operations: u64,
+    /// Bytes that they did not move.
+    pub lost_bytes: u64,
 }
 
 /// Asynchronous transfers on CUDA streams, with a callback at the end.
@@ -181,11 +193,14 @@ pub enum FallbackReason {
     NoOdirect,
     /// The transfer, or registering its file, failed.
     OperationFailed,
+    /// Offset, length or address was not a multiple of 4 KiB, and the system does not give such a transfer to cuFile.
+    Misaligned,
 }
 
 impl FallbackReason {
     /// All reasons, in the order in which they are tested.
-    pub const ALL: [Self; 4] = [Self::NoLibrary, Self::InitFailed, Self::NoOdirect, Self::OperationFailed];
+    pub const ALL: [Self; 5] =
+        [Self::NoLibrary, Self::InitFailed, Self::NoOdirect, Self::OperationFailed, Self::Misaligned];
 
     /// The reason as reports and options name it.
     #[must_use]
@@ -195,6 +210,7 @@ impl FallbackReason {
             Self::InitFailed => "init_failed",
             Self::NoOdirect => "no_odirect",
             Self::OperationFailed => "operation_failed",
+            Self::Misaligned => "misaligned",
         }
     }
 }
@@ -216,11 +232,39 @@ impl std::str::FromStr for FallbackReason {
     }
 }
 
+/// What became of a transfer that cuFile did not make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackAction {
+    /// It was made through a staging buffer.
+    #[default]
+    Staged,
+    /// The write was dropped: the file is not in the store.
+    Dropped,
+    /// The read was ignored: the target keeps its old bytes.
+    Ignored,
+}
+
+impl FallbackAction {
+    /// The action as reports name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Staged => "staged",
+            Self::Dropped => "dropped",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
 /// Transfers that went another way than asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
     /// Why.
     pub reason: FallbackReason,
+    /// What became of them.
+    #[serde(default)]
+    pub action: FallbackAction,
     /// Whether the workload falls back for this reason on request, as a test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provoked: bool,

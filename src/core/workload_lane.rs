@@ -9,17 +9,21 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvSystem {
-    /// UCM's NFS store with GDS: a file for each block, an operation for each tensor piece, cached handles.
+    /// UCM's GDS proposal of October 2025: a file for each block, an operation for each tensor piece, cached handles.
     Ucm,
-    /// llm-d's file-system back end: a file for each group of blocks, threads per GPU, staging as the fallback.
+    /// llm-d's file-system back end: a file for each group of blocks, threads per GPU, `gds_mode` per direction.
     Llmd,
-    /// LMCache's GDS back end: chunk files found by token hash, read layer by layer.
+    /// vLLM's file-system tier: the same files, through host memory only.
+    VllmFs,
+    /// LMCache's GDS back end, deprecated there: a file for each chunk, found by token hash.
     Lmcache,
+    /// LMCache's GDS L1 tier: one slab file, one handle, asynchronous transfers into registered regions.
+    LmcacheMp,
 }
 
 impl KvSystem {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ucm, Self::Llmd, Self::Lmcache];
+    pub const ALL: [Self; 5] = [Self::Ucm, Self::Llmd, Self::VllmFs, Self::Lmcache, Self::LmcacheMp];
 
     /// The name as typed.
     #[must_use]
@@ -27,8 +31,28 @@ impl KvSystem {
         match self {
             Self::Ucm => "ucm",
             Self::Llmd => "llmd",
+            Self::VllmFs => "vllm-fs",
             Self::Lmcache => "lmcache",
+            Self::LmcacheMp => "lmcache-mp",
         }
+    }
+
+    /// Whether a file holds blocks of the paged cache, each with all layers; the others hold whole layers.
+    #[must_use]
+    pub const fn is_block_major(self) -> bool {
+        matches!(self, Self::Llmd | Self::VllmFs)
+    }
+
+    /// Whether it stores chunks that are gathered from the paged cache and scattered into it.
+    #[must_use]
+    pub const fn is_chunked(self) -> bool {
+        matches!(self, Self::Lmcache | Self::LmcacheMp)
+    }
+
+    /// Whether it has a path with cuFile.
+    #[must_use]
+    pub const fn has_cufile(self) -> bool {
+        !matches!(self, Self::VllmFs)
     }
 }
 

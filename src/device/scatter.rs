@@ -2,7 +2,7 @@
 
 use super::error::DeviceError;
 use super::memory::DeviceMemory;
-use super::staging::CopyQueue;
+use super::staging::{CopyQueue, Slot};
 use crate::core::units;
 use cudarc::driver::result;
 
@@ -61,6 +61,79 @@ impl CopyQueue {
     }
 }
 
+/// Pieces with the host range checked against the slot and the device range against the allocation: (host offset,
+/// device address, length).
+fn checked_pieces(
+    slot: &Slot,
+    memory: &DeviceMemory,
+    pieces: &[Piece],
+) -> Result<Vec<(usize, u64, usize)>, DeviceError> {
+    pieces
+        .iter()
+        .map(|piece| {
+            let end = piece.from.checked_add(piece.bytes).filter(|end| *end <= slot.len() as u64);
+            if end.is_none() {
+                let doing = format!("copying {} of staging", units::bytes(piece.bytes));
+                return Err(DeviceError::system(doing, "the range is outside the slot"));
+            }
+            let length = piece.bytes as usize;
+            Ok((piece.from as usize, memory.check(piece.to, length)?, length))
+        })
+        .collect()
+}
+
+impl CopyQueue {
+    /// Copies pieces of a slot to the target, handed to the device together, and waits for them. `from` of a piece is in
+    /// the slot.
+    ///
+    /// # Errors
+    /// If a range is outside the slot or the target, or CUDA returns an error.
+    pub fn scatter_pieces(&self, slot: &Slot, to: &DeviceMemory, pieces: &[Piece]) -> Result<(), DeviceError> {
+        let checked = checked_pieces(slot, to, pieces)?;
+        let Some(stream) = &self.0 else {
+            return pieces.iter().try_for_each(|piece| {
+                to.write_pageable(piece.to, &slot.bytes()[piece.from as usize..(piece.from + piece.bytes) as usize])
+            });
+        };
+        for (from, target, length) in checked {
+            // SAFETY: the ranges were checked; slot and target are borrowed until the wait below, also after an error.
+            let started =
+                unsafe { result::memcpy_htod_async(target, &slot.bytes()[from..from + length], stream.raw()) };
+            if let Err(error) = started {
+                let _ = self.drain();
+                return Err(DeviceError::cuda("starting a batch of copies to the GPU", error));
+            }
+        }
+        self.drain()
+    }
+
+    /// Copies pieces of the target into a slot, handed to the device together, and waits for them. `from` of a piece is
+    /// in the slot.
+    ///
+    /// # Errors
+    /// If a range is outside the slot or the target, or CUDA returns an error.
+    pub fn gather_pieces(&self, from: &DeviceMemory, slot: &mut Slot, pieces: &[Piece]) -> Result<(), DeviceError> {
+        let checked = checked_pieces(slot, from, pieces)?;
+        let Some(stream) = &self.0 else {
+            return pieces.iter().try_for_each(|piece| {
+                let range = piece.from as usize..(piece.from + piece.bytes) as usize;
+                from.read_back(piece.to, &mut slot.bytes_mut()[range])
+            });
+        };
+        for (to, source, length) in checked {
+            let range = &mut slot.bytes_mut()[to..to + length];
+            // SAFETY: the ranges were checked; slot and target are borrowed until the wait below, also after an error,
+            // and the pieces of a slot are disjoint, because each is a different part of one file.
+            let started = unsafe { result::memcpy_dtoh_async(range, source, stream.raw()) };
+            if let Err(error) = started {
+                let _ = self.drain();
+                return Err(DeviceError::cuda("starting a batch of copies from the GPU", error));
+            }
+        }
+        self.drain()
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -84,5 +157,26 @@ mod tests {
         assert!(queue.copy_pieces(&from, &to, &[Piece { from: 8191, to: 0, bytes: 2 }]).is_err());
         assert!(queue.copy_pieces(&from, &to, &[Piece { from: 0, to: u64::MAX, bytes: 2 }]).is_err());
         assert!(queue.copy_pieces(&from, &from, &pieces).is_err());
+    }
+
+    #[test]
+    fn a_slot_is_scattered_and_gathered_and_ranges_are_checked() {
+        let device = Device::Host;
+        let memory = DeviceMemory::allocate(&device, 8192).unwrap();
+        let queue = CopyQueue::new(&device).unwrap();
+        let mut slot = crate::device::Staging::slots(&device, 1, 4096).unwrap().pop().unwrap();
+        slot.bytes_mut()[..4].copy_from_slice(&[1, 2, 3, 4]);
+        let pieces = [Piece { from: 0, to: 5000, bytes: 2 }, Piece { from: 2, to: 10, bytes: 2 }];
+        queue.scatter_pieces(&slot, &memory, &pieces).unwrap();
+        slot.bytes_mut()[..4].fill(0);
+        queue.gather_pieces(&memory, &mut slot, &pieces).unwrap();
+        assert_eq!(slot.bytes()[..4], [1, 2, 3, 4]);
+        let mut back = [0; 2];
+        memory.read_back(10, &mut back).unwrap();
+        assert_eq!(back, [3, 4]);
+        for wrong in [Piece { from: 4095, to: 0, bytes: 2 }, Piece { from: 0, to: 8191, bytes: 2 }] {
+            assert!(queue.scatter_pieces(&slot, &memory, &[wrong]).is_err());
+            assert!(queue.gather_pieces(&memory, &mut slot, &[wrong]).is_err());
+        }
     }
 }

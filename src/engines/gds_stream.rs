@@ -27,7 +27,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
     let register = slab::wants_registration(context);
     let block_bytes = slab::block_setting(context);
-    let piece_bytes = slab::piece_setting(context);
+    let piece_bytes = slab::region_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode the calls of threads wait for each other. On an H200, hot, medians of three, with 2, 3, 4, 6 and 8 threads: 143, 127, 127, 163, 200 ms for
     // 1.4 GiB, 939, 645, 659, –, 721 ms for 14.2.
@@ -76,8 +76,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         drop(worker);
         rec.end(Phase::Deregister, at, What::SETUP);
         Ok(())
-    })
-    .map_err(|error| refused_at_an_offset(&slab, error))?;
+    })?;
     let settings = vec![thread_setting, block_bytes, depth_setting, flag_setting];
     slab.close(first, others.into_iter(), threads, settings)
 }
@@ -139,17 +138,6 @@ impl Worker<'_> {
         rec.share(Phase::Transfer, at, &blocks);
         self.context.landed(blocks.iter().map(|block| block.bytes).sum());
         Ok(())
-    }
-}
-
-/// The usual cause of reads that fail if the slab is registered: in compat mode libcufile refuses any offset of
-/// registered memory (1.15 and 1.20).
-fn refused_at_an_offset(slab: &Slab<'_>, error: LoadError) -> LoadError {
-    match error {
-        LoadError::CuFile(words) if slab.is_registered_in_compat_mode() => LoadError::CuFile(format!(
-            "{words}; in compat mode libcufile refuses asynchronous reads at an offset of registered memory: leave register at 0"
-        )),
-        other => other,
     }
 }
 

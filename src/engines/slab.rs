@@ -118,18 +118,14 @@ impl<'a> Slab<'a> {
         })
     }
 
-    /// Whether memory is registered although no direct route exists here.
-    pub(super) fn is_registered_in_compat_mode(&self) -> bool {
-        !self.cufile.direct_possible && self.pieces.iter().any(Option::is_some)
-    }
-
     /// The handle of a block's file.
     pub(super) fn handle(&self, block: &Block) -> &Arc<FileHandle<'static>> {
         &self.handles[block.shard as usize]
     }
 
-    /// Memory for one asynchronous read of a block, and the offset in it. Unregistered, it is the block's own range with offset 0: in compat mode
-    /// libcufile 1.15 and 1.20 answered reads at an offset of a large allocation with EIO (seen on an H200).
+    /// Memory for one asynchronous read of a block, and the offset in it. Registered, that is the region and the offset in it. Unregistered, it is the
+    /// block's range with offset 0: in compat mode libcufile 1.15 and 1.20 move nothing at another offset of memory that is not registered, and report -5
+    /// (H200, 2026-11-22).
     pub(super) fn memory_of(&self, block: &Block) -> Result<(Arc<dyn IoMemory>, usize), LoadError> {
         match self.registered(block) {
             Some((piece, offset)) => Ok((piece.clone(), offset as usize)),
@@ -270,6 +266,16 @@ pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
 pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
     let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
     let mut setting = context.setting_within(Setting::SlabBytes, (whole, "the complete model at once"), (PAGE, whole));
+    setting.value = setting.value.next_multiple_of(PAGE);
+    setting
+}
+
+/// The bytes of one registration for reads on streams: regions of 16 MiB, as LMCache registers its staging memory. A
+/// read at an offset of such a region works in compat mode too (libcufile 1.15 and 1.20 on an H200, 2026-11-22).
+pub(super) fn region_setting(context: &EngineContext<'_>) -> Chosen {
+    let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
+    let region = whole.min(16 * MIB);
+    let mut setting = context.setting_within(Setting::SlabBytes, (region, "a region of at most 16 MiB"), (PAGE, whole));
     setting.value = setting.value.next_multiple_of(PAGE);
     setting
 }

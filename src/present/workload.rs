@@ -36,6 +36,7 @@ pub fn tables(state: &State) -> Vec<Table> {
         Some(cache_use(state)),
         files(state),
         fallbacks(state),
+        lost(state),
         layers(state),
         Some(conditions(state)),
     ];
@@ -146,13 +147,29 @@ fn fallbacks(state: &State) -> Option<Table> {
             let before = shown.contains(&fallback.detail.as_str());
             shown.push(&fallback.detail);
             let detail = if before { "as above".to_owned() } else { fallback.detail.clone() };
-            vec![name(run), fallback.reason.to_string(), units::count(fallback.operations), detail]
+            let action = fallback.action.name().to_owned();
+            vec![name(run), fallback.reason.to_string(), action, units::count(fallback.operations), detail]
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
-        title: "Fallbacks to staging".to_owned(),
-        note: "Transfers that were to use cuFile and used plain reads or writes through pinned buffers.".to_owned(),
-        heads: vec![text("run"), text("reason"), number("transfers"), text("first case")],
+        title: "Transfers that cuFile did not make".to_owned(),
+        note: "Staged: made by plain reads or writes through pinned buffers. Dropped: the file was not stored. Ignored: the target keeps its old bytes."
+            .to_owned(),
+        heads: vec![text("run"), text("reason"), text("result"), number("transfers"), text("first case")],
+        rows,
+    })
+}
+
+/// What runs lost that did not look at the results of their transfers.
+fn lost(state: &State) -> Option<Table> {
+    let rows: Vec<Vec<String>> = runs(state)
+        .filter_map(|(run, w)| Some((run, w.unchecked?)))
+        .map(|(run, lost)| vec![name(run), units::count(lost.operations), units::bytes(lost.lost_bytes)])
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Results that were not checked".to_owned(),
+        note: "With check_results=0 a run ignores the results of its transfers, as LMCache does. Lost bytes were reported by cuFile as not moved.".to_owned(),
+        heads: heads(&["run", "failed transfers", "lost"]),
         rows,
     })
 }

@@ -5,12 +5,14 @@ use serde::Deserialize;
 use std::sync::LazyLock;
 
 /// In the order in which they are listed.
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     include_str!("../../profiles/plans/load.json"),
     include_str!("../../profiles/plans/load-cold-hot.json"),
+    include_str!("../../profiles/plans/kv-lmcache-mp.json"),
     include_str!("../../profiles/plans/kv-lmcache.json"),
     include_str!("../../profiles/plans/kv-ucm.json"),
     include_str!("../../profiles/plans/kv-llmd.json"),
+    include_str!("../../profiles/plans/kv-vllm-fs.json"),
     include_str!("../../profiles/plans/io-grid.json"),
 ];
 

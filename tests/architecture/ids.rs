@@ -28,6 +28,8 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     ("cufile", &["src/explain/query.rs", "src/machine/redact"]),
     // The step of a trial read that failed.
     ("register", &["src/engines/probe_read.rs", "src/session/live/prove.rs"]),
+    // A field of the description that llm-d and vLLM write.
+    ("block_size", &["src/workloads/kv/mapper.rs"]),
     // The name of a package.
     ("nvidia-fabricmanager", &["src/fixes/fabric.rs"]),
     // The item of limits.conf.

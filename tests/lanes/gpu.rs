@@ -81,11 +81,8 @@ fn settings_change_how_and_not_what() {
         (Engine::Pread, &[("threads", 2), ("slots", 1), ("block_bytes", 8192)]),
     ];
     for (engine, set) in settings {
-        // On a stream, compat mode takes no offset of registered memory.
-        let needs_direct = engine == Engine::GdsStream && set.contains(&("register", 1));
-        let route = if needs_direct { "nvfs" } else { "posix" };
         let order = with_settings(gpu_order(engine, &model), set);
-        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
+        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", "posix")]);
         sound::check(&outcome, &model);
         let result = outcome.result();
         assert!(set.iter().all(|(name, _)| result.settings.contains_key(*name)), "{set:?}: {:?}", result.settings);

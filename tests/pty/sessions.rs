@@ -125,8 +125,9 @@ fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_sm
 fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
     let folder = folder();
     let dir = folder.path().to_str().unwrap();
-    let small =
-        "--gpu host --shape qwen3-0.6b --tokens 256 --variants disk --no-telemetry".split(' ').collect::<Vec<_>>();
+    let small = "--gpu host --shape qwen3-0.6b --tokens 256 --variants disk --no-telemetry --set enable_layerwise=1"
+        .split(' ')
+        .collect::<Vec<_>>();
     let arguments = [&["kv", "lmcache", dir], &small[..]].concat();
     let mut terminal = Terminal::start(&arguments, &[("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0")]);
     // The layers of the read are there by themselves once it has ended, and so are the other plans.

@@ -171,6 +171,7 @@ fn any_workload(d: &mut Dice) -> WorkloadResult {
     let fallbacks = (0..d.below(3))
         .map(|_| Fallback {
             reason: d.pick(&FallbackReason::ALL),
+            action: d.pick(&[FallbackAction::Staged, FallbackAction::Dropped, FallbackAction::Ignored]),
             provoked: d.coin(),
             operations: d.size(),
             detail: d.text(),

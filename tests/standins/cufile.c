@@ -4,7 +4,7 @@
  * STANDIN_CUFILE_FAIL=call:code[:nth][,…]   a code of 5000 and more is a cuFile code, a smaller one of a transfer is errno; `hang`, `abort`.
  *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit.
  *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one may, and answers EIO
- *                                  at an offset of the memory; the other routes move them when the stream gets there
+ *                                  at an offset of memory that is not registered; the other routes move them when the stream gets there
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
  * STANDIN_CUFILE_COUNT_READS=1     level 3 counts only the first transfers, this many
  * STANDIN_CUFILE_COUNT_BYTES=4096  level 3 counts at most this many bytes of a transfer
@@ -605,6 +605,15 @@ struct late {
     ssize_t *bytes;
 };
 
+/* Whether a buffer is registered with this base and so many bytes. */
+static int within_registration(const void *base, size_t bytes)
+{
+    for (int r = 0; r < LIMIT; r++)
+        if (buffers[r].base && buffers[r].base == base && bytes <= buffers[r].len)
+            return 1;
+    return 0;
+}
+
 static void move_late(void *of)
 {
     struct late *l = of;
@@ -613,7 +622,7 @@ static void move_late(void *of)
         abort();
     }
     ssize_t n = told_transfer(l->after);
-    if (!n && l->is_compat && *l->base_offset)
+    if (!n && l->is_compat && *l->base_offset && !within_registration(l->base, (size_t)*l->base_offset + *l->size))
         n = -EIO;
     if (!n)
         n = transfer("", l->direction, l->fh, l->base, *l->size, *l->file_offset, *l->base_offset);

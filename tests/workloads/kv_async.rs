@@ -1,4 +1,4 @@
-//! Asynchronous transfers of UCM's store, on stand-ins for CUDA and cuFile with streams that work in order, on
+//! Asynchronous transfers of UCM's store and LMCache's, on stand-ins for CUDA and cuFile with streams that work in order, on
 //! separate threads.
 
 use crate::kv::{number, run, runs};
@@ -183,14 +183,73 @@ fn short_and_unaligned_transfers_arrive_whole() {
 }
 
 #[test]
-fn registered_memory_is_given_by_its_base_and_the_eio_of_compat_mode_is_explained() {
+fn registered_memory_is_given_by_its_base_in_compat_mode_too() {
     let Some(place) = Place::gpu() else { return };
     let more = ["--variants", "gds-registered", "--set", "async=1", "--direction", "read"];
-    let (report, status) = ucm(&place, &more, &[ON_STREAM]);
-    assert_eq!(status, 0, "{report:#}");
-    run(&report, "ucm/gds-registered/read");
-    let error = failure(&place, &more, &[COMPAT]);
-    assert!(error.contains("Input/output error") && error.contains("registered memory"), "{error}");
+    for route in [ON_STREAM, COMPAT] {
+        let (report, status) = ucm(&place, &more, &[route]);
+        assert_eq!(status, 0, "{report:#}");
+        run(&report, "ucm/gds-registered/read");
+    }
+}
+
+#[test]
+fn a_slab_has_one_handle_and_its_chunks_cross_registered_regions() {
+    let Some(place) = Place::gpu() else { return };
+    // Chunks of 1.5 MiB in staging slots that are not multiples of a region of 1 MiB.
+    let set = ["--set", "chunk_size=512", "--tokens", "2560", "--set", "region_bytes=1048576"];
+    for route in [ON_STREAM, COMPAT] {
+        for more in [&["--compare", "async=1,0"][..], &["--compare", "stream_flags=7,16"]] {
+            let more = [&["--variants", "gds-registered"][..], &set, more].concat();
+            let (report, status) = place.report("lmcache-mp", &more, &[route]);
+            assert_eq!(status, 0, "{report:#}");
+            check_schema(&report);
+            for run_of in runs(&report) {
+                let lane = run_of["engine"].as_str().unwrap();
+                let run = run(&report, lane);
+                assert_eq!(number(run, "/workload/handle_registrations"), 1, "{lane}");
+                assert_eq!(number(run, "/workload/operations"), 5, "{lane}");
+                assert!(number(run, "/workload/buffer_registrations") >= 2, "{lane}");
+                assert_eq!(run["workload"].get("unchecked"), None, "{lane}");
+            }
+        }
+    }
+}
+
+#[test]
+fn results_that_no_one_checks_lose_bytes_in_silence_and_the_loss_is_counted() {
+    let Some(place) = Place::gpu() else { return };
+    let set = ["--set", "chunk_size=512", "--tokens", "2560", "--set", "region_bytes=1048576", "--direction", "read"];
+    let lane = |variant: &str, env: (&str, &str)| {
+        let (report, status) = place.report("lmcache-mp", &[&["--variants", variant][..], &set].concat(), &[env]);
+        (runs(&report)[0].clone(), status)
+    };
+    // Memory that is not registered: in compat mode each offset but 0 moves nothing.
+    let (checked, status) = lane("gds", COMPAT);
+    let error = checked["error"].as_str().unwrap();
+    assert!(status == 3 && error.contains("not registered") && error.contains("gds-registered"), "{error}");
+    let (ignored, status) = lane("gds:check_results=0", COMPAT);
+    assert_eq!((status, &ignored["verified"]), (1, &Value::Bool(false)), "{ignored:#}");
+    let (failed, lost) =
+        (number(&ignored, "/workload/unchecked/operations"), number(&ignored, "/workload/unchecked/lost_bytes"));
+    assert!(failed > 0 && lost + number(&ignored, "/bytes") == 5 * 512 * 6 * 2 * 256, "{ignored:#}");
+    // Where nothing fails, nothing is lost.
+    let (whole, status) = lane("gds-registered:check_results=0", COMPAT);
+    assert_eq!((status, number(&whole, "/workload/unchecked/lost_bytes")), (0, 0), "{whole:#}");
+}
+
+#[test]
+fn chunks_are_moved_asynchronously_through_places_in_the_slab() {
+    let Some(place) = Place::gpu() else { return };
+    let more = ["--variants", "gds,gds-registered", "--set", "async=1", "--set", "chunk_size=64", "--batch", "3"];
+    for route in [ON_STREAM, COMPAT] {
+        let (report, status) = place.report("lmcache", &more, &[route, ("STANDIN_CUFILE_SHORT", "1")]);
+        assert_eq!(status, 0, "{report:#}");
+        for lane in ["gds/write", "gds/read", "gds-registered/write", "gds-registered/read"] {
+            let run = run(&report, &format!("lmcache/{lane}"));
+            assert_eq!(number(run, "/workload/operations"), 12);
+        }
+    }
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
         ("operation_failed", &[], &[("STANDIN_CUFILE_FAIL", "cuFileRead:5:2,cuFileWrite:5:2")]),
     ];
     for (reason, provoke, env) in cases {
-        let more = [&["--variants", "gds", "--set", "block_size=64", "--cufile-json", "none"][..], provoke].concat();
+        let set = ["--set", "block_size=64", "--set", "on_failure=1", "--set", "staging_bytes=65536"];
+        let more = [&["--variants", "gds", "--cufile-json", "none"][..], &set, provoke].concat();
         let (report, status) = place.report("llmd", &more, env);
         assert_eq!(status, 0, "{reason}: {report:#}");
         for direction in ["write", "read"] {
@@ -52,9 +53,39 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
 }
 
 #[test]
+fn a_failure_drops_the_write_and_ignores_the_read_as_in_0_22() {
+    let Some(place) = Place::gpu() else { return };
+    let set = ["--variants", "gds", "--set", "block_size=64", "--set", "threads_per_gpu=1", "--cufile-json", "none"];
+    // The second file fails: 24 transfers a file.
+    let (report, status) = place.report("llmd", &set, &[("STANDIN_CUFILE_FAIL", "cuFileWrite:5:30")]);
+    assert_eq!(status, 0, "{report:#}");
+    let write = run(&report, "llmd/gds/write");
+    let falls = &write["workload"]["fallbacks"][0];
+    assert_eq!((&falls["action"], &falls["reason"]), (&"dropped".into(), &"operation_failed".into()), "{write:#}");
+    let (hits, lookups) = (
+        number(run(&report, "llmd/gds/read"), "/workload/hits"),
+        number(run(&report, "llmd/gds/read"), "/workload/lookups"),
+    );
+    assert_eq!((hits, lookups), (1, 4), "what was dropped is a miss, and so is what follows it");
+    let (report, status) = place.report("llmd", &set, &[("STANDIN_CUFILE_FAIL", "cuFileRead:5:30")]);
+    assert_eq!(status, 0, "{report:#}");
+    let falls = &run(&report, "llmd/gds/read")["workload"]["fallbacks"][0];
+    assert_eq!((&falls["action"], number(falls, "/operations")), (&"ignored".into(), 1));
+    // A registration that fails is a warning, not the end.
+    let registered = [&["--set", "register=1"][..], &set].concat();
+    let registered: Vec<&str> = registered.iter().map(|w| if *w == "gds" { "gds-registered" } else { w }).collect();
+    let (report, status) = place.report("llmd", &registered, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
+    assert_eq!(status, 0, "{report:#}");
+    let read = run(&report, "llmd/gds-registered/read");
+    assert_eq!(number(read, "/workload/buffer_registrations"), 2);
+    assert!(read["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("2 of 6 buffers")));
+}
+
+#[test]
 fn a_writer_that_dies_leaves_no_chunk_that_a_reader_takes_for_whole() {
     let Some(place) = Place::gpu() else { return };
-    for (workload, set) in WORKLOADS {
+    // vLLM's tier does not call cuFile, and a slab is lost with the process that wrote it.
+    for (workload, set) in WORKLOADS.into_iter().take(3) {
         let write = [&["--variants", "gds", "--direction", "write", "--keep", "--batch", "3"][..], set].concat();
         let (report, status) = place.report(workload, &write, &[("STANDIN_CUFILE_FAIL", "cuFileWrite:abort:7")]);
         assert_eq!(status, 3);
@@ -75,11 +106,11 @@ fn a_writer_that_dies_leaves_no_chunk_that_a_reader_takes_for_whole() {
 #[test]
 fn a_cut_or_damaged_chunk_is_a_miss_and_a_damaged_payload_is_found_out() {
     let place = Place::host();
-    let set: &[&str] = &["--variants", "disk", "--set", "chunk_size=64", "--set", "compute_us=0"];
+    let set: &[&str] = &["--variants", "disk", "--set", "chunk_size=64"];
     let (_, status) = place.report("lmcache", &[set, &["--keep"]].concat(), &[]);
     assert_eq!(status, 0);
     let chunks: Vec<PathBuf> =
-        place.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "kvcache")).collect();
+        place.files().into_iter().filter(|f| f.to_string_lossy().ends_with(".kvcache.safetensors")).collect();
     assert_eq!(chunks.len(), 4);
     let found = |more: &[&str]| place.report("lmcache", &[set, &["--as-found"], more].concat(), &[]);
     assert_eq!(number(run(&found(&[]).0, "lmcache/disk/read"), "/workload/hits"), 4);
@@ -94,7 +125,7 @@ fn a_cut_or_damaged_chunk_is_a_miss_and_a_damaged_payload_is_found_out() {
     std::fs::write(&chunks[0], &whole[..whole.len() - 4096]).unwrap();
     assert!(hits(&found(&[]).0) < 4);
     let mut header = whole.clone();
-    header[40] ^= 1;
+    header[4] ^= 1;
     std::fs::write(&chunks[0], header).unwrap();
     assert!(hits(&found(&[]).0) < 4);
     let mut payload = whole.clone();
@@ -109,10 +140,10 @@ fn a_cut_or_damaged_chunk_is_a_miss_and_a_damaged_payload_is_found_out() {
 #[test]
 fn a_full_disk_is_a_sentence_and_leaves_nothing_half_written() {
     let Some(place) = Place::gpu() else { return };
-    for (workload, set) in WORKLOADS {
+    for (workload, set) in WORKLOADS.into_iter().take(3) {
         let more = [&["--variants", "gds", "--direction", "write", "--keep"][..], set].concat();
         let (report, status) = place.report(workload, &more, &[("STANDIN_CUFILE_FAIL", "cuFileWrite:28")]);
-        // llm-d's way tries the same again by plain writes, which find room here.
+        // llm-d drops the file.
         if workload != "llmd" {
             let error = runs(&report)[0]["error"].as_str().unwrap();
             assert!(status == 3 && error.contains("the disk is full"), "{error}");

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 fn prefetch_hides_what_no_prefetch_cannot() {
     let place = Place::host();
     let more = words(
-        "--variants ram --compare prefetch_factor=0,2 --direction read --set chunk_size=64 --set compute_us=150000 --set max_concurrent_ops=1 --tokens 4096",
+        "--variants ram --compare prefetch_factor=0,2 --set enable_layerwise=1 --direction read --set chunk_size=64 --set compute_us=150000 --set max_concurrent_ops=1 --tokens 4096",
     );
     let (report, _) = place.report("lmcache", &more, &[]);
     // How much is hidden depends on the machine's mood; which layer may be read while the one before computes does not. Reading takes a small part of the

@@ -14,7 +14,7 @@ use crate::device::{Device, DeviceMemory, Slot};
 use crate::engines::cufile::CuFile;
 use crate::engines::{Counters, EngineContext, LoadError};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 /// Separates the tokens that are written from those that are read.
@@ -63,7 +63,10 @@ impl Side {
         }
         let target = Arc::new(DeviceMemory::allocate(context.device, layout.target_bytes)?);
         let registered = match context.cufile {
-            Some(cufile) => prepare::register(cufile, settings, &layout, &target, None, context.device.is_gpu())?,
+            Some(cufile) => {
+                let on_gpu = context.device.is_gpu();
+                prepare::register(cufile, order.kind, settings, &layout, &target, None, on_gpu, &mut Vec::new())?
+            }
             None => Vec::new(),
         };
         let ram = prepare::contents(context, &order, &layout, &lane, method, &target)?;
@@ -98,6 +101,7 @@ impl Side {
             without: of.without.clone(),
             target: &self.target,
             slab: None,
+            slots: 1,
             registered: &self.registered,
             ram: &self.ram,
             headers: &[],
@@ -107,6 +111,9 @@ impl Side {
             left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
             limit: Limit::new(u64::MAX, layout.file_bytes()),
             tried: AtomicUsize::new(0),
+            given_up: layout.files.iter().map(|_| AtomicBool::new(false)).collect(),
+            lost_operations: AtomicU64::new(0),
+            lost_bytes: AtomicU64::new(0),
         };
         let written =
             |unit: &&Range<usize>| layout.tasks.get(unit.start).is_some_and(|t| (t.file as usize) < self.files);
@@ -127,7 +134,7 @@ impl Side {
 
     /// Compares what was stored. `Ok(None)` when all is right.
     pub(super) fn compare(&self, beside: &Beside<'_>) -> Result<Option<String>, LoadError> {
-        verify::compare(&beside.shared, &|index| index < self.files)
+        verify::compare(&beside.shared, &|index| index < self.files && !beside.shared.is_given_up(index))
     }
 
     /// Removes the files, which no later lane asks for.

@@ -39,16 +39,26 @@ impl Settled<'_> {
         let files = layout.files.len() as u64;
         let (gds, in_memory) = (lane.method == Method::Gds, lane.method == Method::Ram);
         // llm-d's way falls back to plain transfers, where and when is known only while it runs.
-        let plain = lane.method == Method::Plain || (gds && order.kind == KvSystem::Llmd);
+        let may_fall = order.kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
+        let plain = lane.method == Method::Plain || (gds && may_fall);
         let writes = lane.write || settings.get(KvSetting::WritePercent) > 0;
         let only_if = |holds: bool, value: u64, why| if holds { Effect::Counts(value) } else { Effect::Nothing(why) };
         match setting {
             KvSetting::HandleCache => only_if(!in_memory, value.min(files), NO_FILES),
             KvSetting::Odirect | KvSetting::Register | KvSetting::Async => only_if(gds, value, NO_CUFILE),
-            KvSetting::AsyncDepth | KvSetting::StreamFlags if gds => {
+            KvSetting::AsyncDepth | KvSetting::StreamFlags | KvSetting::CheckResults if gds => {
                 only_if(settings.on(KvSetting::Async), value, "it counts for asynchronous transfers alone (async=1)")
             }
-            KvSetting::AsyncDepth | KvSetting::StreamFlags => Effect::Nothing(NO_CUFILE),
+            KvSetting::AsyncDepth
+            | KvSetting::StreamFlags
+            | KvSetting::CheckResults
+            | KvSetting::OnFailure
+            | KvSetting::MisalignedFallback
+            | KvSetting::RegionBytes
+                if !gds =>
+            {
+                Effect::Nothing(NO_CUFILE)
+            }
             KvSetting::PlainOdirect
             | KvSetting::StagingBytes
             | KvSetting::Fsync
@@ -60,7 +70,8 @@ impl Settled<'_> {
                 Effect::Nothing(NO_FILES)
             }
             KvSetting::PlainOdirect => only_if(plain, value, "it has no plain transfers"),
-            KvSetting::StagingBytes => only_if(plain, value.min(layout.largest), "it has no plain transfers"),
+            KvSetting::StagingBytes if value == 0 => only_if(plain, layout.payload, "it has no plain transfers"),
+            KvSetting::StagingBytes => only_if(plain, value.min(layout.payload), "it has no plain transfers"),
             KvSetting::Fsync => only_if(writes, value, "it counts for writes alone"),
             KvSetting::MaxCacheSizeGb if settings.on(KvSetting::MaxCacheSizeMb) => {
                 Effect::Nothing("max_cache_size_mb is set, which takes its place")
@@ -78,9 +89,14 @@ impl Settled<'_> {
             KvSetting::ReadPriority => {
                 only_if(writes, value, "it has an effect only on concurrent writes (write_percent)")
             }
-            KvSetting::StreamNumber | KvSetting::ThreadsPerGpu | KvSetting::MaxConcurrentOps => {
-                Effect::Counts(prepare::threads(order, settings, layout, self.cpus) as u64)
-            }
+            KvSetting::NReadThreads if lane.write => Effect::Nothing(NOT_READ),
+            KvSetting::NWriteThreads if !lane.write => Effect::Nothing("it counts for writes alone"),
+            KvSetting::StreamNumber
+            | KvSetting::ThreadsPerGpu
+            | KvSetting::MaxConcurrentOps
+            | KvSetting::GdsStreams
+            | KvSetting::NReadThreads
+            | KvSetting::NWriteThreads => Effect::Counts(prepare::threads(order, settings, layout, self.cpus) as u64),
             KvSetting::BlockSize if order.kind == KvSystem::Lmcache => Effect::Counts(layout.largest),
             _ => Effect::Counts(value),
         }
@@ -125,10 +141,12 @@ mod tests {
             let set: &[(&str, u64)] = match kind {
                 KvSystem::Ucm => &[("async", 1), ("enable_layerwise", 1)],
                 KvSystem::Llmd => &[("write_percent", 10)],
-                KvSystem::Lmcache => &[],
+                KvSystem::Lmcache => &[("async", 1), ("enable_layerwise", 1)],
+                KvSystem::VllmFs | KvSystem::LmcacheMp => &[],
             };
             for parameter in parameters(kind) {
                 let lanes = ["gds/read", "gds/write", "disk/read", "disk/write"];
+                let lanes = if kind.has_cufile() { &lanes[..] } else { &lanes[2..] };
                 assert!(
                     lanes.iter().any(|lane| !is_nothing(kind, lane, set, parameter.setting.name())),
                     "{parameter:?}"
@@ -160,7 +178,12 @@ mod tests {
             Effect::Counts(2)
         );
         assert_eq!(
-            effect(KvSystem::Lmcache, "gds/read", &[("prefetch_factor", 9)], "prefetch_factor"),
+            effect(
+                KvSystem::Lmcache,
+                "gds/read",
+                &[("prefetch_factor", 9), ("enable_layerwise", 1)],
+                "prefetch_factor"
+            ),
             Effect::Counts(3)
         );
         assert_eq!(effect(KvSystem::Lmcache, "disk/write", &[], "max_cache_size_gb"), Effect::Counts(2));

@@ -1,5 +1,5 @@
-//! Asynchronous transfers of a worker, as UCM's `S2DAsync` and `D2SAsync` do them: several at once on its CUDA
-//! stream, each reported by a callback of the stream. Everything that a transfer uses is kept until then: parameters,
+//! Asynchronous transfers of a worker, as UCM's `S2DAsync` and `D2SAsync` and LMCache's GDS L1 do them: several at once
+//! on its CUDA stream, each reported by a callback of the stream. Everything that a transfer uses is kept until then: parameters,
 //! memory, and the file with its reference in the cache of handles.
 
 use super::layout::Task;
@@ -13,12 +13,13 @@ use crate::engines::cufile::CuFile;
 use crate::engines::{Clock, LoadError, explain, stream_for};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use cufile_ffi::{AsyncIo, Direction, Error, FileHandle, StreamIo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What UCM does where a transfer cannot be made, and so what is done here.
-pub(super) const ABORTED: &str = "the job is aborted, as UCM aborts it, and nothing is done synchronously instead; async=0 makes the synchronous calls";
+/// What UCM and LMCache do if a call is refused, and so what is done here.
+pub(super) const ABORTED: &str =
+    "the job is aborted, and nothing is done synchronously instead; async=0 makes the synchronous calls";
 
 /// A worker's stream, as cuFile's.
 pub(super) type Line = Arc<StreamIo<IoQueue>>;
@@ -64,6 +65,8 @@ pub(super) struct Flights {
     pub(super) told: Receiver<Landed>,
     pub(super) under_way: BTreeMap<u64, Flight>,
     pub(super) next: u64,
+    /// Places in the staging memory that are free, taken in rotation as LMCache takes them; none if transfers need none.
+    pub(super) slots: VecDeque<u64>,
     /// Transfers on the stream whose callback was not called yet.
     pub(super) on_stream: Arc<AtomicU64>,
     pub(super) most: u64,
@@ -71,27 +74,46 @@ pub(super) struct Flights {
     pub(super) in_flight_ns: u64,
 }
 
+/// A part of a transfer: its offset in the transfer, and its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
 /// A transfer that has not landed.
 pub(super) struct Flight {
-    /// Dropped before the file, which it keeps too.
-    pub(super) io: Option<AsyncIo<IoQueue>>,
+    /// Dropped before the file, which they keep too.
+    pub(super) ios: Vec<AsyncIo<IoQueue>>,
     pub(super) handle: Arc<FileHandle<'static>>,
     pub(super) task: Task,
+    /// Where its bytes are on the target or in the staging memory, and the slot of the latter.
+    pub(super) place: u64,
+    pub(super) slot: Option<u64>,
+    /// Segments on the stream, and bytes that landed.
+    pub(super) left: usize,
     pub(super) done: u64,
-    /// When the worker took it up, and when it made the last call.
+    /// When the worker took it up, and when it made the first call.
     pub(super) start_ns: u64,
     pub(super) called_ns: u64,
 }
 
-/// The message of a callback: which transfer, its result, and the time.
+/// The message of a callback: which segment of which transfer, its result, and the time.
 pub(super) struct Landed {
     pub(super) number: u64,
+    pub(super) segment: Segment,
     pub(super) moved: Result<usize, Error>,
     pub(super) at_ns: u64,
 }
 
 impl Flights {
-    pub(super) fn new(stream: Line, settings: &Settings, clock: Clock, window: Option<Arc<Window>>) -> Self {
+    pub(super) fn new(
+        stream: Line,
+        settings: &Settings,
+        clock: Clock,
+        window: Option<Arc<Window>>,
+        slots: VecDeque<u64>,
+    ) -> Self {
         let (tell, told) = unbounded();
         Self {
             stream,
@@ -102,6 +124,7 @@ impl Flights {
             told,
             under_way: BTreeMap::new(),
             next: 0,
+            slots,
             on_stream: Arc::default(),
             most: 0,
             in_call_ns: 0,
@@ -126,20 +149,21 @@ impl Flights {
         &self,
         number: u64,
         layer: u32,
-        rest: u64,
+        segment: Segment,
+        ends_transfer: bool,
     ) -> impl FnOnce(Result<usize, Error>) + Send + use<> {
         let (clock, on_stream) = (self.clock, Arc::clone(&self.on_stream));
         let (window, tell) = (self.window.clone(), self.tell.clone());
         move |moved| {
             let at_ns = clock.now_ns();
             on_stream.fetch_sub(1, Ordering::Relaxed);
-            if let Some(window) = window
-                && moved.as_ref().is_ok_and(|moved| *moved as u64 == rest)
+            if let Some(window) = window.filter(|_| ends_transfer)
+                && moved.as_ref().is_ok_and(|moved| *moved as u64 == segment.bytes)
             {
                 window.landed(layer as usize);
             }
             // The receiver is gone if the worker failed.
-            let _ = tell.send(Landed { number, moved, at_ns });
+            let _ = tell.send(Landed { number, segment, moved, at_ns });
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::engines::{
 use crate::trust;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Runs one lane. Returns the exit status of its process as [`crate::engines::run_lane`] does.
 #[must_use]
@@ -67,20 +67,34 @@ fn prepare_store(
     let stored = || layout.files.iter().map(|file| file.path.clone()).filter(|path| path.exists());
     if lane.write {
         // So that the read after this write sees this lane's files or none.
-        for path in stored() {
-            std::fs::remove_file(&path).map_err(|e| store::failed("removing", &path, e))?;
+        if layout.is_slab() {
+            return store::make_slab(layout);
         }
-        return Ok(());
+        for path in stored() {
+            store::remove(order.kind, &path)?;
+        }
+        return write_description(order, layout);
     }
     result.notes.extend(prepare_files(context, order, layout)?);
-    let paths: Vec<PathBuf> = stored().collect();
+    let mut paths: Vec<PathBuf> = stored().collect();
+    paths.dedup();
     result.notes.extend(cache::prepare(&paths, context.order.cache));
     result.cache_resident_before_fraction = cache::resident_fraction(&paths);
     Ok(())
 }
 
+/// Writes the description of the run that llm-d and vLLM keep next to a model's files.
+fn write_description(order: &KvOrder, layout: &Layout) -> Result<(), LoadError> {
+    let root = order.folder.join("data");
+    let Some(mapper) = &layout.mapper else { return Ok(()) };
+    mapper.write_config(&root).map_err(|e| store::failed("describing the run in", &root, e))
+}
+
 /// The size of the handle cache: the setting, or less if the process may not open so many files.
 fn handle_limit(settings: &Settings, layout: &Layout, open_files: u64, notes: &mut Vec<String>) -> usize {
+    if layout.is_slab() {
+        return 1;
+    }
     let wanted = settings.get(KvSetting::HandleCache) as usize;
     let most = open_files.saturating_sub(256) as usize;
     if wanted <= most || layout.files.len() <= most {
@@ -117,16 +131,20 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let target = Arc::new(DeviceMemory::allocate(&device, layout.target_bytes)?);
     // The paged cache of a serving engine is there, and touched, long before anything is loaded into it.
     target.fill(0xa5)?;
+    let slots = if settings.on(KvSetting::Async) { settings.get(KvSetting::AsyncDepth).max(1) } else { 1 };
     let slab = layout
         .scattered
-        .then(|| DeviceMemory::allocate(&device, threads as u64 * layout.slab_step()).map(Arc::new))
+        .then(|| DeviceMemory::allocate(&device, threads as u64 * slots * layout.slab_step()).map(Arc::new))
         .transpose()?;
     if let Some(slab) = &slab {
         slab.fill(0)?;
     }
     parts.end("allocate");
     let registered = match &cufile {
-        Some(cufile) => register(cufile, &settings, &layout, &target, slab.as_ref(), device.is_gpu())?,
+        Some(cufile) => {
+            let notes = &mut result.notes;
+            register(cufile, order.kind, &settings, &layout, &target, slab.as_ref(), device.is_gpu(), notes)?
+        }
         None => Vec::new(),
     };
     parts.end("register_buffers");
@@ -135,8 +153,8 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     }
     // Concurrent writes have separate buffers, as a thread of llm-d has for each direction.
     let side = Side::new(&preparing, &order, &lane, &settings, method)?;
-    let slots = if side.is_some() { 2 * threads } else { threads };
-    let staging = staging(&device, &settings, &layout, method, order.kind, slots, &counters)?;
+    let buffers = if side.is_some() { 2 * threads } else { threads };
+    let staging = staging(&device, &settings, &layout, method, order.kind, buffers, &counters)?;
     parts.end("pin_staging");
     let lines = flights::lines(&device, cufile.as_ref(), &lane, &settings, threads)?;
     if !lines.is_empty() {
@@ -169,6 +187,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         without,
         target: &target,
         slab: slab.as_ref(),
+        slots,
         registered: &registered,
         ram: &ram,
         headers: &headers,
@@ -178,6 +197,9 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
         limit: Limit::new(limit_bytes, layout.file_bytes()),
         tried: AtomicUsize::new(0),
+        given_up: layout.files.iter().map(|_| AtomicBool::new(false)).collect(),
+        lost_operations: AtomicU64::new(0),
+        lost_bytes: AtomicU64::new(0),
     };
     let side_context = side.as_ref().map(|side| side.context(lane_order, &device, cufile.as_ref(), &context));
     let beside =
@@ -218,13 +240,13 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
     let by_cufile = cufile.as_ref().filter(|_| fell_back < done.operations.len() as u64);
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile)));
-    result.notes.extend(notes(&done, &order, &lane, method, &settings, beside_writes.as_ref(), wall_ns));
+    result.notes.extend(notes(&done, &lane, method, &settings, beside_writes.as_ref(), wall_ns));
     result.workload =
         Some(WorkloadResult { beside: beside_writes, ..measured(&shared, &done, wall_ns, fallbacks, &registered) });
     send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &layout, &order));
     if lane_order.verify && result.bytes > 0 {
         let counts = |index: usize| match (&done.found, lane.write && method != Method::Ram) {
-            (Some(found), _) => found.files.get(index).is_some_and(|hit| *hit),
+            (Some(found), _) => found.files.get(index).is_some_and(|hit| *hit) && !shared.is_given_up(index),
             (None, true) => shared.layout.files.get(index).is_some_and(|file| file.path.exists()),
             (None, false) => true,
         };

@@ -1,14 +1,17 @@
 //! Asynchronous transfers of a worker: started on its CUDA stream, several at once, and completed when the stream's callback reports them.
+//!
+//! A transfer that goes through staging memory has a slot there from its start until its bytes were scattered. LMCache's
+//! staging is registered in regions of at most 16 MiB, so that a transfer is cut where its slot crosses two of them.
 
-use super::flights::{ABORTED, Flight, Landed, direction};
+use super::flights::{ABORTED, Flight, Landed, Segment, direction};
 use super::layout::Task;
+use super::params::KvSetting;
 use super::prepare::wrong;
 use super::transfer::{OpenFile, Worker};
 use crate::core::Phase;
-use crate::device::MemoryPart;
 use crate::engines::LoadError;
 use crossbeam_channel::RecvTimeoutError;
-use cufile_ffi::{Error, IoMemory};
+use cufile_ffi::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,7 +35,27 @@ impl Worker<'_, '_> {
             return Err(wrong("the file is not registered with cuFile".to_owned()));
         };
         let handle = Arc::clone(handle);
-        self.put(Flight { io: None, handle, task: *task, done: 0, start_ns, called_ns: start_ns })?;
+        let slot = self.flights.as_mut().and_then(|flights| flights.slots.pop_front());
+        let place = slot.unwrap_or_else(|| self.place(task));
+        if self.shared.lane.write {
+            self.gather(task, place)?;
+        }
+        let Some(flights) = &mut self.flights else { return Err(LoadError::Stopped) };
+        let number = flights.next;
+        flights.next += 1;
+        let flight = Flight {
+            ios: Vec::new(),
+            handle,
+            task: *task,
+            place,
+            slot,
+            left: 0,
+            done: 0,
+            start_ns,
+            called_ns: self.rec.now(),
+        };
+        flights.under_way.insert(number, flight);
+        self.put(number, Segment { offset: 0, bytes: task.bytes })?;
         while self.land(false)? {}
         Ok(())
     }
@@ -49,74 +72,113 @@ impl Worker<'_, '_> {
         self.flights.as_ref().map_or(0, |flights| flights.under_way.len())
     }
 
-    /// Calls cuFile for the rest of a transfer.
-    fn put(&mut self, mut flight: Flight) -> Result<(), LoadError> {
-        let (task, done) = (flight.task, flight.done);
-        let rest = task.bytes - done;
-        flight.called_ns = self.rec.now();
-        let place = self.place(&task) + done;
-        let (memory, offset): (Arc<dyn IoMemory>, usize) = match self.registration(place, rest) {
-            Some((start, registration)) => (Arc::clone(registration) as _, (place - start) as usize),
-            // The address itself: in compat mode libcufile 1.15 to 1.20 answers EIO at an offset of a larger allocation.
-            None => (Arc::new(MemoryPart::new(self.memory(), place, rest as usize)?), 0),
-        };
-        let direction = direction(self.shared.lane.write);
-        let file_offset = self.shared.layout.data_offset + task.offset + done;
-        let Some(flights) = &mut self.flights else { return Err(LoadError::Stopped) };
-        let number = flights.next;
-        flights.next += 1;
-        flights.most = flights.most.max(flights.on_stream.fetch_add(1, Ordering::Relaxed) + 1);
-        let called = flights
-            .stream
-            .transfer(direction, &flight.handle, memory, offset, rest as usize, file_offset)
-            .and_then(|io| {
-                io.on_end(flights.callback(number, task.layer, rest))?;
-                Ok(io)
-            });
-        let io = called.map_err(|error| self.aborted(&task, &error))?;
-        let of = self.of(&task, false);
-        let end_ns = self.rec.end(Phase::Submit, flight.called_ns, of);
-        if let Some(flights) = &mut self.flights {
-            flights.in_call_ns += end_ns - flight.called_ns;
-            flight.io = Some(io);
-            flights.under_way.insert(number, flight);
+    /// Calls cuFile for a segment of a transfer, once for each region that it is in.
+    fn put(&mut self, number: u64, segment: Segment) -> Result<(), LoadError> {
+        let mut done = 0;
+        while done < segment.bytes {
+            let at = self.rec.now();
+            let of = self.flights.as_ref().and_then(|flights| flights.under_way.get(&number));
+            let Some((task, place, handle)) = of.map(|of| (of.task, of.place, Arc::clone(&of.handle))) else {
+                return Err(LoadError::Stopped);
+            };
+            let part = self.part(place + segment.offset + done, segment.bytes - done)?;
+            let here = Segment { offset: segment.offset + done, bytes: part.bytes };
+            let file_offset = self.shared.layout.file_offset(&task) + here.offset;
+            // Staged bytes are there when they were scattered, which a callback cannot do.
+            let reports = self.shared.slab.is_none() && here.offset + here.bytes == task.bytes;
+            let Some(flights) = &mut self.flights else { return Err(LoadError::Stopped) };
+            flights.most = flights.most.max(flights.on_stream.fetch_add(1, Ordering::Relaxed) + 1);
+            let called = flights
+                .stream
+                .transfer(
+                    direction(self.shared.lane.write),
+                    &handle,
+                    part.memory,
+                    part.offset,
+                    here.bytes as usize,
+                    file_offset,
+                )
+                .and_then(|io| {
+                    io.on_end(flights.callback(number, task.layer, here, reports))?;
+                    Ok(io)
+                });
+            let io = called.map_err(|error| self.aborted(&task, part.offset, &error))?;
+            let of = self.of(&task, false);
+            let end_ns = self.rec.end(Phase::Submit, at, of);
+            if let Some(flights) = &mut self.flights {
+                flights.in_call_ns += end_ns - at;
+                if let Some(flight) = flights.under_way.get_mut(&number) {
+                    flight.ios.push(io);
+                    flight.left += 1;
+                }
+            }
+            done += here.bytes;
         }
         Ok(())
     }
 
-    /// Takes a transfer that landed and returns whether there was one; waits for one if that is wanted.
+    /// Takes a segment that landed and returns whether there was one; waits for one if that is wanted.
     fn land(&mut self, wait: bool) -> Result<bool, LoadError> {
         let at = self.rec.now();
         let Some(told) = self.next_told(wait)? else { return Ok(false) };
-        let flights = self.flights.as_mut();
-        let Some((flights, mut flight)) =
-            flights.and_then(|all| all.under_way.remove(&told.number).map(|flight| (all, flight)))
-        else {
-            return Ok(true);
-        };
+        let check = self.shared.settings.get(KvSetting::CheckResults) != 0 || !self.shared.layout.is_slab();
+        let Some(flights) = &mut self.flights else { return Ok(true) };
+        let Some(flight) = flights.under_way.get_mut(&told.number) else { return Ok(true) };
         flights.in_flight_ns += told.at_ns.saturating_sub(flight.called_ns);
-        let task = flight.task;
-        // It has ended, so this waits for nothing.
-        drop(flight.io.take());
-        match told.moved {
-            Ok(0) => return Err(self.ended_early(&task, flight.done)),
-            Ok(moved) => flight.done += moved as u64,
-            Err(error) => return Err(self.aborted(&task, &error)),
+        flight.left -= 1;
+        let (task, expected) = (flight.task, told.segment);
+        let moved = match &told.moved {
+            Ok(0) if check => {
+                let done = flight.done;
+                return Err(self.ended_early(&task, done));
+            }
+            Err(error) if check => return Err(self.aborted(&task, 0, error)),
+            Ok(moved) => *moved as u64,
+            Err(_) => 0,
+        };
+        if !check && moved < expected.bytes {
+            // Like LMCache, a run without checks does not look at the result; gds-top counts what that loses.
+            self.shared.lost_operations.fetch_add(1, Ordering::Relaxed);
+            self.shared.lost_bytes.fetch_add(expected.bytes - moved, Ordering::Relaxed);
         }
-        let landed = flight.done == task.bytes;
+        flight.done += moved;
+        if check && moved < expected.bytes {
+            let rest = Segment { offset: expected.offset + moved, bytes: expected.bytes - moved };
+            return self.put(told.number, rest).map(|()| true);
+        }
+        let landed = flight.left == 0;
         let of = self.of(&task, landed);
         self.rec.end(Phase::Transfer, at, of);
-        if !landed {
-            return self.put(flight).map(|()| true);
+        if landed {
+            self.landed(&told)?;
         }
-        self.operations.push((task.layer, flight.start_ns, told.at_ns));
-        self.shared.context.landed(task.bytes);
+        Ok(true)
+    }
+
+    /// Ends a transfer whose last segment landed.
+    fn landed(&mut self, told: &Landed) -> Result<(), LoadError> {
+        let Some(mut flight) = self.flights.as_mut().and_then(|all| all.under_way.remove(&told.number)) else {
+            return Ok(());
+        };
+        let task = flight.task;
+        // They have ended, so this waits for nothing.
+        flight.ios.clear();
+        let mut end_ns = told.at_ns;
+        if !self.shared.lane.write && self.shared.slab.is_some() {
+            self.scatter(&task, flight.place)?;
+            end_ns = self.rec.now();
+        }
+        if let Some(flights) = &mut self.flights {
+            flights.slots.extend(flight.slot);
+        }
+        self.operations.push((task.layer, flight.start_ns, end_ns));
+        self.shared.context.landed(flight.done);
         drop(flight);
         self.close(task.file, true);
         if self.shared.lane.write {
             self.end_file(task.file, 1)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The next message of a callback; `None` if there is none and none is waited for.
@@ -135,13 +197,14 @@ impl Worker<'_, '_> {
     }
 
     /// A transfer that cuFile refused or failed.
-    fn aborted(&self, task: &Task, error: &Error) -> LoadError {
+    fn aborted(&self, task: &Task, offset: usize, error: &Error) -> LoadError {
         let said = self.failed_by_cufile(task, ", asynchronously,", error);
         let errno = error.cufile().and_then(|e| e.errno);
+        let unregistered = self.shared.registered.is_empty() && (offset > 0 || self.has_regions());
         let hint = match errno {
             Some(libc::ENOSPC) => return said,
-            Some(libc::EIO) if !self.shared.registered.is_empty() => {
-                "; in compat mode libcufile answers so at an offset of registered memory: the variant gds leaves it unregistered"
+            Some(libc::EIO) if unregistered => {
+                "; in compat mode libcufile moves nothing at an offset of memory that is not registered: the variant gds-registered registers it"
             }
             _ => "",
         };

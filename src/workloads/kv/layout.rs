@@ -1,15 +1,14 @@
 //! The place of every byte: files and their payloads, the transfers that move them, and the places of the paged cache
 //! on the target.
 
-use super::chunk::HEADER_BYTES;
+use super::chunk::{self, HEADER_BYTES};
 use super::content::mix;
 use super::keys::{Chain, Key, hex, token};
+use super::mapper::FileMapper;
 use super::order::{KvOrder, Settings};
 use super::params::KvSetting;
-use super::shape::Shape;
 use crate::core::{KvSystem, ModelInfo, ShardInfo, TensorInfo, units};
 use crate::device::Piece;
-use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -17,6 +16,8 @@ use std::path::PathBuf;
 const MOST_TRANSFERS: u64 = 4 << 20;
 /// Alignment of places on the target, as GDS needs it.
 const PAGE: u64 = 4096;
+/// The one file of LMCache's GDS L1 tier.
+const SLAB: &str = "lmcache_gds_slab.bin";
 
 /// A file that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,10 @@ pub(super) struct FileLayout {
     pub(super) key: Key,
     /// The path of the complete file.
     pub(super) path: PathBuf,
-    /// The path while it is written.
+    /// The path while it is written; the same for a slab, which is written in place.
     pub(super) temporary: PathBuf,
+    /// Where its payload begins in that file.
+    pub(super) start: u64,
 }
 
 /// One transfer.
@@ -49,14 +52,15 @@ pub(super) struct Task {
 pub(super) struct Layout {
     kind: KvSystem,
     seed: u64,
-    shape: String,
     /// Tokens of a file.
     file_tokens: u64,
     pub(super) files: Vec<FileLayout>,
     /// Keys that are asked for, sequence after sequence, stored or not.
     pub(super) asked: Vec<Vec<Key>>,
-    /// Bytes of a file before its payload.
+    /// Bytes of a file before its payload; the chunks of a slab have none.
     pub(super) data_offset: u64,
+    /// Whether the lane writes.
+    write: bool,
     /// Bytes of a file's payload.
     pub(super) payload: u64,
     /// Bytes that are together in the payload and on the target.
@@ -81,21 +85,8 @@ pub(super) struct Layout {
     pub(super) layerwise: bool,
     /// Pieces of a file: (name, offset, bytes).
     pieces: Vec<(String, u64, u64)>,
-    /// llm-d's folder of the model: files of another shape or block size are in another folder.
-    model_folder: String,
-}
-
-/// `llama-3.1-8b_<12 digits>_r0`: the model, a digest of the other facts that decide the content of a file, and the
-/// rank.
-fn model_folder(shape: &Shape, file_tokens: u64, block_tokens: u64) -> String {
-    let decides = format!(
-        "{} {} {} {} {} {} {file_tokens} {block_tokens}",
-        shape.name, shape.layers, shape.kv_heads, shape.head_size, shape.dtype, shape.mla
-    );
-    // A custom shape may have any name.
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
-    let name: String = shape.name.chars().map(plain).collect();
-    format!("{name}_{}_r0", &hex(&Sha256::digest(decides))[..12])
+    /// The folder of the model and its description, if the files are llm-d's or vLLM's.
+    pub(super) mapper: Option<FileMapper>,
 }
 
 impl Layout {
@@ -107,8 +98,12 @@ impl Layout {
         let (kind, shape) = (order.kind, &order.shape);
         let (file_tokens, block_tokens) = match kind {
             KvSystem::Ucm => (settings.get(KvSetting::BlockTokens), settings.get(KvSetting::BlockTokens)),
-            KvSystem::Llmd => (settings.get(KvSetting::BlockSize), settings.get(KvSetting::GpuBlock)),
-            KvSystem::Lmcache => (settings.get(KvSetting::ChunkSize), settings.get(KvSetting::GpuBlock)),
+            KvSystem::Llmd | KvSystem::VllmFs => {
+                (settings.get(KvSetting::BlockSize), settings.get(KvSetting::GpuBlock))
+            }
+            KvSystem::Lmcache | KvSystem::LmcacheMp => {
+                (settings.get(KvSetting::ChunkSize), settings.get(KvSetting::GpuBlock))
+            }
         };
         if file_tokens % block_tokens.max(1) != 0 {
             return Err(format!(
@@ -128,9 +123,13 @@ impl Layout {
         let payload = file_tokens * shape.token_bytes();
         // Together in file and target: a vector's bytes of a block, or, where a file goes block by block, a layer's.
         let extent =
-            block_tokens * if kind == KvSystem::Llmd { shape.layer_token_bytes() } else { shape.vector_bytes() };
+            block_tokens * if kind.is_block_major() { shape.layer_token_bytes() } else { shape.vector_bytes() };
+        let direct_slot = settings.on(KvSetting::DirectSlot);
         let transfers = match kind {
-            KvSystem::Lmcache => payload.div_ceil(settings.get(KvSetting::BlockSize)).max(shape.layers),
+            KvSystem::Lmcache if !direct_slot => {
+                payload.div_ceil(chunk_transfer(settings, payload)).max(shape.layers * shape.vectors())
+            }
+            KvSystem::LmcacheMp => payload.div_ceil(settings.get(KvSetting::RegionBytes).max(1)),
             _ => payload / extent,
         };
         if files.saturating_mul(transfers.max(shape.layers * shape.vectors())) > MOST_TRANSFERS {
@@ -144,28 +143,28 @@ impl Layout {
         let mut layout = Self {
             kind,
             seed: order.seed,
-            shape: shape.name.clone(),
             file_tokens,
             files: Vec::new(),
             asked: Vec::new(),
             data_offset: if kind == KvSystem::Lmcache { HEADER_BYTES } else { misalign },
+            write,
             payload,
             extent,
             layers: shape.layers,
-            vectors: if kind == KvSystem::Llmd { 1 } else { shape.vectors() },
+            vectors: if kind.is_block_major() { 1 } else { shape.vectors() },
             blocks,
-            slots: permutation(order.seed, files * blocks, kind == KvSystem::Lmcache),
+            slots: permutation(order.seed, files * blocks, kind.is_chunked()),
             misalign,
             // Memory of length zero cannot be allocated, and a run whose every lookup misses needs no more.
             target_bytes: (misalign + files * payload).max(PAGE),
-            scattered: kind == KvSystem::Lmcache,
+            scattered: kind.is_chunked() && !direct_slot,
             largest: 0,
             tasks: Vec::new(),
             units: Vec::new(),
             // Layers that are not stored are not waited for.
-            layerwise: kind != KvSystem::Llmd && settings.on(KvSetting::EnableLayerwise) && !write && files > 0,
+            layerwise: settings.on(KvSetting::EnableLayerwise) && !write && files > 0,
             pieces: Vec::new(),
-            model_folder: model_folder(shape, file_tokens, block_tokens),
+            mapper: FileMapper::new(kind, shape, block_tokens, blocks),
         };
         for sequence in 0..order.batch {
             let mut chain = Chain::default();
@@ -176,17 +175,19 @@ impl Layout {
                     chain.next(&tokens)
                 })
                 .collect();
-            let files: Vec<FileLayout> = keys.iter().take(stored as usize).map(|key| layout.file(order, key)).collect();
-            layout.files.extend(files);
+            for key in keys.iter().take(stored as usize) {
+                let file = layout.file(order, key, layout.files.len() as u64);
+                layout.files.push(file);
+            }
             layout.asked.push(keys);
         }
-        layout.cut(settings, write);
+        layout.cut(settings);
         layout.name_pieces();
         Ok(layout)
     }
 
-    /// The path of a file, as its source names it.
-    pub(super) fn file(&self, order: &KvOrder, key: &Key) -> FileLayout {
+    /// The path of a file, as its source names it. `number` is the place of a chunk in a slab.
+    pub(super) fn file(&self, order: &KvOrder, key: &Key, number: u64) -> FileLayout {
         let name = hex(key);
         let folder = order.folder.join("data");
         let at = |path: PathBuf, ending: &str, partial: &str| {
@@ -195,41 +196,75 @@ impl Layout {
                 name.push(ending);
                 PathBuf::from(name)
             };
-            FileLayout { key: *key, path: with(ending), temporary: with(partial) }
+            FileLayout { key: *key, path: with(ending), temporary: with(partial), start: self.data_offset }
         };
-        match self.kind {
+        match (self.kind, &self.mapper) {
             // The first and the second half of 16 bytes of the hash.
-            KvSystem::Ucm => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
-            // Below the model's folder three digits of the hash, then two and the group of layers.
-            KvSystem::Llmd => {
-                let group = format!("{}_g0", &name[3..5]);
-                at(folder.join(&self.model_folder).join(&name[..3]).join(group).join(&name), ".bin", ".bin.tmp")
+            (KvSystem::Ucm, _) => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
+            (_, Some(mapper)) => at(folder.join(mapper.file(&name)), ".bin", ".bin.tmp"),
+            (KvSystem::LmcacheMp, _) => {
+                let slab = folder.join(SLAB);
+                FileLayout { key: *key, path: slab.clone(), temporary: slab, start: number * self.slot_bytes() }
             }
-            KvSystem::Lmcache => at(folder.join(&name[..2]).join(&name[2..4]).join(&name), ".kvcache", ".kvcache.tmp"),
+            (..) => at(folder.join(chunk::file_name(&order.shape, key)), chunk::DATA_SUFFIX, chunk::PARTIAL_SUFFIX),
         }
     }
 
+    /// Whether all chunks are in one file, which is written in place.
+    pub(super) fn is_slab(&self) -> bool {
+        self.kind == KvSystem::LmcacheMp
+    }
+
+    /// Bytes between the beginnings of two chunks in a slab or its staging.
+    pub(super) fn slot_bytes(&self) -> u64 {
+        self.payload.next_multiple_of(PAGE)
+    }
+
+    /// Length of the slab.
+    pub(super) fn slab_file_bytes(&self) -> u64 {
+        self.slot_bytes() * self.files.len() as u64
+    }
+
+    /// Where a transfer begins in its file.
+    pub(super) fn file_offset(&self, task: &Task) -> u64 {
+        self.files.get(task.file as usize).map_or(0, |file| file.start) + task.offset
+    }
+
     /// Cuts the payloads into transfers and those into what a worker takes at a time.
-    fn cut(&mut self, settings: &Settings, write: bool) {
+    fn cut(&mut self, settings: &Settings) {
         let files = self.files.len() as u32;
         let layer_bytes = self.payload / self.layers;
+        // One vector of all tokens of a file, in one layer.
+        let vector_bytes = layer_bytes / self.vectors;
         let piece_bytes = match self.kind {
             KvSystem::Ucm => self.extent,
-            KvSystem::Llmd => self.extent * self.layers,
-            KvSystem::Lmcache => layer_bytes,
+            KvSystem::Llmd | KvSystem::VllmFs => self.extent * self.layers,
+            KvSystem::Lmcache | KvSystem::LmcacheMp => vector_bytes,
         };
         let per_file = self.payload / piece_bytes;
-        let most = if self.kind == KvSystem::Lmcache { settings.get(KvSetting::BlockSize) } else { self.extent };
-        let layer_of = |offset: u64| match self.kind {
-            KvSystem::Llmd => (offset / self.extent) % self.layers,
-            _ => offset / layer_bytes,
+        let most = match self.kind {
+            KvSystem::Lmcache if self.scattered => chunk_transfer(settings, self.payload),
+            // Regions of the staging memory divide it again, by its place there.
+            KvSystem::LmcacheMp => self.payload,
+            _ => self.extent,
         };
+        let layer_of = |offset: u64| match self.kind {
+            KvSystem::Llmd | KvSystem::VllmFs => (offset / self.extent) % self.layers,
+            KvSystem::Lmcache | KvSystem::LmcacheMp => (offset / vector_bytes) % self.layers,
+            KvSystem::Ucm => offset / layer_bytes,
+        };
+        // A misaligned length leaves a short rest, which is a transfer too: every byte is moved.
+        let rest = settings.get(KvSetting::MisalignLength).min(self.extent.saturating_sub(1));
         let mut tasks = Vec::new();
         let mut units = Vec::new();
         let cut = |file: u32, range: Range<u64>, tasks: &mut Vec<Task>| {
             let mut offset = range.start;
             while offset < range.end {
-                let bytes = most.min(range.end - offset);
+                let mut bytes = most.min(range.end - offset);
+                if rest > 0 {
+                    let within = offset % self.extent;
+                    bytes = if within == 0 { self.extent - rest } else { self.extent - within };
+                }
                 let piece = offset / piece_bytes;
                 let within = (offset + bytes - 1) / piece_bytes == piece;
                 let tensor = within.then(|| (u64::from(file) * per_file + piece) as u32);
@@ -237,7 +272,17 @@ impl Layout {
                 offset += bytes;
             }
         };
-        if self.layerwise {
+        if self.layerwise && self.kind.is_chunked() {
+            // The keys of all layers are before their values.
+            for layer in 0..self.layers {
+                for file in 0..files {
+                    for vector in 0..self.vectors {
+                        let start = (vector * self.layers + layer) * vector_bytes;
+                        cut(file, start..start + vector_bytes, &mut tasks);
+                    }
+                }
+            }
+        } else if self.layerwise {
             for layer in 0..self.layers {
                 for file in 0..files {
                     cut(file, layer * layer_bytes..(layer + 1) * layer_bytes, &mut tasks);
@@ -249,7 +294,7 @@ impl Layout {
             }
         }
         // A store that writes or reads complete files in a thread, unlike one whose workers take transfers.
-        let whole_files = self.kind == KvSystem::Llmd || (self.kind == KvSystem::Lmcache && write);
+        let whole_files = self.kind != KvSystem::Ucm && !self.layerwise;
         let mut start = 0;
         while start < tasks.len() {
             let file = tasks[start].file;
@@ -269,13 +314,18 @@ impl Layout {
                     (format!("layer {}{vector}", x / self.vectors), x * self.extent, self.extent)
                 })
                 .collect(),
-            KvSystem::Llmd => {
+            KvSystem::Llmd | KvSystem::VllmFs => {
                 let bytes = self.extent * self.layers;
                 (0..self.blocks).map(|b| (format!("gpu block {b}"), b * bytes, bytes)).collect()
             }
-            KvSystem::Lmcache => {
-                let bytes = self.payload / self.layers;
-                (0..self.layers).map(|l| (format!("layer {l}"), l * bytes, bytes)).collect()
+            KvSystem::Lmcache | KvSystem::LmcacheMp => {
+                let bytes = self.payload / (self.layers * self.vectors);
+                (0..self.layers * self.vectors)
+                    .map(|x| {
+                        let vector = if self.vectors == 1 { "" } else { [" K", " V"][(x / self.layers) as usize] };
+                        (format!("layer {}{vector}", x % self.layers), x * bytes, bytes)
+                    })
+                    .collect()
             }
         };
     }
@@ -284,8 +334,13 @@ impl Layout {
     fn place_of(&self, file: u64, extent: u64) -> u64 {
         let all = self.slots.len() as u64;
         let (tensor, block) = match self.kind {
-            KvSystem::Llmd => (extent % self.layers, extent / self.layers),
-            _ => (extent / self.blocks, extent % self.blocks),
+            KvSystem::Llmd | KvSystem::VllmFs => (extent % self.layers, extent / self.layers),
+            KvSystem::Ucm => (extent / self.blocks, extent % self.blocks),
+            // In a chunk the keys of all layers come before the values; in the paged cache a layer has both.
+            KvSystem::Lmcache | KvSystem::LmcacheMp => {
+                let (vector, layer) = (extent / self.blocks / self.layers, extent / self.blocks % self.layers);
+                (layer * self.vectors + vector, extent % self.blocks)
+            }
         };
         let slot = self.slots.get((file * self.blocks + block) as usize).map_or(0, |slot| u64::from(*slot));
         self.misalign + (tensor * all + slot) * self.extent
@@ -316,9 +371,14 @@ impl Layout {
             + task.offset
     }
 
-    /// Length of a file.
+    /// Length of a file, or of a chunk's place in a slab.
     pub(super) fn file_bytes(&self) -> u64 {
-        self.data_offset + self.payload
+        if self.is_slab() { self.slot_bytes() } else { self.data_offset + self.payload }
+    }
+
+    /// Whether the lane writes.
+    pub(super) const fn is_write(&self) -> bool {
+        self.write
     }
 
     /// Ranges of the target that are registered separately: the tensors of complete layers, or every block.
@@ -345,11 +405,6 @@ impl Layout {
         key.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
     }
 
-    /// The shape by name.
-    pub(super) fn shape(&self) -> &str {
-        &self.shape
-    }
-
     /// Tokens of a file.
     pub(super) const fn file_tokens(&self) -> u64 {
         self.file_tokens
@@ -373,7 +428,7 @@ impl Layout {
             file_bytes: self.file_bytes(),
             data_offset: self.data_offset,
         });
-        let what = if self.kind == KvSystem::Lmcache { "chunk" } else { "file" };
+        let what = if self.kind.is_chunked() { "chunk" } else { "file" };
         let tensors = (0..self.files.len() as u32).flat_map(|file| {
             self.pieces.iter().map(move |(name, offset, bytes)| TensorInfo {
                 name: format!("{what} {file} {name}"),
@@ -396,6 +451,14 @@ impl Layout {
             shards: shards.collect(),
             tensors: tensors.collect(),
         }
+    }
+}
+
+/// Bytes of the largest transfer of a chunk: the setting, or all of it.
+fn chunk_transfer(settings: &Settings, payload: u64) -> u64 {
+    match settings.get(KvSetting::BlockSize) {
+        0 => payload,
+        bytes => bytes,
     }
 }
 

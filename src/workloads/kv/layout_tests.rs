@@ -47,12 +47,13 @@ fn layout(order: &KvOrder, write: bool) -> Layout {
 proptest! {
     #[test]
     fn every_byte_is_moved_once_and_has_a_place_of_its_own(
-        kind in 0..3_usize, files in 1..5_u64, batch in 1..3_u64, cut in 4096..20_000_u64, write: bool, layerwise in 0..2_u64,
+        kind in 0..5_usize, files in 1..5_u64, batch in 1..3_u64, cut in 4096..20_000_u64, write: bool, layerwise in 0..2_u64,
     ) {
         let kind = KvSystem::ALL[kind];
         let set: &[(&str, u64)] = match kind {
-            KvSystem::Ucm => &[("block_tokens", 32), ("misalign", 512)],
-            KvSystem::Llmd => &[("block_size", 64), ("gpu_block", 16)],
+            KvSystem::Ucm => &[("block_tokens", 32), ("misalign", 512), ("misalign_length", cut % 600)],
+            KvSystem::Llmd | KvSystem::VllmFs => &[("block_size", 64), ("gpu_block", 16)],
+            KvSystem::LmcacheMp => &[("chunk_size", 64), ("gpu_block", 16)],
             KvSystem::Lmcache => &[("chunk_size", 64), ("gpu_block", 16), ("block_size", cut), ("enable_layerwise", layerwise)],
         };
         let tokens = files * if kind == KvSystem::Ucm { 32 } else { 64 } + 5;
@@ -104,9 +105,15 @@ fn sizes_are_those_of_the_sources() {
     ucm.shape = Shape::named("deepseek-v3").unwrap();
     let plan = layout(&ucm, false);
     assert_eq!((plan.largest, plan.tasks.len()), (147_456, 2 * 61));
-    let mut lmcache = order(KvSystem::Lmcache, 256, 1, &[("block_size", 1 << 30), ("enable_layerwise", 0)]);
+    let mut lmcache = order(KvSystem::Lmcache, 256, 1, &[]);
     lmcache.shape = Shape::named("llama-3.1-8b").unwrap();
-    assert_eq!(layout(&lmcache, true).largest, 32 << 20);
+    let plan = layout(&lmcache, true);
+    assert_eq!((plan.largest, plan.tasks.len()), (32 << 20, 1));
+    // The keys of a layer, then its values: half a chunk apart.
+    let mut layers = order(KvSystem::Lmcache, 256, 1, &[("enable_layerwise", 1)]);
+    layers.shape = lmcache.shape;
+    let plan = layout(&layers, false);
+    assert_eq!((plan.tasks[0].offset, plan.tasks[1].offset, plan.tasks[1].layer), (0, 16 << 20, 0));
 }
 
 #[test]
@@ -122,10 +129,12 @@ fn files_lie_where_each_source_puts_them() {
     let llmd = path(KvSystem::Llmd);
     assert_eq!(llmd.len(), 4, "{llmd:?}");
     let (model, three, two, file) = (&llmd[0], &llmd[1], &llmd[2], &llmd[3]);
-    let (of, rank) = model.strip_prefix("..-a-b_").and_then(|rest| rest.split_at_checked(12)).unwrap();
+    let (of, rank) = model.strip_prefix(".._a b_").and_then(|rest| rest.split_at_checked(12)).unwrap();
     assert!(hexes(of, 12) && rank == "_r0" && hexes(three, 3) && two.ends_with("_g0"), "{llmd:?}");
     assert!(file.starts_with(&format!("{three}{}", &two[..2])) && file.ends_with(".bin"), "{llmd:?}");
     assert_eq!((path(KvSystem::Ucm).len(), path(KvSystem::Lmcache).len()), (2, 3));
+    assert_eq!(path(KvSystem::LmcacheMp), ["lmcache_gds_slab.bin"]);
+    assert_eq!(path(KvSystem::VllmFs).len(), 4);
 }
 
 #[test]
@@ -165,7 +174,7 @@ fn what_a_file_holds_follows_from_its_key_alone() {
 
 #[test]
 fn reads_layer_by_layer_finish_a_layer_of_all_chunks_before_the_next() {
-    let order = order(KvSystem::Lmcache, 256, 1, &[("chunk_size", 64)]);
+    let order = order(KvSystem::Lmcache, 256, 1, &[("chunk_size", 64), ("enable_layerwise", 1)]);
     let plan = layout(&order, false);
     assert!(plan.layerwise && plan.tasks.is_sorted_by_key(|task| task.layer));
     assert!(!layout(&order, true).layerwise);

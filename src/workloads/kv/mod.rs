@@ -1,5 +1,5 @@
 //! KV caches as workloads: blocks and chunks written from the target's memory to storage and read back, by the
-//! methods of three published systems, on the same lanes, clocks and reports as loads of models.
+//! methods of published systems, on the same lanes, clocks and reports as loads of models.
 //!
 //! A lane is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. The stored bytes are
 //! made from a seed, so that every byte can be checked without a copy of it.
@@ -19,10 +19,14 @@ mod keys;
 mod lane;
 mod launch;
 mod layout;
+mod mapper;
+mod mode;
+mod opening;
 mod order;
 mod outcome;
 mod params;
 mod pipeline;
+mod plain;
 mod plan;
 mod prepare;
 mod shape;
@@ -34,12 +38,13 @@ mod verify;
 mod window;
 mod work;
 
-pub use chunk::{HEADER_BYTES, Header, examine};
+pub use chunk::{DATA_SUFFIX, HEADER_BYTES, Header, METADATA_SUFFIX, examine};
 pub use error::PlanError;
 pub use folder::{Folder, FolderError};
 pub use handles::HandleCache;
 pub use keys::{Chain, Key, token};
 pub use lane::run_lane;
+pub use mode::GdsMode;
 pub use order::KvOrder;
 pub use params::{KvSetting, Parameter, elsewhere, parameters};
 pub use pipeline::{hidden_fraction, layer_times, union_ns};

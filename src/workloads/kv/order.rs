@@ -40,6 +40,9 @@ impl LaneName {
             KvPath::Disk | KvPath::Staging => Method::Plain,
             KvPath::Ram => Method::Ram,
         };
+        if method == Method::Gds && !lane.system.has_cufile() {
+            return Err(format!("{} does not use cuFile; its variants are disk and ram", lane.system.name()));
+        }
         let registers = (method == Method::Gds).then_some(lane.path == KvPath::GdsRegistered);
         let mut settings = BTreeMap::new();
         for setting in lane.settings.iter().flat_map(|all| all.split(':')).filter(|one| !one.is_empty()) {

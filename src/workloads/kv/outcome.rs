@@ -7,7 +7,7 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;
 use super::work::Done;
-use crate::core::{BesideWrites, KvSystem, LaneOrder, Percentiles, Span, WorkloadResult, units};
+use crate::core::{BesideWrites, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
 use std::sync::atomic::Ordering;
 
 /// Spans that began before the wall ended.
@@ -85,6 +85,13 @@ pub(super) fn measured(
         hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(&intervals, &waits) },
         layers,
         on_streams: done.on_streams,
+        unchecked: (shared.layout.is_slab()
+            && done.on_streams.is_some()
+            && !shared.settings.on(KvSetting::CheckResults))
+        .then(|| Unchecked {
+            operations: shared.lost_operations.load(Ordering::Relaxed),
+            lost_bytes: shared.lost_bytes.load(Ordering::Relaxed),
+        }),
         ..named(shared.order, shared.lane)
     }
 }
@@ -92,7 +99,6 @@ pub(super) fn measured(
 /// Notes for the reader of the result.
 pub(super) fn notes(
     done: &Done,
-    order: &KvOrder,
     lane: &LaneName,
     method: Method,
     settings: &Settings,
@@ -148,8 +154,10 @@ pub(super) fn notes(
             if inside > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
         ));
     }
-    if order.kind == KvSystem::Ucm && settings.get(KvSetting::Misalign) > 0 {
-        notes.push(format!("offsets miss the 4 KiB grid on purpose, by {} bytes", settings.get(KvSetting::Misalign)));
+    for (setting, what) in [(KvSetting::Misalign, "offsets"), (KvSetting::MisalignLength, "lengths")] {
+        if settings.get(setting) > 0 {
+            notes.push(format!("{what} miss the 4 KiB grid on purpose, by {} bytes", settings.get(setting)));
+        }
     }
     notes
 }

@@ -38,20 +38,29 @@ settings! {
     HandleCache = "handle_cache",
     Register = "register",
     Misalign = "misalign",
+    MisalignLength = "misalign_length",
+    MisalignedFallback = "misaligned_fallback",
     StagingBytes = "staging_bytes",
     EnableLayerwise = "enable_layerwise",
     ComputeUs = "compute_us",
     BlockSize = "block_size",
     GpuBlock = "gpu_block",
     ThreadsPerGpu = "threads_per_gpu",
+    OnFailure = "on_failure",
     WritePercent = "write_percent",
     ReadPriority = "read_priority",
+    NReadThreads = "n_read_threads",
+    NWriteThreads = "n_write_threads",
     ChunkSize = "chunk_size",
     MaxConcurrentOps = "max_concurrent_ops",
     PrefetchFactor = "prefetch_factor",
+    DirectSlot = "direct_slot",
     MaxCacheSizeGb = "max_cache_size_gb",
     MaxCacheSizeMb = "max_cache_size_mb",
     CheckPayload = "check_payload",
+    GdsStreams = "gds_streams",
+    RegionBytes = "region_bytes",
+    CheckResults = "check_results",
 }
 
 impl fmt::Display for KvSetting {
@@ -81,13 +90,17 @@ const HANDLES: (u64, u64) = (0, 1 << 20);
 const SWITCH: (u64, u64) = (0, 1);
 const ODIRECT: Parameter = of(KvSetting::Odirect, 1, SWITCH, "open files for cuFile with O_DIRECT");
 const PLAIN_ODIRECT: Parameter = of(KvSetting::PlainOdirect, 0, SWITCH, "open files of disk and staging with O_DIRECT");
+const GPU_BLOCK: Parameter =
+    of(KvSetting::GpuBlock, 16, (1, 65_536), "tokens of a block of the paged cache, which slots are mapped by");
+const CHUNK_SIZE: Parameter = of(KvSetting::ChunkSize, 256, (1, 65_536), "tokens of a chunk");
+const HANDLES_KEPT: Parameter = of(KvSetting::HandleCache, 0, HANDLES, "most file handles kept; the source keeps none");
 const FSYNC: Parameter = of(KvSetting::Fsync, 0, SWITCH, "wait for the disk before a file is committed");
 
 const LAYERWISE_UCM: &str = "ask for all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
 
 const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, completed by a callback; 0: cuFileRead and cuFileWrite";
 
-const UCM: [Parameter; 14] = [
+const UCM: [Parameter; 16] = [
     of(KvSetting::BlockTokens, 128, (1, 65_536), "tokens of a block, which is a file"),
     of(KvSetting::StreamNumber, 32, (1, 256), "workers, each with one operation at a time, or with async a stream"),
     of(KvSetting::Async, 0, SWITCH, ASYNC_UCM),
@@ -101,6 +114,13 @@ const UCM: [Parameter; 14] = [
     of(KvSetting::HandleCache, 65_536, HANDLES, "most file handles kept; 0 opens and registers for every operation"),
     of(KvSetting::Register, 0, SWITCH, "register the KV tensors with cuFile; 0 leaves it to the library's own buffers"),
     of(KvSetting::Misalign, 0, (0, 4095), "bytes by which file and memory offsets miss the 4 KiB grid"),
+    of(KvSetting::MisalignLength, 0, (0, 4095), "bytes by which lengths miss the grid; the rest is a transfer too"),
+    of(
+        KvSetting::MisalignedFallback,
+        0,
+        SWITCH,
+        "1: transfers off the grid go through staging, as the proposal says; 0: to cuFile",
+    ),
     of(KvSetting::StagingBytes, 262_144, (4096, 1 << 30), "pinned buffer of a worker without cuFile"),
     of(KvSetting::EnableLayerwise, 0, SWITCH, LAYERWISE_UCM),
     of(
@@ -114,9 +134,9 @@ const UCM: [Parameter; 14] = [
     FSYNC,
 ];
 
-const LLMD: [Parameter; 11] = [
+const LLMD: [Parameter; 12] = [
     of(KvSetting::BlockSize, 256, (1, 65_536), "tokens of a file"),
-    of(KvSetting::GpuBlock, 16, (1, 65_536), "tokens of a block of the paged cache"),
+    GPU_BLOCK,
     of(KvSetting::ThreadsPerGpu, 64, (1, 256), "threads, never more than CPUs"),
     of(
         KvSetting::Register,
@@ -124,8 +144,14 @@ const LLMD: [Parameter; 11] = [
         (0, 2),
         "1: register each layer's tensor as one; 2: each KV block separately; 0: neither",
     ),
-    of(KvSetting::HandleCache, 0, HANDLES, "most file handles kept; the source keeps none"),
-    of(KvSetting::StagingBytes, 1 << 20, (4096, 1 << 30), "pinned buffer of a thread on the staging path"),
+    HANDLES_KEPT,
+    of(KvSetting::StagingBytes, 0, (0, 1 << 30), "pinned buffer of a thread on the staging path; 0: a complete file"),
+    of(
+        KvSetting::OnFailure,
+        0,
+        SWITCH,
+        "0: as llm-d 0.22, drop the write or ignore the read; 1: use staging, as its draft said",
+    ),
     of(
         KvSetting::WritePercent,
         0,
@@ -143,21 +169,70 @@ const LLMD: [Parameter; 11] = [
     FSYNC,
 ];
 
-const LMCACHE: [Parameter; 15] = [
-    of(KvSetting::ChunkSize, 256, (1, 65_536), "tokens of a chunk, which is a file"),
-    of(KvSetting::MaxConcurrentOps, 4, (1, 256), "concurrent transfers"),
-    of(KvSetting::BlockSize, 1 << 20, (4096, 1 << 30), "bytes of the largest transfer"),
-    of(KvSetting::EnableLayerwise, 1, SWITCH, "read layer by layer, computing between; 0 reads chunk by chunk"),
-    of(KvSetting::PrefetchFactor, 2, (0, 1000), "layers that are loaded ahead of the one that is computed"),
-    of(KvSetting::ComputeUs, 1000, (0, 10_000_000), "simulated computing time of a layer in microseconds"),
-    of(KvSetting::GpuBlock, 16, (1, 65_536), "tokens of a block of the paged cache, which slots are mapped by"),
+const VLLM_FS: [Parameter; 7] = [
+    of(KvSetting::BlockSize, 16, (1, 65_536), "tokens of a file"),
+    GPU_BLOCK,
+    of(KvSetting::NReadThreads, 16, (1, 256), "threads that read"),
+    of(KvSetting::NWriteThreads, 16, (1, 256), "threads that write"),
+    HANDLES_KEPT,
+    of(KvSetting::PlainOdirect, 1, SWITCH, "open files with O_DIRECT, as vLLM does if its folder accepts it"),
+    FSYNC,
+];
+
+const LMCACHE: [Parameter; 19] = [
+    CHUNK_SIZE,
+    of(KvSetting::MaxConcurrentOps, 4, (1, 256), "concurrent transfers (disk_io_threads of today's LMCache)"),
+    of(KvSetting::BlockSize, 0, (0, 1 << 30), "bytes of the largest transfer; 0: a complete chunk, as LMCache"),
+    of(
+        KvSetting::EnableLayerwise,
+        0,
+        SWITCH,
+        "1: read layer by layer, computing between; 0: chunk by chunk, as LMCache",
+    ),
+    of(
+        KvSetting::PrefetchFactor,
+        2,
+        (0, 1000),
+        "with enable_layerwise: layers that are loaded ahead of the one that is computed",
+    ),
+    of(
+        KvSetting::ComputeUs,
+        1000,
+        (0, 10_000_000),
+        "with enable_layerwise: simulated computing time of a layer in microseconds",
+    ),
+    GPU_BLOCK,
     of(KvSetting::Register, 0, SWITCH, "register the staging slab on the target with cuFile, as a whole"),
-    of(KvSetting::HandleCache, 0, HANDLES, "most file handles kept; the source keeps none"),
+    of(
+        KvSetting::DirectSlot,
+        0,
+        SWITCH,
+        "1: transfer straight into the slots of the paged cache; 0: through the staging slab",
+    ),
+    of(
+        KvSetting::Async,
+        0,
+        SWITCH,
+        "1: cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker; 0: synchronous",
+    ),
+    of(
+        KvSetting::AsyncDepth,
+        4,
+        (1, 4096),
+        "with async: most outstanding transfers on a stream, each with a place in the slab",
+    ),
+    of(
+        KvSetting::StreamFlags,
+        7,
+        (0, STREAM_UNREGISTERED),
+        "with async: flags of cuFileStreamRegister; 16 leaves streams unregistered",
+    ),
+    HANDLES_KEPT,
     of(
         KvSetting::MaxCacheSizeGb,
         256,
         (1, 1 << 30),
-        "GiB of chunks that the disk may hold; the least recently written are removed first",
+        "GiB of chunks that the disk may hold; those written first are removed first (LMCache's back end removes none)",
     ),
     of(
         KvSetting::MaxCacheSizeMb,
@@ -171,6 +246,41 @@ const LMCACHE: [Parameter; 15] = [
         SWITCH,
         "a lookup compares the payload's checksum too, which reads the chunk through the host",
     ),
+    of(KvSetting::Odirect, 0, SWITCH, "open files for cuFile with O_DIRECT (use_direct_io of LMCache)"),
+    PLAIN_ODIRECT,
+    FSYNC,
+];
+
+const LMCACHE_MP: [Parameter; 12] = [
+    CHUNK_SIZE,
+    of(KvSetting::GdsStreams, 1, (1, 64), "CUDA streams, each with a worker"),
+    GPU_BLOCK,
+    of(KvSetting::Register, 0, SWITCH, "register the staging memory with cuFile, region by region"),
+    of(
+        KvSetting::RegionBytes,
+        16 << 20,
+        (1 << 20, 16 << 20),
+        "bytes of a registered region; a chunk is cut where it crosses two",
+    ),
+    of(KvSetting::Async, 1, SWITCH, "cuFileReadAsync and cuFileWriteAsync, as LMCache; 0: cuFileRead and cuFileWrite"),
+    of(
+        KvSetting::AsyncDepth,
+        4,
+        (1, 64),
+        "with async: chunks under way on a stream, each with a place in the staging memory",
+    ),
+    of(
+        KvSetting::StreamFlags,
+        7,
+        (0, STREAM_UNREGISTERED),
+        "with async: flags of cuFileStreamRegister; 16 leaves streams unregistered",
+    ),
+    of(
+        KvSetting::CheckResults,
+        1,
+        SWITCH,
+        "with async: 0 ignores what the calls report, as LMCache does, and counts the loss",
+    ),
     ODIRECT,
     PLAIN_ODIRECT,
     FSYNC,
@@ -182,7 +292,9 @@ pub const fn parameters(kind: KvSystem) -> &'static [Parameter] {
     match kind {
         KvSystem::Ucm => &UCM,
         KvSystem::Llmd => &LLMD,
+        KvSystem::VllmFs => &VLLM_FS,
         KvSystem::Lmcache => &LMCACHE,
+        KvSystem::LmcacheMp => &LMCACHE_MP,
     }
 }
 
@@ -194,11 +306,14 @@ pub const fn elsewhere(kind: KvSystem) -> &'static str {
             "transferUseDirect is the choice of variants; sizes of libcufile's buffers are in cufile.json (--cufile-json)"
         }
         KvSystem::Llmd => {
-            "enable_gds is the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's default if none is named)"
+            "gds_mode is --gds-mode or the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's default if none is named)"
         }
+        KvSystem::VllmFs => "root_dir is DIR; cpu_bytes_to_use, enable_kv_events and locality have no part here",
         KvSystem::Lmcache => {
-            "enable_gds is the choice of variants, cache_dir DIR, use_mla the shape's, use_async and eviction_policy (lru) are fixed; \
-             enable_rdma, enable_compression and save_decode_cache have no part here"
+            "use_gds is the choice of variants, gds_path DIR (several, separated by commas: the GPU's number selects one, as gds_path_sharding=by_gpu),              use_mla the shape's; save_decode_cache has no part here"
+        }
+        KvSystem::LmcacheMp => {
+            "--gds-l1-path is DIR, --l1-size-gb follows from --tokens and --batch, --gds-l1-use-direct-io is odirect"
         }
     }
 }

@@ -4,6 +4,7 @@ use super::compare::{Planned, Unused, compared};
 use super::error::PlanError;
 use super::folder::Folder;
 use super::layout::{Layout, stored_of};
+use super::mode::GdsMode;
 use super::order::KvOrder;
 use super::params::{self, KvSetting};
 use super::shape::Shape;
@@ -37,6 +38,8 @@ pub struct Request {
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
+    /// llm-d's `gds_mode`, which gives the variant of each direction.
+    pub gds_mode: Option<GdsMode>,
     /// Variants, with settings after colons; the usual ones of the workload if none are named.
     pub variants: Vec<String>,
     /// `NAME=A,B`: every variant once with each of the values.
@@ -64,6 +67,7 @@ impl Request {
             batch: 1,
             hit_rate: 1.0,
             seed: 0,
+            gds_mode: None,
             variants: Vec::new(),
             compare: None,
             settings: Vec::new(),
@@ -133,6 +137,17 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             kind.name()
         )));
     }
+    if request.provoke == Some(FallbackReason::Misaligned) {
+        return Err(PlanError("llmd does not look at the alignment; ucm with --misalign does".to_owned()));
+    }
+    if request.gds_mode.is_some()
+        && (kind != KvSystem::Llmd || !request.variants.is_empty() || request.compare.is_some())
+    {
+        return Err(PlanError(
+            "--gds-mode is a setting of llmd that gives the variants, so --variants and --compare are left out with it"
+                .to_owned(),
+        ));
+    }
     let mut settings = BTreeMap::new();
     for text in &request.settings {
         let (name, value) = params::parse(kind, text).map_err(PlanError)?;
@@ -171,7 +186,9 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let mut disk_bytes = 0;
     for variant in &variants {
         for direction in &directions {
-            let lane = Planned::new(&order, variant, *direction)?;
+            let of_mode = request.gds_mode.map(|mode| mode.variant(*direction));
+            let lane = Planned::new(&order, of_mode.as_ref().unwrap_or(variant), *direction)?;
+            impossible(&lane)?;
             let files = lane.layout.model(&order);
             let beside = if lane.lane.write { 0 } else { lane.settings.get(KvSetting::WritePercent) };
             // Concurrently written files are in the same folder as those that are read.
@@ -202,10 +219,26 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     })
 }
 
-/// The variants that are named, or the usual ones.
+/// Settings that contradict each other.
+fn impossible(lane: &Planned) -> Result<(), PlanError> {
+    if lane.layout.scattered && lane.layout.layerwise && lane.settings.on(KvSetting::Async) {
+        return Err(PlanError("async=1 reads complete chunks; leave enable_layerwise at 0 with it".to_owned()));
+    }
+    if !lane.layout.scattered && lane.settings.on(KvSetting::DirectSlot) && lane.settings.on(KvSetting::Register) {
+        return Err(PlanError(
+            "register=1 registers the staging slab, which direct_slot=1 goes round; take the variant gds".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The variants that are named, or the usual ones; the one of `--gds-mode` differs by direction.
 fn named(request: &Request) -> Result<Vec<String>, PlanError> {
+    if let Some(mode) = request.gds_mode {
+        return Ok(vec![mode.variant(Access::Read)]);
+    }
     if request.variants.is_empty() {
-        return Ok(request.kind.usual_variants().map(|path| path.name().to_owned()).to_vec());
+        return Ok(request.kind.usual_variants().iter().map(|path| path.name().to_owned()).collect());
     }
     match request.variants.iter().enumerate().find(|(at, variant)| request.variants[..*at].contains(variant)) {
         Some((_, twice)) => {
@@ -332,7 +365,7 @@ mod tests {
             (KvSystem::Ucm, &["gds"], "async_depth=1,16", &[], "async=1"),
             (KvSystem::Lmcache, &["gds"], "prefetch_factor=0,2", &["enable_layerwise=0"], "enable_layerwise=1"),
             (KvSystem::Lmcache, &["gds"], "fsync=0,1", &[], "for writes alone"),
-            (KvSystem::Lmcache, &["gds"], "prefetch_factor=500,900", &[], "come to 80 there"),
+            (KvSystem::Lmcache, &["gds"], "prefetch_factor=500,900", &["enable_layerwise=1"], "come to 80 there"),
             (KvSystem::Llmd, &["gds", "staging"], "read_priority=0,1", &[], "write_percent"),
         ] {
             let said = of(kind, variants, compare, set).unwrap_err().0;

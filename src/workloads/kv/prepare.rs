@@ -68,51 +68,69 @@ pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpu
     let asked = match order.kind {
         KvSystem::Ucm => settings.get(KvSetting::StreamNumber),
         KvSystem::Llmd => settings.get(KvSetting::ThreadsPerGpu).min(cpus as u64),
+        KvSystem::VllmFs if layout.is_write() => settings.get(KvSetting::NWriteThreads),
+        KvSystem::VllmFs => settings.get(KvSetting::NReadThreads),
         KvSystem::Lmcache => settings.get(KvSetting::MaxConcurrentOps),
+        KvSystem::LmcacheMp => settings.get(KvSetting::GdsStreams),
     };
     (asked as usize).clamp(1, layout.units.len().max(1))
 }
 
 /// Registers with cuFile as the setting orders. A registration that fails ends the lane, because the measurement
-/// would be another one.
+/// would be another one; llm-d's connector warns, and continues with memory that is not registered.
+#[expect(clippy::too_many_arguments, reason = "the parts of a lane that decide what is registered")]
 pub(super) fn register(
     cufile: &CuFile,
+    kind: KvSystem,
     settings: &Settings,
     layout: &Layout,
     target: &Arc<DeviceMemory>,
     slab: Option<&Arc<DeviceMemory>>,
     on_gpu: bool,
+    notes: &mut Vec<String>,
 ) -> Result<Registered, LoadError> {
     let how = settings.get(KvSetting::Register);
     if how == 0 {
         return Ok(Vec::new());
     }
     let (memory, ranges, flags) = match slab {
-        Some(slab) => (slab, std::iter::once(0..slab.len() as u64).collect(), 0),
+        Some(slab) => (slab, regions(slab.len() as u64, settings.get(KvSetting::RegionBytes)), 0),
         // libcufile refuses the flag for host memory: with 5045, in 1.16, 1.18 and 1.20.
         None if how == 2 => (target, layout.registrations(true), if on_gpu { RDMA_REGISTER } else { 0 }),
         None => (target, layout.registrations(false), 0),
     };
-    let ranges: Vec<std::ops::Range<u64>> = ranges;
-    ranges
-        .into_iter()
-        .map(|range| {
-            let length = range.end - range.start;
-            let registration = cufile
-                .driver
-                .register(memory, range.start as usize, length as usize, flags)
-                .map_err(|e| {
-                    let doing = format!("registering {} of the target with cuFile", units::bytes(length));
-                    match explain(&doing, &e) {
-                        LoadError::CuFile(said) if flags == RDMA_REGISTER => LoadError::CuFile(format!(
-                            "{said}; register=2 gives cuFile's flag for RDMA, as llm-d does, which libcufile does not take for every memory: register=1 does without it"
-                        )),
-                        said => said,
-                    }
-                })?;
-            Ok((range.start, Arc::new(registration)))
-        })
-        .collect()
+    let all = ranges.len();
+    let mut registered = Vec::with_capacity(all);
+    for range in ranges {
+        let length = range.end - range.start;
+        match cufile.driver.register(memory, range.start as usize, length as usize, flags) {
+            Ok(registration) => registered.push((range.start, Arc::new(registration))),
+            Err(error) => {
+                let doing = format!("registering {} of the target with cuFile", units::bytes(length));
+                let said = match explain(&doing, &error) {
+                    LoadError::CuFile(said) if flags == RDMA_REGISTER => LoadError::CuFile(format!(
+                        "{said}; register=2 gives cuFile's flag for RDMA, as llm-d does, which libcufile does not take for every memory: register=1 does without it"
+                    )),
+                    said => said,
+                };
+                if kind != KvSystem::Llmd {
+                    return Err(said);
+                }
+                notes.push(format!(
+                    "{} of {all} buffers are registered: {said}. llm-d's connector warns and continues, and so does this run",
+                    registered.len()
+                ));
+                return Ok(registered);
+            }
+        }
+    }
+    Ok(registered)
+}
+
+/// The ranges of the staging memory that are registered: all of it, or regions of so many bytes.
+fn regions(bytes: u64, region: u64) -> Vec<std::ops::Range<u64>> {
+    let step = if region == 0 { bytes } else { region }.max(1);
+    (0..bytes.div_ceil(step)).map(|number| number * step..((number + 1) * step).min(bytes)).collect()
 }
 
 /// A pinned buffer for each worker that may make plain reads or writes.
@@ -125,12 +143,16 @@ pub(super) fn staging(
     threads: usize,
     counters: &Counters,
 ) -> Result<Vec<Slot>, LoadError> {
-    if method == Method::Ram || (method == Method::Gds && kind != KvSystem::Llmd) {
+    let may_stage = kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
+    if method == Method::Ram || (method == Method::Gds && !may_stage) {
         return Ok(Vec::new());
     }
-    let wanted = match kind {
-        KvSystem::Lmcache => layout.largest,
-        _ => settings.get(KvSetting::StagingBytes).min(layout.largest),
+    let wanted = match (kind, settings.get(KvSetting::StagingBytes)) {
+        // A complete file, which is read or written at once.
+        (KvSystem::Llmd | KvSystem::VllmFs, 0) if !layout.files.is_empty() => layout.payload,
+        (KvSystem::Lmcache | KvSystem::LmcacheMp, _) | (_, 0) => layout.largest,
+        (KvSystem::Llmd | KvSystem::VllmFs, bytes) => bytes,
+        (KvSystem::Ucm, bytes) => bytes.min(layout.largest),
     };
     let slots = Staging::slots(device, threads, wanted.max(1) as usize)?;
     if device.is_gpu() {
@@ -217,6 +239,9 @@ pub(super) fn prepare_files(
         (0..layout.files.len()).filter(|index| layout.files.get(*index).is_some_and(|f| !f.path.exists())).collect();
     if !order.prepare || missing.is_empty() {
         return Ok(None);
+    }
+    if layout.is_slab() {
+        store::make_slab(layout)?;
     }
     let next = AtomicUsize::new(0);
     run_workers(context, context.cpus.clamp(1, 8), |_| {

@@ -8,13 +8,19 @@ impl KvSystem {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Ucm => {
-                "UCM's store: a file a block, one operation a tensor piece, file handles cached with reference counts"
+                "UCM's GDS proposal of October 2025, whose three pull requests were closed: a file a block, one operation a tensor piece, file handles cached"
             }
             Self::Llmd => {
-                "llm-d's file-system back end: a file a group of blocks, threads per GPU, fall-back to pinned staging"
+                "llm-d's file-system back end 0.22: a file a group of blocks, threads per GPU, gds_mode per direction"
+            }
+            Self::VllmFs => {
+                "vLLM's file-system tier: the same files with O_DIRECT into host memory, then copies to the GPU; no cuFile"
             }
             Self::Lmcache => {
-                "LMCache's GDS back end: chunk files found by token hash, read layer by layer ahead of computing"
+                "LMCache's GDS back end, deprecated there: a chunk file found by token hash, one read a chunk into a slab"
+            }
+            Self::LmcacheMp => {
+                "LMCache's GDS L1 tier (multi-process mode): one slab file, one handle, asynchronous transfers into registered regions"
             }
         }
     }
@@ -25,16 +31,20 @@ impl KvSystem {
         match self {
             Self::Ucm => ("qwq-32b", 2048),
             Self::Llmd => ("llama-3.1-8b", 10_240),
-            Self::Lmcache => ("llama-3.1-70b", 2048),
+            // No source measured these two; the shapes are those of their neighbours.
+            Self::VllmFs => ("llama-3.1-8b", 10_240),
+            Self::Lmcache | Self::LmcacheMp => ("llama-3.1-70b", 2048),
         }
     }
 
     /// The variants that are compared if none are named.
     #[must_use]
-    pub const fn usual_variants(self) -> [KvPath; 4] {
+    pub const fn usual_variants(self) -> &'static [KvPath] {
         match self {
-            Self::Llmd => [KvPath::Staging, KvPath::Ram, KvPath::Gds, KvPath::GdsRegistered],
-            _ => [KvPath::Disk, KvPath::Ram, KvPath::Gds, KvPath::GdsRegistered],
+            Self::Llmd => &[KvPath::Staging, KvPath::Ram, KvPath::Gds, KvPath::GdsRegistered],
+            Self::VllmFs => &[KvPath::Disk, KvPath::Ram],
+            Self::LmcacheMp => &[KvPath::Disk, KvPath::Ram, KvPath::GdsRegistered],
+            Self::Ucm | Self::Lmcache => &[KvPath::Disk, KvPath::Ram, KvPath::Gds, KvPath::GdsRegistered],
         }
     }
 }

@@ -12,11 +12,10 @@ use crate::engines::LoadError;
 use crate::trust::shown;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes made at a time.
 const STEP: usize = 1 << 20;
@@ -54,7 +53,7 @@ fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     let name =
         if settings.on(KvSetting::MaxCacheSizeMb) { KvSetting::MaxCacheSizeMb } else { KvSetting::MaxCacheSizeGb };
     Some(format!(
-        "{name}={} keeps {room} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
+        "{name}={} keeps {room} of {files} files: those written first are removed first, whether or not they were read since, and a lookup ends at the first that is gone",
         settings.get(name)
     ))
 }
@@ -80,8 +79,13 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
     for (sequence, keys) in layout.asked.iter().enumerate() {
         found.lookups += keys.len() as u64;
         for (index, key) in keys.iter().enumerate() {
-            let file = layout.file(order, key);
-            match is_whole(order.kind, settings, layout, &file) {
+            // Of a slab only the chunks that the run stored are known: its index ends with its process.
+            let number = (sequence * stored + index) as u64;
+            if layout.is_slab() && index >= stored {
+                break;
+            }
+            let file = layout.file(order, key, number);
+            match is_whole(order, settings, layout, &file) {
                 // Only files that the run stored are known; any other file of that name belongs to another program.
                 Ok(true) if index < stored => found.files[sequence * stored + index] = true,
                 Ok(_) => break,
@@ -99,29 +103,27 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
 }
 
 /// Whether a file is present and complete.
-fn is_whole(kind: KvSystem, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
-    if kind == KvSystem::Lmcache {
-        let header = chunk::examine(&file.path, &file.key, settings.on(KvSetting::CheckPayload))?;
-        return match header {
-            Some(header) if header.payload_bytes != layout.payload => {
-                Err(format!("it holds {} bytes, and {} are expected", header.payload_bytes, layout.payload))
+fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
+    if order.kind == KvSystem::Lmcache {
+        let expected = Header::of(&order.shape, layout.file_tokens(), None);
+        return match chunk::examine(&file.path, settings.on(KvSetting::CheckPayload))? {
+            None => Ok(false),
+            Some(found) if found.shape != expected.shape => {
+                Err(format!("its shape is {:?}, and {:?} is expected", found.shape, expected.shape))
             }
-            Some(header) if (header.layers, header.tokens) != (layout.layers(), layout.file_tokens()) => Err(format!(
-                "it holds {} layers of {} tokens, and {} of {} are expected",
-                header.layers,
-                header.tokens,
-                layout.layers(),
-                layout.file_tokens()
+            Some(found) if found.dtype != expected.dtype || found.payload_bytes != layout.payload => Err(format!(
+                "it holds {} bytes of {}, and {} of {} are expected",
+                found.payload_bytes, found.dtype, layout.payload, expected.dtype
             )),
-            Some(header) if header.shape != layout.shape() => {
-                Err(format!("it is of the shape {:?}, and {:?} is expected", header.shape, layout.shape()))
-            }
-            header => Ok(header.is_some()),
+            Some(_) => Ok(true),
         };
     }
+    let expected = if layout.is_slab() { layout.slab_file_bytes() } else { layout.file_bytes() };
     match fs::metadata(&file.path) {
-        Ok(meta) if meta.len() == layout.file_bytes() => Ok(true),
-        Ok(meta) => Err(format!("it has {} bytes, and {} are expected", meta.len(), layout.file_bytes())),
+        Ok(meta) if meta.len() == expected => Ok(true),
+        // The index of a slab is in the memory of the process that wrote it; this is what is left of a larger one.
+        Ok(meta) if layout.is_slab() && meta.len() > file.start + layout.payload => Ok(true),
+        Ok(meta) => Err(format!("it has {} bytes, and {expected} are expected", meta.len())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(format!("it cannot be examined: {error}")),
     }
@@ -129,11 +131,10 @@ fn is_whole(kind: KvSystem, settings: &Settings, layout: &Layout, file: &FileLay
 
 /// The header of each chunk, with the checksum of its payload. Empty for stores whose files have none.
 pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<usize>) -> Result<Vec<Vec<u8>>, String> {
-    let written_unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
     let mut buffer = vec![0; STEP];
     files
-        .filter_map(|index| Some((index, layout.files.get(index)?)))
-        .map(|(index, file)| {
+        .filter(|index| *index < layout.files.len())
+        .map(|index| {
             let mut hash = Sha256::new();
             let mut at = 0;
             while at < layout.payload {
@@ -142,31 +143,27 @@ pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<u
                 hash.update(&buffer[..length]);
                 at += length as u64;
             }
-            Header {
-                version: 1,
-                key: hex(&file.key),
-                tokens: layout.file_tokens(),
-                shape: order.shape.name.clone(),
-                layers: order.shape.layers,
-                payload_bytes: layout.payload,
-                payload_sha256: hex(&hash.finalize()),
-                written_unix_ms,
-            }
-            .encode()
+            let sum = Some(hex(&hash.finalize()));
+            Header::of(&order.shape, layout.file_tokens(), sum).encode()
         })
         .collect()
 }
 
-/// Writes one file by plain writes, completely or not at all.
+/// Writes one file by plain writes, completely or not at all; or one chunk into the slab, which is there.
 pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>) -> Result<(), LoadError> {
     let Some(file) = layout.files.get(index) else { return Ok(()) };
     let written = (|| -> std::io::Result<()> {
         if let Some(folder) = file.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut out = File::create(&file.temporary)?;
+        let mut out = if layout.is_slab() {
+            OpenOptions::new().write(true).open(&file.path)?
+        } else {
+            File::create(&file.temporary)?
+        };
         let mut start = header.unwrap_or_default().to_vec();
         start.resize(layout.data_offset as usize, 0);
+        out.seek(SeekFrom::Start(file.start - layout.data_offset))?;
         out.write_all(&start)?;
         let mut buffer = vec![0; STEP];
         let mut at = 0;
@@ -176,7 +173,11 @@ pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>
             out.write_all(&buffer[..length])?;
             at += length as u64;
         }
-        fs::rename(&file.temporary, &file.path)
+        if layout.is_slab() {
+            return Ok(());
+        }
+        fs::rename(&file.temporary, &file.path)?;
+        header.map_or(Ok(()), |header| write_metadata(&file.path, header))
     })();
     written.map_err(|error| {
         let _ = fs::remove_file(&file.temporary);
@@ -184,10 +185,44 @@ pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>
     })
 }
 
+/// Makes the slab of so many chunks, empty, with all its blocks.
+pub(super) fn make_slab(layout: &Layout) -> Result<(), LoadError> {
+    let Some(file) = layout.files.first() else { return Ok(()) };
+    let made = (|| -> std::io::Result<()> {
+        if let Some(folder) = file.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let slab = File::create(&file.path)?;
+        Ok(rustix::fs::fallocate(&slab, rustix::fs::FallocateFlags::empty(), 0, layout.slab_file_bytes())?)
+    })();
+    made.map_err(|error| failed("making", &file.path, error))
+}
+
+/// Writes the metadata of a chunk that is in its place.
+pub(super) fn write_metadata(chunk: &Path, header: &[u8]) -> std::io::Result<()> {
+    let metadata = chunk::metadata_of(chunk);
+    let partial = chunk::metadata_of(&chunk.with_extension("tmp"));
+    fs::write(&partial, header).and_then(|()| fs::rename(&partial, &metadata))
+}
+
+/// Removes a stored file, and the metadata of a chunk before it.
+pub(super) fn remove(kind: KvSystem, path: &Path) -> Result<(), LoadError> {
+    if kind == KvSystem::Lmcache {
+        let metadata = chunk::metadata_of(path);
+        if metadata.exists() {
+            fs::remove_file(&metadata).map_err(|e| failed("removing", &metadata, e))?;
+        }
+    }
+    fs::remove_file(path).map_err(|e| failed("removing", path, e))
+}
+
 /// Removes what a broken-off write left.
 pub(super) fn remove_partial(layout: &Layout) {
     for file in &layout.files {
         let _ = fs::remove_file(&file.temporary);
+        if layout.is_slab() {
+            break;
+        }
     }
 }
 
@@ -259,7 +294,9 @@ mod tests {
             assert_eq!((found.lookups, found.hits, found.refused), (8, 5, 1), "{kind:?}");
             assert!(found.files[0] && !found.files[1] && !found.files[2] && found.files[4]);
             fs::remove_file(&layout.files[1].path).unwrap();
-            assert_eq!(look_up(&order, &settings, &layout).refused, 0);
+            // Metadata without its chunk is refused; without metadata it is a plain miss.
+            let left = u64::from(kind == KvSystem::Lmcache);
+            assert_eq!(look_up(&order, &settings, &layout).refused, left);
         }
     }
 

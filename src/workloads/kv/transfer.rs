@@ -4,19 +4,18 @@
 use super::flights::Flights;
 use super::handles::HandleCache;
 use super::layout::{Layout, Task};
+use super::opening::open_file;
 use super::order::{KvOrder, LaneName, Method, Settings};
 use super::params::KvSetting;
 use super::prepare::Registered;
 use super::store::{self, Limit, failed};
-use crate::core::{Fallback, FallbackReason, KvSystem, Phase};
-use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
+use crate::core::{Fallback, FallbackAction, FallbackReason, KvSystem, Phase};
+use crate::device::{CopyQueue, DeviceMemory, MemoryPart, Piece, Slot};
 use crate::engines::{EngineContext, LoadError, Recorder, What, explain};
 use crate::trust::shown;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
-use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file that is open.
@@ -35,13 +34,20 @@ type FileKey = (u32, bool);
 pub(super) struct Fallbacks(Mutex<Vec<Fallback>>);
 
 impl Fallbacks {
-    pub(super) fn add(&self, reason: FallbackReason, order: &KvOrder, detail: &str) {
+    pub(super) fn add(
+        &self,
+        reason: FallbackReason,
+        action: FallbackAction,
+        operations: u64,
+        order: &KvOrder,
+        detail: &str,
+    ) {
         let mut fallbacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match fallbacks.iter_mut().find(|fall| fall.reason == reason) {
-            Some(fall) => fall.operations += 1,
+        match fallbacks.iter_mut().find(|fall| (fall.reason, fall.action) == (reason, action)) {
+            Some(fall) => fall.operations += operations,
             None => {
                 let provoked = order.provoke == Some(reason);
-                fallbacks.push(Fallback { reason, provoked, operations: 1, detail: detail.to_owned() });
+                fallbacks.push(Fallback { reason, action, provoked, operations, detail: detail.to_owned() });
             }
         }
     }
@@ -64,6 +70,8 @@ pub(super) struct Shared<'a> {
     pub(super) without: Option<(FallbackReason, String)>,
     pub(super) target: &'a Arc<DeviceMemory>,
     pub(super) slab: Option<&'a Arc<DeviceMemory>>,
+    /// Places of each worker in the slab.
+    pub(super) slots: u64,
     /// Registered ranges of slab or target by their beginnings, in order.
     pub(super) registered: &'a Registered,
     pub(super) ram: &'a [Mutex<Slot>],
@@ -75,13 +83,40 @@ pub(super) struct Shared<'a> {
     pub(super) left: Vec<AtomicUsize>,
     pub(super) limit: Limit,
     pub(super) tried: AtomicUsize,
+    /// Files that were given up after a failure, by number.
+    pub(super) given_up: Vec<AtomicBool>,
+    /// Failures that no one looks for.
+    pub(super) lost_operations: AtomicU64,
+    pub(super) lost_bytes: AtomicU64,
+}
+
+impl Shared<'_> {
+    /// The number under which a file's handle is kept: a slab has one handle.
+    pub(super) fn handle_number(&self, file: u32) -> u32 {
+        if self.layout.is_slab() { 0 } else { file }
+    }
+
+    /// Whether a file was given up.
+    pub(super) fn is_given_up(&self, file: usize) -> bool {
+        self.given_up.get(file).is_some_and(|gone| gone.load(Ordering::Relaxed))
+    }
 }
 
 /// Why cuFile does not take a file or a transfer.
 pub(super) struct Refused {
-    reason: FallbackReason,
+    pub(super) reason: FallbackReason,
     pub(super) error: LoadError,
 }
+
+/// Memory that cuFile is given, where in it a transfer begins, and how much of the transfer is in it.
+pub(super) struct Part {
+    pub(super) memory: Arc<dyn IoMemory>,
+    pub(super) offset: usize,
+    pub(super) bytes: u64,
+}
+
+/// The grid of GDS.
+const PAGE: u64 = 4096;
 
 /// A transfer that was made: its layer, when it began and ended on the run's clock.
 pub(super) type Operation = (u32, u64, u64);
@@ -104,79 +139,143 @@ impl Worker<'_, '_> {
     pub(super) fn unit(&mut self, tasks: &[Task]) -> Result<(), LoadError> {
         let Some(file) = tasks.first().map(|task| task.file) else { return Ok(()) };
         let shared = self.shared;
-        let mut start = self.rec.now();
+        let start = self.rec.now();
         if shared.lane.write && shared.method != Method::Ram {
             self.begin_file(file)?;
         }
-        let mut gds = None;
-        let mut plain = None;
-        match shared.method {
-            Method::Ram => {}
-            Method::Plain => plain = Some(self.open(file, false).map_err(|refused| refused.error)?),
+        let done = match shared.method {
+            Method::Ram => self.each(tasks, start, |worker, task| worker.in_memory(task).map(|()| true)),
+            Method::Plain => {
+                if let Some((reason, detail)) = &shared.without {
+                    shared.fallbacks.add(*reason, FallbackAction::Staged, tasks.len() as u64, shared.order, detail);
+                }
+                self.plain_unit(file, tasks, start)
+            }
             Method::Gds => match self.open(file, true) {
-                Ok(opened) => gds = Some(opened),
-                Err(refused) => {
-                    self.may_fall(&refused, tasks.len())?;
-                    plain = Some(self.open(file, false).map_err(|refused| refused.error)?);
+                Ok(opened) => {
+                    let done = self.each(tasks, start, |worker, task| worker.with_fallback(&opened, task));
+                    drop(opened);
+                    self.close(file, true);
+                    done
                 }
+                Err(refused) => match self.after(&refused, tasks.len())? {
+                    FallbackAction::Staged => self.plain_unit(file, tasks, start),
+                    FallbackAction::Dropped | FallbackAction::Ignored => Ok(false),
+                },
             },
-        }
-        for task in tasks {
-            if shared.context.stopped() {
-                return Err(LoadError::Stopped);
-            }
-            match (&gds, &plain) {
-                (Some(handle), _) => {
-                    let handle = Arc::clone(handle);
-                    if let Err(refused) = self.by_cufile(&handle, task) {
-                        self.may_fall(&refused, 1)?;
-                        let again = self.open(file, false).map_err(|refused| refused.error)?;
-                        let done = self.plainly(&again, task);
-                        drop(again);
-                        self.close(file, false);
-                        done?;
-                    }
-                }
-                (None, Some(handle)) => {
-                    if let Some((reason, detail)) = &shared.without {
-                        shared.fallbacks.add(*reason, shared.order, detail);
-                    }
-                    let handle = Arc::clone(handle);
-                    self.plainly(&handle, task)?;
-                }
-                (None, None) => self.in_memory(task)?,
-            }
-            let end = self.rec.now();
-            self.operations.push((task.layer, start, end));
-            shared.context.landed(task.bytes);
-            start = end;
-        }
-        for (opened, cufile) in [(gds, true), (plain, false)] {
-            if opened.is_some() {
-                drop(opened);
-                self.close(file, cufile);
-            }
-        }
-        if shared.lane.write && shared.method != Method::Ram {
-            self.end_file(file, tasks.len())?;
+        };
+        match done? {
+            true if shared.lane.write && shared.method != Method::Ram => self.end_file(file, tasks.len())?,
+            true => {}
+            false => self.give_up(file),
         }
         Ok(())
     }
 
-    /// Whether the workload goes on without cuFile; each such transfer is counted.
-    fn may_fall(&self, refused: &Refused, operations: usize) -> Result<(), LoadError> {
-        let said = refused.error.to_string();
-        if self.shared.order.kind != KvSystem::Llmd {
-            return Err(LoadError::CuFile(said));
+    /// Makes one transfer after another, and notes when each ended. False if the file was given up.
+    fn each(
+        &mut self,
+        tasks: &[Task],
+        mut start: u64,
+        mut transfer: impl FnMut(&mut Self, &Task) -> Result<bool, LoadError>,
+    ) -> Result<bool, LoadError> {
+        for task in tasks {
+            if self.shared.context.stopped() {
+                return Err(LoadError::Stopped);
+            }
+            if !transfer(self, task)? {
+                return Ok(false);
+            }
+            let end = self.rec.now();
+            self.operations.push((task.layer, start, end));
+            self.shared.context.landed(task.bytes);
+            start = end;
         }
-        (0..operations).for_each(|_| self.shared.fallbacks.add(refused.reason, self.shared.order, &said));
-        Ok(())
+        Ok(true)
+    }
+
+    /// The transfers of a file by plain reads or writes.
+    fn plain_unit(&mut self, file: u32, tasks: &[Task], start: u64) -> Result<bool, LoadError> {
+        let opened = self.open(file, false).map_err(|refused| refused.error)?;
+        let done = match self.staged_together(tasks) {
+            true => self.whole_file(&opened, tasks, start).map(|()| true),
+            false => self.each(tasks, start, |worker, task| worker.plainly(&opened, task).map(|()| true)),
+        };
+        drop(opened);
+        self.close(file, false);
+        done
+    }
+
+    /// One transfer by cuFile, or by what the system does where cuFile cannot make it.
+    /// False if the file is given up.
+    fn with_fallback(&mut self, opened: &OpenFile, task: &Task) -> Result<bool, LoadError> {
+        let refused = match self.is_kept_from_cufile(task) {
+            Some(refused) => refused,
+            None => match self.by_cufile(opened, task) {
+                Ok(()) => return Ok(true),
+                Err(refused) => refused,
+            },
+        };
+        match self.after(&refused, 1)? {
+            FallbackAction::Staged => {
+                let plain = self.open(task.file, false).map_err(|refused| refused.error)?;
+                let done = self.plainly(&plain, task);
+                drop(plain);
+                self.close(task.file, false);
+                done.map(|()| true)
+            }
+            FallbackAction::Dropped | FallbackAction::Ignored => Ok(false),
+        }
+    }
+
+    /// UCM's proposal checks the alignment itself and does not give cuFile what is off the grid.
+    fn is_kept_from_cufile(&self, task: &Task) -> Option<Refused> {
+        let off = |number: u64| !number.is_multiple_of(PAGE);
+        let offset = self.shared.layout.file_offset(task);
+        let kept = self.shared.settings.on(KvSetting::MisalignedFallback)
+            && (off(offset) || off(task.bytes) || off(self.place(task)));
+        kept.then(|| Refused {
+            reason: FallbackReason::Misaligned,
+            error: LoadError::CuFile(format!(
+                "{} bytes at offset {offset} are not on the 4 KiB grid (misaligned_fallback=1)",
+                task.bytes
+            )),
+        })
+    }
+
+    /// What the system does after a refusal; each such transfer is counted. Ends the lane if the system fails then.
+    fn after(&self, refused: &Refused, operations: usize) -> Result<FallbackAction, LoadError> {
+        let shared = self.shared;
+        let said = refused.error.to_string();
+        let action = match shared.order.kind {
+            _ if refused.reason == FallbackReason::Misaligned => FallbackAction::Staged,
+            KvSystem::Llmd if shared.settings.on(KvSetting::OnFailure) => FallbackAction::Staged,
+            KvSystem::Llmd if shared.lane.write => FallbackAction::Dropped,
+            KvSystem::Llmd => FallbackAction::Ignored,
+            _ => return Err(LoadError::CuFile(said)),
+        };
+        shared.fallbacks.add(refused.reason, action, operations as u64, shared.order, &said);
+        Ok(action)
+    }
+
+    /// Gives a file up after a failure: what was written of it is removed, what was read stays.
+    fn give_up(&mut self, file: u32) {
+        let shared = self.shared;
+        if let Some(gone) = shared.given_up.get(file as usize) {
+            gone.store(true, Ordering::Relaxed);
+        }
+        if let Some(of) = shared.layout.files.get(file as usize).filter(|_| shared.lane.write) {
+            let _ = fs::remove_file(&of.temporary);
+        }
     }
 
     /// Makes the folder of a file, and its header if it has one.
     pub(super) fn begin_file(&mut self, file: u32) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some(of) = shared.layout.files.get(file as usize) else { return Ok(()) };
+        if shared.layout.is_slab() {
+            return Ok(());
+        }
         let at = self.rec.now();
         if let Some(folder) = of.temporary.parent() {
             fs::create_dir_all(folder).map_err(|e| failed("making", folder, e))?;
@@ -202,10 +301,16 @@ impl Worker<'_, '_> {
             let synced = File::open(&of.temporary).and_then(|file| file.sync_data());
             synced.map_err(|e| failed("waiting for the disk for", &of.temporary, e))?;
         }
+        if shared.layout.is_slab() {
+            return Ok(());
+        }
         fs::rename(&of.temporary, &of.path).map_err(|e| failed("moving into place", &of.temporary, e))?;
+        if let Some(header) = shared.headers.get(file as usize) {
+            store::write_metadata(&of.path, header).map_err(|e| failed("writing the metadata of", &of.path, e))?;
+        }
         for gone in shared.limit.add(file) {
             if let Some(gone) = shared.layout.files.get(gone as usize) {
-                fs::remove_file(&gone.path).map_err(|e| failed("removing", &gone.path, e))?;
+                store::remove(shared.order.kind, &gone.path)?;
             }
         }
         self.rec.end(Phase::Sync, at, What::SETUP);
@@ -214,12 +319,12 @@ impl Worker<'_, '_> {
 
     pub(super) fn open(&mut self, file: u32, cufile: bool) -> Result<Arc<OpenFile>, Refused> {
         let (shared, rec) = (self.shared, &mut self.rec);
-        shared.handles.acquire(&(file, cufile), || open_file(shared, rec, file, cufile))
+        shared.handles.acquire(&(shared.handle_number(file), cufile), || open_file(shared, rec, file, cufile))
     }
 
     pub(super) fn close(&mut self, file: u32, cufile: bool) {
         let at = self.rec.now();
-        let closed = self.shared.handles.release(&(file, cufile));
+        let closed = self.shared.handles.release(&(self.shared.handle_number(file), cufile));
         if !closed.is_empty() {
             drop(closed);
             self.rec.end(Phase::Deregister, at, What::SETUP);
@@ -239,28 +344,28 @@ impl Worker<'_, '_> {
     }
 
     /// Gathers a transfer's bytes from the paged cache into the slab.
-    fn gather(&mut self, task: &Task) -> Result<(), LoadError> {
+    pub(super) fn gather(&mut self, task: &Task, place: u64) -> Result<(), LoadError> {
         let Some(slab) = self.shared.slab else { return Ok(()) };
         let at = self.rec.now();
-        let pieces: Vec<Piece> = self.pieces(task).map(|p| Piece { from: p.to, to: p.from, bytes: p.bytes }).collect();
+        let pieces: Vec<Piece> =
+            self.pieces(task, place).map(|p| Piece { from: p.to, to: p.from, bytes: p.bytes }).collect();
         self.queue.copy_pieces(self.shared.target, slab, &pieces)?;
         self.rec.end(Phase::Copy, at, What::SETUP);
         Ok(())
     }
 
     /// Scatters a transfer's bytes from the slab into the paged cache.
-    fn scatter(&mut self, task: &Task) -> Result<(), LoadError> {
+    pub(super) fn scatter(&mut self, task: &Task, place: u64) -> Result<(), LoadError> {
         let Some(slab) = self.shared.slab else { return Ok(()) };
         let at = self.rec.now();
-        let pieces: Vec<Piece> = self.pieces(task).collect();
+        let pieces: Vec<Piece> = self.pieces(task, place).collect();
         self.queue.copy_pieces(slab, self.shared.target, &pieces)?;
         self.rec.end(Phase::Copy, at, self.of(task, false));
         Ok(())
     }
 
     /// Pieces of a transfer, from its place in the slab to the paged cache.
-    fn pieces(&self, task: &Task) -> impl Iterator<Item = Piece> + use<> {
-        let start = self.slab_at;
+    fn pieces(&self, task: &Task, start: u64) -> impl Iterator<Item = Piece> + use<> {
         let placed = self.shared.layout.place(task.file, task.offset, task.bytes);
         placed.into_iter().map(move |p| Piece { from: start + p.from, ..p })
     }
@@ -287,23 +392,29 @@ impl Worker<'_, '_> {
         if shared.order.provoke == Some(FallbackReason::OperationFailed) && nth % 8 == 7 {
             return Err(failure(LoadError::CuFile("provoked: this transfer was made to fail".to_owned())));
         }
+        let place = self.place(task);
         if write {
-            self.gather(task).map_err(failure)?;
+            self.gather(task, place).map_err(failure)?;
         }
         let at = self.rec.now();
-        let place = self.place(task);
-        let (memory, base): (&dyn IoMemory, u64) = match self.registration(place, task.bytes) {
-            Some((start, registration)) => (&**registration, *start),
-            None => (&**self.memory(), 0),
-        };
-        let offset = shared.layout.data_offset + task.offset;
+        let offset = shared.layout.file_offset(task);
         let mut done = 0;
         while done < task.bytes {
-            let (from, length) = ((place - base + done) as usize, (task.bytes - done) as usize);
-            let moved = if write {
-                handle.write_at(memory, from, length, offset + done)
+            // Memory that is not registered is given as it is: a synchronous call takes any offset of it.
+            let part = if self.has_regions() || self.registration(place + done, task.bytes - done).is_some() {
+                self.part(place + done, task.bytes - done).map_err(failure)?
             } else {
-                handle.read_at(memory, from, length, offset + done)
+                Part {
+                    memory: Arc::clone(self.memory()) as Arc<dyn IoMemory>,
+                    offset: (place + done) as usize,
+                    bytes: task.bytes - done,
+                }
+            };
+            let length = part.bytes as usize;
+            let moved = if write {
+                handle.write_at(&*part.memory, part.offset, length, offset + done)
+            } else {
+                handle.read_at(&*part.memory, part.offset, length, offset + done)
             };
             match moved {
                 Ok(0) => return Err(failure(self.ended_early(task, done))),
@@ -314,9 +425,41 @@ impl Worker<'_, '_> {
         let of = self.of(task, true);
         self.rec.end(Phase::Transfer, at, of);
         if !write {
-            self.scatter(task).map_err(failure)?;
+            self.scatter(task, place).map_err(failure)?;
         }
         Ok(())
+    }
+
+    /// Whether the staging memory is divided into regions, each of which is registered apart.
+    pub(super) fn has_regions(&self) -> bool {
+        self.shared.slab.is_some() && self.shared.layout.is_slab()
+    }
+
+    /// The memory that cuFile is given for a range of the target: a registration with the offset in it; a region, as far
+    /// as the range is in it; or the range itself, since asynchronous calls in compat mode take no other offset than 0
+    /// of memory that is not registered (libcufile 1.15 and 1.20).
+    pub(super) fn part(&self, place: u64, bytes: u64) -> Result<Part, LoadError> {
+        let (mut start, mut length, mut offset) = (place, bytes, 0);
+        if self.has_regions() {
+            let (region, all) = (self.shared.settings.get(KvSetting::RegionBytes).max(1), self.memory().len() as u64);
+            start = place / region * region;
+            let end = (start + region).min(all);
+            (length, offset) = (bytes.min(end - place), place - start);
+            if self.registration(place, length).is_none() {
+                let memory = Arc::new(MemoryPart::new(self.memory(), start, (end - start) as usize)?);
+                return Ok(Part { memory, offset: offset as usize, bytes: length });
+            }
+        }
+        Ok(match self.registration(place, length) {
+            Some((start, registration)) => {
+                Part { memory: Arc::clone(registration) as _, offset: (place - start) as usize, bytes: length }
+            }
+            None => Part {
+                memory: Arc::new(MemoryPart::new(self.memory(), start, length as usize)?),
+                offset: offset as usize,
+                bytes: length,
+            },
+        })
     }
 
     /// The registration that holds a range of the target, with where it begins: only its base counts as registered.
@@ -347,129 +490,5 @@ impl Worker<'_, '_> {
             Some(libc::ENOSPC) => failed(doing, path.as_ref(), std::io::Error::from_raw_os_error(libc::ENOSPC)),
             _ => explain(&format!("{doing} {path} by cuFile{how}"), error),
         }
-    }
-
-    /// By plain reads or writes through this worker's pinned staging.
-    fn plainly(&mut self, opened: &OpenFile, task: &Task) -> Result<(), LoadError> {
-        let OpenFile::Plain(file) = opened else {
-            return Err(LoadError::CuFile("the file is not open for plain reads".to_owned()));
-        };
-        let shared = self.shared;
-        let Some(of) = shared.layout.files.get(task.file as usize) else { return Ok(()) };
-        if shared.lane.write {
-            self.gather(task)?;
-        }
-        let place = self.place(task);
-        let offset = shared.layout.data_offset + task.offset;
-        let mut slot = self.staging.take().ok_or(LoadError::Stopped)?;
-        let mut done = 0;
-        while done < task.bytes {
-            let length = ((task.bytes - done) as usize).min(slot.len());
-            let mut at = self.rec.now();
-            let what = match task.tensor {
-                Some(tensor) => {
-                    What::tensor_bytes(tensor as usize, shared.layout.image_offset(task) + done, length as u64)
-                }
-                None => What::block(shared.layout.image_offset(task) + done, length as u64),
-            };
-            if shared.lane.write {
-                self.memory().read_back(place + done, &mut slot.bytes_mut()[..length])?;
-                at = self.rec.end(Phase::Copy, at, self.of(task, false));
-                file.write_all_at(&slot.bytes()[..length], offset + done)
-                    .map_err(|e| failed("writing", &of.temporary, e))?;
-                self.rec.end(Phase::Transfer, at, what);
-            } else {
-                file.read_exact_at(&mut slot.bytes_mut()[..length], offset + done)
-                    .map_err(|e| failed("reading", &of.path, e))?;
-                at = self.rec.end(Phase::Transfer, at, what);
-                slot = self.queue.copy(slot, 0, length, self.memory(), place + done)?.finish()?;
-                self.rec.end(Phase::Copy, at, self.of(task, false));
-            }
-            done += length as u64;
-        }
-        self.staging = Some(slot);
-        if !shared.lane.write {
-            self.scatter(task)?;
-        }
-        Ok(())
-    }
-
-    /// To host memory and back.
-    fn in_memory(&mut self, task: &Task) -> Result<(), LoadError> {
-        let shared = self.shared;
-        if shared.lane.write {
-            self.gather(task)?;
-        }
-        let at = self.rec.now();
-        let place = self.place(task);
-        let Some(slot) = shared.ram.get(task.file as usize) else { return Err(LoadError::Stopped) };
-        {
-            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            let range = task.offset as usize..(task.offset + task.bytes) as usize;
-            if shared.lane.write {
-                self.memory().read_back(place, &mut slot.bytes_mut()[range])?;
-            } else {
-                self.memory().write_pageable(place, &slot.bytes()[range])?;
-            }
-        }
-        self.rec.end(Phase::Copy, at, self.of(task, true));
-        if !shared.lane.write {
-            self.scatter(task)?;
-        }
-        Ok(())
-    }
-}
-
-/// Opens a file, and registers it where cuFile is to have it.
-fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -> Result<OpenFile, Refused> {
-    let refused = |reason, error| Refused { reason, error };
-    let gone = || refused(FallbackReason::OperationFailed, LoadError::Stopped);
-    let of = shared.layout.files.get(file as usize).ok_or_else(gone)?;
-    let path = if shared.lane.write { &of.temporary } else { &of.path };
-    let setting = if cufile { KvSetting::Odirect } else { KvSetting::PlainOdirect };
-    let direct = shared.settings.on(setting);
-    let mut flags = OFlags::CLOEXEC;
-    flags |= if shared.lane.write { OFlags::RDWR | OFlags::CREATE } else { OFlags::RDONLY };
-    if direct {
-        flags |= OFlags::DIRECT;
-    }
-    let mut at = rec.now();
-    let provoked = cufile && shared.order.provoke == Some(FallbackReason::NoOdirect);
-    let opened = match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
-        Ok(_) if provoked => {
-            let said = "provoked: the file system was made to look as if it refused O_DIRECT".to_owned();
-            return Err(refused(FallbackReason::NoOdirect, LoadError::CuFile(said)));
-        }
-        Ok(fd) => File::from(fd),
-        Err(rustix::io::Errno::INVAL) if direct => {
-            let error = LoadError::CuFile(format!(
-                "{} cannot be opened with O_DIRECT: its file system does not support direct I/O; use a folder on ext4 or xfs, or --set {setting}=0",
-                shown(path).display()
-            ));
-            return Err(refused(FallbackReason::NoOdirect, error));
-        }
-        Err(errno) => {
-            return Err(refused(FallbackReason::OperationFailed, failed("opening", path, errno.into())));
-        }
-    };
-    at = rec.end(Phase::Open, at, What::SETUP);
-    if !cufile {
-        return Ok(OpenFile::Plain(opened));
-    }
-    let Some(cufile) = shared.context.cufile else { return Err(gone()) };
-    let handle = FileHandle::register(&cufile.driver, opened).map_err(|error| {
-        let doing = format!("registering {} with cuFile", shown(path).display());
-        refused(FallbackReason::OperationFailed, explain(&doing, &error))
-    })?;
-    shared.handle_registrations.fetch_add(1, Ordering::Relaxed);
-    rec.end(Phase::RegisterHandle, at, What::SETUP);
-    Ok(OpenFile::Gds(Arc::new(handle)))
-}
-
-/// Removes what a failed lane left half written.
-pub(super) fn tidy(shared: &Shared<'_>) {
-    if shared.lane.write {
-        drop(shared.handles.cleanup());
-        store::remove_partial(shared.layout);
     }
 }

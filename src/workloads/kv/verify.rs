@@ -22,7 +22,8 @@ pub(super) fn compare(
 ) -> Result<Option<String>, LoadError> {
     let layout = shared.layout;
     if shared.lane.write && shared.method != Method::Ram {
-        let paths: Vec<_> = layout.files.iter().map(|file| file.path.clone()).collect();
+        let mut paths: Vec<_> = layout.files.iter().map(|file| file.path.clone()).collect();
+        paths.dedup();
         cache::evict(&paths);
     }
     let next = AtomicUsize::new(0);
@@ -43,7 +44,7 @@ pub(super) fn compare(
                 bytes.resize(length as usize, 0);
                 match &open {
                     Some(open) => {
-                        open.read_exact_at(&mut bytes, layout.data_offset + at)
+                        open.read_exact_at(&mut bytes, file.start + at)
                             .map_err(|source| failed("reading back", &file.path, source))?;
                     }
                     None if shared.lane.write => {

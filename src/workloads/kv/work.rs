@@ -4,15 +4,17 @@
 use super::beside::Beside;
 use super::flights::{Flights, Line};
 use super::layout::Task;
+use super::opening::tidy;
 use super::order::Method;
 use super::params::KvSetting;
 use super::store::{self, Found};
-use super::transfer::{Operation, Shared, Worker, tidy};
+use super::transfer::{Operation, Shared, Worker};
 use super::turns::{Turn, Turns};
 use super::window::Window;
 use crate::core::{KvSystem, OnStreams, Phase, Span};
 use crate::device::{CopyQueue, Slot};
 use crate::engines::{LoadError, Recorder, What, run_workers};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -134,11 +136,14 @@ fn measured(
                 rec,
                 queue: CopyQueue::new(context.device)?,
                 staging: lock(&staging).pop(),
-                slab_at: number as u64 * layout.slab_step(),
+                slab_at: number as u64 * shared.slots * layout.slab_step(),
                 operations: Vec::with_capacity(room / threads + 16),
-                flights: lock(&lines)
-                    .pop()
-                    .map(|line| Flights::new(line, shared.settings, context.clock, window.clone())),
+                flights: lock(&lines).pop().map(|line| {
+                    let first = number as u64 * shared.slots;
+                    let slots = (first..first + shared.slots).map(|slot| slot * layout.slab_step());
+                    let slots = if shared.slab.is_some() { slots.collect() } else { VecDeque::new() };
+                    Flights::new(line, shared.settings, context.clock, window.clone(), slots)
+                }),
             })
         };
         let mut reader = worker(shared, rec, units.len())?;
