@@ -13,6 +13,7 @@ mod nvidia_fs;
 mod pcie;
 mod report;
 mod round;
+pub mod serving;
 pub mod spec;
 mod storage;
 pub mod text;

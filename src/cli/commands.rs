@@ -63,6 +63,9 @@ pub(super) enum Sub {
         /// read proved
         #[arg(long, value_name = "LEVEL")]
         require: Option<super::check::Level>,
+        /// Read the configuration of lmcache, llmd, vllm or nixl (a YAML or JSON file, a command line, or the text itself) and show which path it leads to
+        #[arg(long = "for", num_args = 2, value_names = ["SYSTEM", "CONFIG"], conflicts_with = "paths")]
+        serving: Vec<String>,
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]

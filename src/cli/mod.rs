@@ -29,6 +29,7 @@ mod predict;
 mod race;
 mod recordings;
 mod selftest;
+mod serving;
 mod settings;
 mod sudo;
 mod sweep;
@@ -157,7 +158,10 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Check { require: Some(check::Level::Proven), no_probe: true, .. }) => {
             Err("--require proven needs a read: leave out --no-probe".to_owned())
         }
-        Some(Sub::Check { paths, root, no_probe, require, export, output }) => {
+        Some(Sub::Check { serving, root, no_probe, output, .. }) if !serving.is_empty() => {
+            serving::run(&serving, root.as_deref(), !no_probe, &output.output())
+        }
+        Some(Sub::Check { paths, root, no_probe, require, export, output, .. }) => {
             check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output.output())
         }
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {

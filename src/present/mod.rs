@@ -18,6 +18,7 @@ pub mod phases;
 pub mod progress;
 pub mod reproduce;
 pub mod series;
+pub mod serving;
 pub mod setup;
 pub mod table;
 pub mod together;

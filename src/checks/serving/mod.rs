@@ -1,0 +1,199 @@
+//! Reads the configuration of serving systems as their present versions do: which path the KV cache takes to storage, and
+//! which options have no effect. Sources: LMCache `lmcache/v1/config.py`, `gds_backend.py` and `distributed/config.py`,
+//! llm-d's connector 0.22 `spec.py`, vLLM `kv_offload/tiering/fs/manager.py`, all as of November 2026.
+
+mod lmcache;
+mod source;
+mod vllm;
+
+use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
+use serde_json::Value;
+use source::Source;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The largest configuration that is read, in bytes.
+pub const MOST_BYTES: u64 = 1 << 20;
+
+/// Reads a configuration: YAML, JSON, or a command line with environment and flags. `environment` overrides options as
+/// the program's own does.
+///
+/// # Errors
+/// A sentence: the text has no form that is known.
+pub fn read(serving: Serving, text: &str, environment: &BTreeMap<String, String>) -> Result<ServingConfig, String> {
+    let source = Source::new(text, environment)?;
+    match serving {
+        Serving::Lmcache => lmcache::read(&source),
+        Serving::Llmd => Ok(vllm::llmd(&source.extra_config(), Serving::Llmd)),
+        Serving::Vllm => vllm::read(&source),
+        Serving::Nixl => Ok(nixl(&source)),
+    }
+}
+
+/// A configuration without storage, from which the others are made.
+fn none(serving: Serving) -> ServingConfig {
+    ServingConfig {
+        serving,
+        store: StoreKind::None,
+        paths: Vec::new(),
+        cufile_reads: false,
+        cufile_writes: false,
+        direct_io: false,
+        without_cufile: WithoutCufile::NotUsed,
+        insists: false,
+        options: Vec::new(),
+        ignored: Vec::new(),
+        missing: Vec::new(),
+    }
+}
+
+/// The options of `known` that are in a map, as ones that are not read.
+fn ignored(map: &Value, prefix: &str, known: &[(&str, &str)]) -> Vec<IgnoredOption> {
+    known
+        .iter()
+        .filter(|(option, _)| map.get(option).is_some())
+        .map(|(option, instead)| IgnoredOption { option: format!("{prefix}{option}"), instead: (*instead).to_owned() })
+        .collect()
+}
+
+/// A value as text; strings without quotes.
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A switch as Python programs read one: a boolean, or its name.
+fn switch(value: Option<&Value>) -> Option<bool> {
+    match value? {
+        Value::Bool(on) => Some(*on),
+        Value::String(text) => Some(matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on")),
+        Value::Number(number) => Some(number.as_i64() != Some(0)),
+        _ => None,
+    }
+}
+
+fn paths(text: &str) -> Vec<PathBuf> {
+    text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+}
+
+/// A back end of NIXL with its parameters: `{"backend": "GDS", "params": {…}}`, or the names that LMCache and Dynamo use.
+fn nixl(source: &Source) -> ServingConfig {
+    let map = source.map();
+    let backend = ["backend", "nixl_backend", "plugin", "type"].iter().find_map(|name| map.get(name)?.as_str());
+    let mut config = none(Serving::Nixl);
+    config.paths =
+        ["path", "nixl_path", "file_path"].iter().find_map(|name| map.get(name)?.as_str()).map_or_else(Vec::new, paths);
+    nixl_backend(&mut config, backend, StoreKind::Nixl);
+    if let Some(Value::Object(params)) = map.get("params").or_else(|| map.get("backend_params")) {
+        config.options.extend(params.iter().map(|(name, value)| (format!("params.{name}"), text_of(value))));
+        // The plugin GDS with several threads: mode=mt of the plugin, or GDS_MT as a separate one.
+        config.insists = params.get("mode").and_then(Value::as_str) == Some("mt");
+    }
+    config
+}
+
+/// Fills what follows from the name of a NIXL plugin.
+fn nixl_backend(config: &mut ServingConfig, backend: Option<&str>, kind: StoreKind) {
+    let Some(backend) = backend else {
+        config.missing.push("backend".to_owned());
+        return;
+    };
+    config.options.push(("backend".to_owned(), backend.to_owned()));
+    let by_cufile = matches!(backend.to_ascii_uppercase().as_str(), "GDS" | "GDS_MT");
+    let stores = by_cufile || matches!(backend.to_ascii_uppercase().as_str(), "POSIX" | "HF3FS");
+    if stores {
+        config.store = kind;
+    }
+    (config.cufile_reads, config.cufile_writes) = (by_cufile, by_cufile);
+    config.without_cufile = if by_cufile { WithoutCufile::StartFails } else { WithoutCufile::NotUsed };
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn of(serving: Serving, text: &str) -> ServingConfig {
+        read(serving, text, &BTreeMap::new()).unwrap()
+    }
+
+    fn names(config: &ServingConfig) -> Vec<&str> {
+        config.ignored.iter().map(|ignored| ignored.option.as_str()).collect()
+    }
+
+    #[test]
+    fn the_configuration_of_the_early_guides_stores_nothing_today() {
+        let guide = "backend: \"gds\"\nenable_gds: true\ngds_config:\n  cache_dir: /mnt/nvme\n  enable_rdma: true\nenable_layerwise: true\n";
+        let config = of(Serving::Lmcache, guide);
+        assert_eq!((config.store, config.cufile_reads), (StoreKind::None, false));
+        assert_eq!(names(&config), ["enable_gds", "backend", "gds_config", "enable_layerwise"]);
+        assert_eq!(config.ignored[1].instead, "gds_path");
+    }
+
+    #[test]
+    fn lmcache_files_are_read_with_defaults_and_the_environment_overrides_them() {
+        let yaml =
+            "chunk_size: 256\ngds_path: /mnt/a,/mnt/b\ngds_buffer_size: 4096\nextra_config:\n  use_direct_io: true\n";
+        let config = of(Serving::Lmcache, yaml);
+        assert_eq!((config.store, config.paths.len(), config.direct_io), (StoreKind::LmcacheGds, 2, true));
+        assert!(config.cufile_reads && !config.insists && config.missing.is_empty());
+        assert_eq!(config.without_cufile, WithoutCufile::StartFails);
+        let environment = BTreeMap::from([
+            ("LMCACHE_USE_GDS".to_owned(), "false".to_owned()),
+            ("LMCACHE_GDS_PATH".to_owned(), "/mnt/c".to_owned()),
+        ]);
+        let config = read(Serving::Lmcache, yaml, &environment).unwrap();
+        assert!(!config.cufile_reads && config.insists && config.paths == [PathBuf::from("/mnt/c")]);
+        assert_eq!(of(Serving::Lmcache, "gds_path: /mnt/a\n").missing, ["gds_buffer_size"]);
+    }
+
+    #[test]
+    fn flags_of_the_lmcache_server_turn_on_the_slab() {
+        let config =
+            of(Serving::Lmcache, "lmcache server --l1-size-gb 200 --gds-l1-path /mnt/nvme --no-gds-l1-use-direct-io");
+        assert_eq!((config.store, config.direct_io), (StoreKind::LmcacheGdsL1, false));
+        assert_eq!(config.paths, [PathBuf::from("/mnt/nvme")]);
+        assert!(of(Serving::Lmcache, "lmcache server --gds-l1-path=/mnt/nvme").direct_io);
+    }
+
+    #[test]
+    fn the_transfer_configuration_of_vllm_leads_to_llm_d_vllm_or_lmcache() {
+        let command = r#"vllm serve m --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both",
+            "kv_connector_extra_config":{"spec_name":"SharedStorageOffloadingSpec","shared_storage_path":"/mnt/kv","gds_mode":"bb_read_only","enable_gds":true}}'"#;
+        let config = of(Serving::Vllm, command);
+        assert_eq!((config.store, config.cufile_reads, config.cufile_writes), (StoreKind::Llmd, true, false));
+        assert_eq!((names(&config), config.ignored[0].instead.as_str()), (vec!["enable_gds"], "gds_mode"));
+        let tier = r#"{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec",
+            "secondary_tiers":[{"type":"fs","root_dir":"/mnt/kv"}]}}"#;
+        let config = of(Serving::Vllm, tier);
+        assert_eq!((config.store, config.cufile_reads, config.direct_io), (StoreKind::VllmFs, false, true));
+        let lmcache = r#"{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}"#;
+        let environment = BTreeMap::from([("LMCACHE_GDS_PATH".to_owned(), "/mnt/c".to_owned())]);
+        let config = read(Serving::Vllm, lmcache, &environment).unwrap();
+        assert_eq!((config.serving, config.store), (Serving::Lmcache, StoreKind::LmcacheGds));
+        assert_eq!(of(Serving::Vllm, r#"{"kv_connector":"NixlConnector"}"#).store, StoreKind::None);
+    }
+
+    #[test]
+    fn llm_d_stages_by_default_and_refuses_unknown_modes() {
+        let config = of(Serving::Llmd, r#"{"shared_storage_path":"/mnt/kv","block_size":256}"#);
+        assert_eq!((config.store, config.cufile_reads, config.paths.len()), (StoreKind::Llmd, false, 1));
+        let odd = of(Serving::Llmd, r#"{"gds_mode":"on"}"#);
+        assert_eq!((odd.missing, odd.paths), (vec!["gds_mode".to_owned()], vec![PathBuf::from("/tmp/shared-kv")]));
+    }
+
+    #[test]
+    fn a_nixl_back_end_is_read_with_its_parameters() {
+        let config = of(Serving::Nixl, "backend: GDS\npath: /mnt/x\nparams:\n  mode: mt\n");
+        assert!(config.cufile_reads && config.insists);
+        assert!(config.options.contains(&("params.mode".to_owned(), "mt".to_owned())));
+        assert!(!of(Serving::Nixl, "backend: POSIX").cufile_reads);
+        assert_eq!(of(Serving::Nixl, "path: /x").missing, ["backend"]);
+    }
+
+    #[test]
+    fn what_is_no_configuration_is_an_error() {
+        for text in ["", "[1, 2]", "a: [", "\u{1b}[31m"] {
+            assert!(read(Serving::Lmcache, text, &BTreeMap::new()).is_err(), "{text:?}");
+        }
+    }
+}

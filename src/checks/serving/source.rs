@@ -1,0 +1,78 @@
+//! The text of a configuration: YAML or JSON as a map of options, or a command line with its environment and flags.
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A configuration that was read, and the environment that it is used in.
+pub(super) struct Source {
+    map: Value,
+    flags: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
+}
+
+impl Source {
+    pub(super) fn new(text: &str, environment: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut source =
+            Self { map: Value::Object(Map::new()), flags: BTreeMap::new(), environment: environment.clone() };
+        // JSON is YAML; an empty text is neither.
+        match serde_saphyr::from_str::<Value>(text) {
+            Ok(map @ Value::Object(_)) => source.map = map,
+            Ok(Value::String(line)) => source.command(&line)?,
+            Ok(_) => return Err("it is neither a map of options nor a command line".to_owned()),
+            Err(error) => source.command(text).map_err(|_| format!("it is malformed: {error}"))?,
+        }
+        Ok(source)
+    }
+
+    /// Takes the flags of a command line and the variables in front of it.
+    fn command(&mut self, text: &str) -> Result<(), String> {
+        let words = shlex::split(text).ok_or("a quote is not closed")?;
+        let mut words = words.iter().peekable();
+        let mut any = false;
+        while let Some(word) = words.next() {
+            if let Some(flag) = word.strip_prefix("--") {
+                any = true;
+                let (name, value) = match flag.split_once('=') {
+                    Some((name, value)) => (name, value.to_owned()),
+                    None => (flag, words.next_if(|next| !next.starts_with("--")).cloned().unwrap_or_default()),
+                };
+                self.flags.insert(name.to_owned(), value);
+            } else if let Some((name, value)) = word.split_once('=') {
+                any |= name.starts_with("LMCACHE_");
+                self.environment.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        if any { Ok(()) } else { Err("it has no flags and no options".to_owned()) }
+    }
+
+    /// The options.
+    pub(super) const fn map(&self) -> &Value {
+        &self.map
+    }
+
+    /// The value of a flag; empty for one without a value.
+    pub(super) fn flag(&self, name: &str) -> Option<&str> {
+        self.flags.get(name).map(String::as_str)
+    }
+
+    /// The value of a variable.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// vLLM's `--kv-transfer-config`: the value of the flag, the text of a variable, or the map itself.
+    pub(super) fn transfer_config(&self) -> Result<Value, String> {
+        match self.flag("kv-transfer-config") {
+            Some(text) => {
+                serde_json::from_str(text).map_err(|error| format!("--kv-transfer-config is malformed: {error}"))
+            }
+            None => Ok(self.map.clone()),
+        }
+    }
+
+    /// The options of a connector: those of `kv_connector_extra_config`, or the map itself.
+    pub(super) fn extra_config(&self) -> Value {
+        let config = self.transfer_config().unwrap_or_default();
+        config.get("kv_connector_extra_config").cloned().unwrap_or(config)
+    }
+}

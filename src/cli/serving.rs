@@ -1,0 +1,99 @@
+//! `gds-top check --for SYSTEM CONFIG`: where a serving system's configuration leads on this machine.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
+use super::view::open_view;
+use crate::checks;
+use crate::core::{Serving, Status, Verdict};
+use crate::machine::{LiveOptions, Root};
+use crate::present::serving::{self as present, StorePath};
+use crate::session;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Reads the configuration, examines its first folder and prints what follows. The exit status is 1 if it cannot work.
+pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, output: &OutputArgs) -> Ran {
+    let [system, config] = named else {
+        return Err("--for needs a system and its configuration: --for lmcache FILE".to_owned());
+    };
+    let serving: Serving = system.parse()?;
+    let text = text_of(config)?;
+    let view = match root {
+        None => Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() }),
+        Some(_) => open_view(root)?,
+    };
+    let read = checks::serving::read(serving, &text, &view.environment())
+        .map_err(|error| format!("the configuration {config} cannot be used: {error}"))?;
+    let asked = read.paths.first();
+    let examined = asked.map(|path| existing(path));
+    let mut verdict = None;
+    let mut place = StorePath::default();
+    if let (Some(asked), Some(path)) = (asked, &examined) {
+        let mut found = checks::run(&view, std::slice::from_ref(path), None, &mut |_| {});
+        if probe
+            && view.is_live()
+            && found.has_gpu
+            && let Ok(exe) = std::env::current_exe()
+        {
+            for proven in session::live::prove(&exe, &found) {
+                found.take_proven(proven);
+            }
+        }
+        verdict = found.verdicts.into_iter().next();
+        let facts = view.path_facts(path);
+        place = StorePath {
+            filesystem: facts.as_ref().and_then(|facts| facts.filesystem.clone()),
+            direct_io: facts.as_ref().and_then(|facts| facts.open_direct.as_ref()).map(|said| said == "ok"),
+            exists: path == asked,
+        };
+    }
+    let lines = present::lines(&read, verdict.as_ref(), &place);
+    let bad = lines.iter().any(|line| line.status == Status::Fail);
+    let status = if bad { BAD_ANSWER } else { FINE };
+    let printed = if output.json {
+        let lines: Vec<_> = lines.iter().map(|line| json!({"status": line.status.word(), "text": line.text})).collect();
+        print_json(&json!({"schema_version": 1, "config": read, "verdict": verdict, "lines": lines}))
+    } else {
+        print(rendered(&lines, verdict.as_ref()).as_bytes())
+    };
+    Ok(printed.max(status))
+}
+
+fn rendered(lines: &[present::Line], verdict: Option<&Verdict>) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "{:<4}  {}", line.status.word(), crate::text::sanitise_line(&line.text));
+    }
+    if let Some(verdict) = verdict {
+        let _ = writeln!(
+            text,
+            "      gds-top check {} lists each check with its fix.",
+            crate::text::sanitise_line(&verdict.path.to_string_lossy())
+        );
+    }
+    text
+}
+
+/// The text of the configuration: a file, or the text itself if it is one of JSON or a command line.
+fn text_of(config: &str) -> Result<String, String> {
+    let path = Path::new(config);
+    if !path.is_file() {
+        let is_text = config.trim_start().starts_with('{') || config.contains("--") || config.contains('\n');
+        return if is_text { Ok(config.to_owned()) } else { Err(format!("there is no configuration file {config}")) };
+    }
+    let mut text = String::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(checks::serving::MOST_BYTES + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("cannot read {config}: {error}"))?;
+    if text.len() as u64 > checks::serving::MOST_BYTES {
+        return Err(format!("{config} is longer than {} bytes", checks::serving::MOST_BYTES));
+    }
+    Ok(text)
+}
+
+/// The path, or the nearest folder above that exists.
+fn existing(path: &Path) -> PathBuf {
+    path.ancestors().find(|above| above.exists()).map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+}

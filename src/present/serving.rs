@@ -1,0 +1,185 @@
+//! What a serving system's configuration leads to on this machine: sentences for `check --for`.
+
+use super::verdict::no_gpu;
+use crate::core::{Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile};
+
+/// One line of the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How good it is.
+    pub status: Status,
+    /// The sentence.
+    pub text: String,
+}
+
+const fn store(kind: StoreKind) -> &'static str {
+    match kind {
+        StoreKind::LmcacheGdsL1 => "LMCache's GDS L1 tier (one slab file)",
+        StoreKind::LmcacheGds => {
+            "LMCache's GDS back end (a file for each chunk; deprecated, use --gds-l1-path of the LMCache server)"
+        }
+        StoreKind::LmcacheNixl => "LMCache's back end on NIXL",
+        StoreKind::LmcacheDisk => "LMCache's local disk back end",
+        StoreKind::Llmd => "llm-d's file-system connector",
+        StoreKind::VllmFs => "vLLM's file-system tier",
+        StoreKind::VllmHost => "vLLM's offloading to host memory",
+        StoreKind::Nixl => "a NIXL back end",
+        StoreKind::None => "no storage",
+    }
+}
+
+/// The facts about a path of the store: its file system, and whether O_DIRECT works there if that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StorePath {
+    /// The type of the file system.
+    pub filesystem: Option<String>,
+    /// Whether a file opens with O_DIRECT; `None` if no file could be tried.
+    pub direct_io: Option<bool>,
+    /// Whether the path exists.
+    pub exists: bool,
+}
+
+/// What the configuration leads to.
+#[must_use]
+pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath) -> Vec<Line> {
+    let mut all = Vec::new();
+    let mut say = |status, text: String| all.push(Line { status, text });
+    let place = config.paths.first().map_or_else(String::new, |path| format!(" in {}", path.display()));
+    match config.store {
+        StoreKind::None => say(Status::Fail, "The configuration names no storage for the KV cache.".to_owned()),
+        kind => say(Status::Info, format!("KV cache: {}{place}.", store(kind))),
+    }
+    let which = match (config.cufile_reads, config.cufile_writes) {
+        (true, true) => "Reads and writes use cuFile",
+        (true, false) => "Reads use cuFile, writes are staged in host memory",
+        (false, true) => "Writes use cuFile, reads are staged in host memory",
+        (false, false) => "Neither reads nor writes use cuFile",
+    };
+    if config.store != StoreKind::None {
+        let direct = if config.direct_io { "with O_DIRECT" } else { "without O_DIRECT" };
+        say(Status::Info, format!("{which}; files are opened {direct}."));
+    }
+    let by_cufile = config.cufile_reads || config.cufile_writes;
+    let switched_off = config.store == StoreKind::LmcacheGds
+        && !config.insists
+        && path.filesystem.as_deref().is_some_and(|fs| matches!(fs, "tmpfs" | "overlayfs"));
+    if switched_off {
+        say(
+            Status::Warn,
+            "LMCache switches GDS off on this file system and uses POSIX reads; use_gds: true insists.".to_owned(),
+        );
+    } else if by_cufile {
+        say_route(&mut say, config, verdict);
+    }
+    if config.direct_io && path.direct_io == Some(false) {
+        let text = match config.store {
+            StoreKind::Llmd => {
+                "O_DIRECT does not work there: llm-d drops each write and ignores each read that uses cuFile."
+            }
+            StoreKind::VllmFs => "O_DIRECT does not work there: vLLM uses buffered reads and writes.",
+            _ => "O_DIRECT does not work there: the store cannot be opened.",
+        };
+        say(if config.store == StoreKind::VllmFs { Status::Warn } else { Status::Fail }, text.to_owned());
+    }
+    if !path.exists && !config.paths.is_empty() {
+        say(
+            Status::Warn,
+            "The folder does not exist yet; its file system is that of the nearest folder above.".to_owned(),
+        );
+    }
+    if config.paths.len() > 1 {
+        say(Status::Info, format!("{} folders: the number of the GPU selects one (by_gpu).", config.paths.len()));
+    }
+    for option in &config.ignored {
+        let instead = match option.instead.as_str() {
+            "" => "nothing takes its place".to_owned(),
+            instead => format!("use {instead}"),
+        };
+        say(Status::Warn, format!("{} has no effect in today's version: {instead}.", option.option));
+    }
+    for option in &config.missing {
+        say(Status::Fail, format!("{option} is missing or has no valid value."));
+    }
+    all
+}
+
+fn say_route(say: &mut impl FnMut(Status, String), config: &ServingConfig, verdict: Option<&Verdict>) {
+    let without = match config.without_cufile {
+        WithoutCufile::StartFails => "the program does not start",
+        WithoutCufile::Posix => "the program uses POSIX reads and a copy",
+        WithoutCufile::StagingAtStart => "the program stages all transfers in host memory",
+        WithoutCufile::NotUsed => return,
+    };
+    match verdict {
+        None => say(Status::Na, "The route was not examined: no folder is named.".to_owned()),
+        Some(verdict) if no_gpu(verdict) => {
+            say(Status::Na, "There is no GPU here, so the route cannot be named.".to_owned());
+        }
+        Some(verdict) => match verdict.route {
+            Route::None => say(Status::Fail, format!("cuFile cannot read there: {without}.")),
+            Route::Compat => say(
+                Status::Warn,
+                "cuFile copies through host memory there (compat mode): plain reads are usually as fast.".to_owned(),
+            ),
+            route => {
+                let proof = if verdict.proven { "proven" } else { "not proven" };
+                say(Status::Pass, format!("Reads go straight to the GPU ({route}, {proof})."));
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Basis, IgnoredOption, Serving};
+
+    fn config(kind: StoreKind) -> ServingConfig {
+        ServingConfig {
+            serving: Serving::Lmcache,
+            store: kind,
+            paths: vec!["/mnt/kv".into()],
+            cufile_reads: true,
+            cufile_writes: true,
+            direct_io: true,
+            without_cufile: WithoutCufile::StartFails,
+            insists: false,
+            options: Vec::new(),
+            ignored: vec![IgnoredOption { option: "enable_gds".to_owned(), instead: "gds_path".to_owned() }],
+            missing: Vec::new(),
+        }
+    }
+
+    fn verdict(route: Route) -> Verdict {
+        Verdict {
+            path: "/mnt/kv".into(),
+            gpu: Some("GPU-1".to_owned()),
+            route,
+            possible: route,
+            proven: true,
+            basis: Basis::Checks,
+            proof: String::new(),
+            blockers: Vec::new(),
+            steps: Vec::new(),
+            advice: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_result_follows_from_the_route_the_file_system_and_the_options() {
+        let path = StorePath { filesystem: Some("ext4".to_owned()), direct_io: Some(true), exists: true };
+        let of = |kind, route, path: &StorePath| {
+            let lines = lines(&config(kind), Some(&verdict(route)), path);
+            lines.iter().map(|line| line.status).collect::<Vec<_>>()
+        };
+        use Status::{Fail, Info, Pass, Warn};
+        assert_eq!(of(StoreKind::LmcacheGdsL1, Route::Nvfs, &path), [Info, Info, Pass, Warn]);
+        assert_eq!(of(StoreKind::LmcacheGdsL1, Route::Compat, &path), [Info, Info, Warn, Warn]);
+        assert_eq!(of(StoreKind::LmcacheGdsL1, Route::None, &path), [Info, Info, Fail, Warn]);
+        let no_direct = StorePath { direct_io: Some(false), ..path.clone() };
+        assert_eq!(of(StoreKind::Llmd, Route::Compat, &no_direct), [Info, Info, Warn, Fail, Warn]);
+        let tmpfs = StorePath { filesystem: Some("tmpfs".to_owned()), ..path };
+        let said = lines(&config(StoreKind::LmcacheGds), Some(&verdict(Route::None)), &tmpfs);
+        assert!(said[2].text.contains("switches GDS off"), "{said:?}");
+    }
+}
