@@ -12,6 +12,7 @@ mod predict;
 mod rows;
 mod timing;
 mod watch;
+mod watch_compare;
 mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
@@ -26,6 +27,7 @@ pub use predict::{Prediction, Shape, Threads, predict};
 pub use rows::{TensorRow, tensor_rows};
 pub use timing::{Timing, Timings, timing};
 pub use watch::{WatchAdvice, is_proven_direct, watch_advice};
+pub use watch_compare::{CallChange, WATCH_THRESHOLD, WatchComparison, WatchRegression, compare_watched};
 pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64};

@@ -1,6 +1,5 @@
 //! Judgement: facts become findings, findings become one verdict for each path and GPU. Changes nothing.
 
-mod classes;
 mod container;
 mod context;
 mod cufile;
@@ -10,7 +9,6 @@ mod gpu;
 mod judged;
 mod kernel;
 mod logs;
-pub mod matrix;
 mod nvidia_fs;
 mod pcie;
 mod report;

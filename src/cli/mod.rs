@@ -36,6 +36,7 @@ mod sweep;
 mod swept;
 mod targets;
 mod together;
+mod top;
 mod view;
 mod watch;
 
@@ -91,6 +92,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Io { io, export, output, screens }) => io::run(&io, export.plan(), &output.on(&screens)),
         Some(Sub::KvLane) => Ok(crate::workloads::kv::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
+        Some(Sub::Top(args)) => top::run(&args),
         Some(Sub::Watch(args)) => watch::run(args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
             Ok(engines::probe::probe_cufile(&scratch, !no_open))

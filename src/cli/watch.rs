@@ -1,14 +1,21 @@
 //! `watch`: what GDS does in any program.
 
-use super::args::{ExportArgs, RunArgs};
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, note};
-use super::race;
-use crate::analysis::is_proven_direct;
+use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
+use super::{race, settings};
+use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched, is_proven_direct};
+use crate::core::WatchReport;
+use crate::present::watch_compare;
+use crate::report;
 use crate::session::live::{self, WatchTarget};
-use crate::watch::Launch;
+use crate::session::{REAL_TIME, State, recording};
+use crate::tui::ScreenId;
+use crate::watch::{Launch, Output};
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use serde_json::Value;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The program to watch.
@@ -34,10 +41,21 @@ pub(super) struct WatchArgs {
     /// recording, but no other file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Show the screens while the program runs. Its output is dropped and it gets no input
+    #[arg(long, conflicts_with_all = ["json", "require", "baseline"])]
+    screens: bool,
+    /// Compare the calls with this recording or report.json; exit status 1 if calls are slower, fail more often or lost a direct route
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Percent by which calls may be slower than in the baseline (default: 20)
+    #[arg(long, value_name = "PERCENT", requires = "baseline", value_parser = super::args::threshold)]
+    threshold: Option<f64>,
     #[command(flatten)]
     export: ExportArgs,
     #[command(flatten)]
     output: RunArgs,
+    #[command(flatten)]
+    look: ScreenArgs,
 }
 
 /// The requirement for the program.
@@ -48,20 +66,31 @@ enum Require {
 }
 
 pub(super) fn run(args: WatchArgs) -> Ran {
-    let output = args.output.output();
+    let output = args.output.on(&args.look);
+    if args.screens && !has_terminal() {
+        return Err("--screens needs a terminal".to_owned());
+    }
+    let baseline = args.baseline.as_deref().map(|path| Ok::<_, String>((name(path), earlier(path)?))).transpose()?;
     let target = match args.pid {
         Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
         None => WatchTarget::Launch(Launch {
             command: args.command,
             statistics: args.statistics || args.require.is_some(),
-            // Only the result is on standard output.
-            output_to_stderr: output.json,
+            output: match (args.screens, output.json) {
+                (true, _) => Output::Dropped,
+                // The result alone is on standard output.
+                (false, true) => Output::ToStderr,
+                (false, false) => Output::Inherited,
+            },
         }),
     };
     let feed = match live::watch(&target, args.record.as_deref()) {
         Ok(feed) => feed,
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
+    if args.screens {
+        return race::screens(feed, settings::look(&output)?, ScreenId::Race, REAL_TIME, args.export.plan());
+    }
     let outcome = race::follow_feed(&feed, &output, args.export.plan());
     let met = match (args.require, outcome.state.watch.as_deref()) {
         (Some(Require::Direct), Some(report)) => is_proven_direct(report) == Some(true),
@@ -71,5 +100,61 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     if !met {
         note("--require direct is not met: a direct route is not proven for every cuFile transfer of the program");
     }
-    Ok(outcome.exit.max(if met { FINE } else { BAD_ANSWER }))
+    let worse = match (&baseline, outcome.state.watch.as_deref()) {
+        (Some((name, before)), Some(now)) => {
+            let threshold = args.threshold.map_or(WATCH_THRESHOLD, |percent| percent / 100.0);
+            compared(name, &compare_watched(before, now, threshold), &output)
+        }
+        _ => FINE,
+    };
+    Ok(outcome.exit.max(if met { FINE } else { BAD_ANSWER }).max(worse))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Shows the comparison; the exit status.
+fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -> u8 {
+    let answer = watch_compare::answer(comparison, baseline);
+    if output.json {
+        note(&answer.text());
+    } else {
+        let colour = race::headless_options(output, None).colour;
+        let table = watch_compare::table(comparison, baseline);
+        print_coloured(&report::top_text(&answer, vec![table], race::columns(), colour), colour);
+    }
+    if comparison.regressions.is_empty() { FINE } else { BAD_ANSWER }
+}
+
+/// The watched program of a recording or of a report.json.
+fn earlier(path: &Path) -> Result<WatchReport, String> {
+    let none = || format!("{} has no watched program to compare with", path.display());
+    if path.extension().is_none_or(|ending| ending != "json") {
+        let mut state = State::default();
+        for event in recording::read(path).map_err(|error| error.to_string())? {
+            state.reduce(&event.map_err(|error| error.to_string())?);
+        }
+        return state.watch.as_deref().cloned().ok_or_else(none);
+    }
+    const MOST_BYTES: u64 = 1 << 30;
+    let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+    let seen = std::fs::metadata(path).map_err(failed)?;
+    if !seen.is_file() || seen.len() > MOST_BYTES {
+        return Err(format!("{} is not a report: it is not a regular file of at most 1 GiB", path.display()));
+    }
+    let wrong = |error: serde_json::Error| format!("{} is not a report of gds-top: {error}", path.display());
+    let mut report: Value = serde_json::from_slice(&std::fs::read(path).map_err(failed)?).map_err(wrong)?;
+    let calls = report["watch"]["calls"].take();
+    let files = report["program"]["transfers"].take();
+    let other_calls = report["program"]["other_calls"].take();
+    if calls.is_null() || files.is_null() {
+        return Err(none());
+    }
+    Ok(WatchReport {
+        calls: serde_json::from_value(calls).map_err(wrong)?,
+        files: serde_json::from_value(files).map_err(wrong)?,
+        other_calls: Option::<_>::deserialize(other_calls).map_err(wrong)?.unwrap_or_default(),
+        ..WatchReport::default()
+    })
 }

@@ -81,6 +81,9 @@ pub struct ProcessUse {
     pub cpu_percent: Option<f64>,
     /// Resident memory.
     pub rss_bytes: Option<u64>,
+    /// Page cache that it has mapped: its resident pages of files.
+    #[serde(default)]
+    pub page_cache_bytes: Option<u64>,
     /// Threads.
     pub threads: Option<u32>,
     /// GPU memory, over all GPUs (NVML).

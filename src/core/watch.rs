@@ -131,9 +131,14 @@ pub struct WatchedCall {
 
 /// A running process, as procfs shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct AttachedProcess {
     /// Process number.
     pub pid: u32,
+    /// Whether its calls are recorded, by probes of the kernel.
+    pub recorded: bool,
+    /// Why its calls are not recorded.
+    pub not_recorded: Option<String>,
     /// Whether its mappings and descriptors could be read.
     pub readable: bool,
     /// The libcufile that it has mapped.

@@ -3,6 +3,7 @@
 
 pub mod advice;
 pub mod analysed;
+pub mod calls;
 pub mod ceilings;
 pub mod comparisons;
 pub mod cost;
@@ -22,9 +23,11 @@ pub mod serving;
 pub mod setup;
 pub mod table;
 pub mod together;
+pub mod top;
 pub mod verdict;
 pub mod view;
 pub mod watch;
+pub mod watch_compare;
 pub mod winner;
 pub mod workload;
 

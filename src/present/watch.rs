@@ -13,7 +13,7 @@ const ROWS: usize = 20;
 /// The answer: which route the program's transfers take.
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {
-    if let Some(process) = &report.attached {
+    if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
         return attached(process);
     }
     let reads: u64 = report.files.iter().map(|file| file.reads.count).sum();
@@ -80,7 +80,14 @@ fn plain_bytes(report: &WatchReport) -> u64 {
 fn attached(process: &AttachedProcess) -> Answer {
     let start = "Start it with 'gds-top watch -- COMMAND' to see its calls.";
     match (&process.libcufile, process.readable) {
-        (Some(_), _) => Answer::new(Status::Info, "The process has libcufile loaded; its route is not proven.", start),
+        (Some(_), _) => {
+            let why = process
+                .not_recorded
+                .as_deref()
+                .map_or_else(String::new, |why| format!("Calls are not recorded: {why}. "));
+            let headline = "The process has libcufile loaded; its route is not proven.";
+            Answer::new(Status::Info, headline, why + start)
+        }
         (None, true) => Answer::new(Status::Info, "The process does not have libcufile loaded.", ""),
         (None, false) => Answer::new(
             Status::Warn,
@@ -113,7 +120,9 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         facts.push(("storage", process.storage_read_bytes.map_or_else(gap, bytes)));
         let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
         facts.push(("nvidia-fs", counted.unwrap_or_else(gap)));
-        return facts;
+        if !process.recorded {
+            return facts;
+        }
     }
     facts.push(("processes", count(report.processes)));
     facts.push(("threads", format!("{} called cuFile, {} read", count(report.threads), count(report.reading_threads))));
@@ -266,7 +275,7 @@ pub fn is_of_cufile(file: &WatchedFile) -> bool {
 }
 
 /// The path, and the chunk of a KV cache that the file holds.
-fn name(file: &WatchedFile) -> String {
+pub(super) fn name(file: &WatchedFile) -> String {
     let Some(kv) = &file.kv else { return file.path.clone() };
     let layer = match &kv.layer {
         Some(layer) if layer.bytes().all(|byte| byte.is_ascii_digit()) => format!(" layer {layer}"),
@@ -373,7 +382,8 @@ fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
     Some(Table { title: "Tensors".to_owned(), note, heads, rows: rows.collect() })
 }
 
-fn route(file: &WatchedFile) -> String {
+/// The route of a file's transfers, with a question mark if it is inferred.
+pub(super) fn route(file: &WatchedFile) -> String {
     match (file.route, file.proven) {
         (Route::None, _) => super::view::GAP.to_owned(),
         (route, true) => route.to_string(),
@@ -485,7 +495,7 @@ fn failed(failure: &WatchedFailure) -> (String, String) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::core::{Transfers, WatchedLibrary};
 
@@ -505,6 +515,10 @@ mod tests {
             kv: None,
             plain: crate::core::PlainReads::default(),
         }
+    }
+
+    pub(in crate::present) fn file_without_route() -> WatchedFile {
+        file(Route::None, RouteProof::NoTransfer)
     }
 
     #[test]

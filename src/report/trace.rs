@@ -1,8 +1,10 @@
-//! The report as a Chrome trace (JSON, for Perfetto): a process a lane, a track a slot, spans as complete events, meters as counters.
+//! The report as a Chrome trace (JSON, for Perfetto): a process a lane, a track a slot, spans as complete events, meters as counters; of a
+//! watched program a process each, a track a thread.
 
 use crate::present::SessionAnalysis;
 use crate::session::State;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Traces count in microseconds, with fractions.
@@ -50,6 +52,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
             }))?;
         }
     }
+    calls(state, &mut put)?;
     for timed in &state.samples {
         let pid = timed.lane.map_or(0, |l| u64::from(l.0) + 1);
         for (metric, value) in timed.readings().filter(|(_, v)| v.is_finite()) {
@@ -60,4 +63,26 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         }
     }
     out.write_all(b"\n]}\n")
+}
+
+/// Calls of a watched program: a process for each of its processes, a track for each thread.
+fn calls(state: &State, put: &mut impl FnMut(Value) -> io::Result<()>) -> io::Result<()> {
+    let threads: BTreeSet<(u32, u32)> = state.calls.iter().map(|call| (call.process, call.thread)).collect();
+    let processes: BTreeSet<u32> = threads.iter().map(|(process, _)| *process).collect();
+    for pid in &processes {
+        put(json!({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": format!("process {pid}")}}))?;
+    }
+    for (pid, tid) in threads {
+        let name = format!("thread {tid}");
+        put(json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}))?;
+    }
+    for call in &state.calls {
+        let error = (call.error != 0).then_some(call.error);
+        put(json!({
+            "ph": "X", "name": call.function, "cat": "call", "pid": call.process, "tid": call.thread,
+            "ts": microseconds(call.start_ns), "dur": microseconds(call.duration_ns),
+            "args": {"bytes": call.bytes, "file": call.file, "error": error},
+        }))?;
+    }
+    Ok(())
 }

@@ -136,6 +136,7 @@ impl Processes {
                 Some(ticks * 100.0 / procfs::ticks_per_second() as f64 / seconds?)
             }),
             rss_bytes: field(&status, "VmRSS:").map(|kib| kib.saturating_mul(1024)),
+            page_cache_bytes: field(&status, "RssFile:").map(|kib| kib.saturating_mul(1024)),
             threads: field(&status, "Threads:").and_then(|n| u32::try_from(n).ok()),
             gpu_memory_bytes: None,
             storage_bytes_per_s: rate(counts.storage, before.and_then(|b| b.storage)),

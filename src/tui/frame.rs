@@ -112,16 +112,19 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: ScreenId, with
     let (gap, title, brief) = ways.into_iter().find(fits).unwrap_or(alone);
     let gap = gap as u16;
     let bare = needs(2, title) > room;
+    // A watched program has its calls in the place of the race.
+    let is_watched = super::screens::calls::is_shown(state);
+    let name = |screen| if is_watched && screen == ScreenId::Race { "Calls" } else { title(screen) };
     let mut x = 1;
     for screen in ScreenId::ALL {
         let start = x;
         if screen == current {
-            let end = pen.text(x + 1, 0, &format!("{} {}", screen.number(), title(screen)), theme.accent);
+            let end = pen.text(x + 1, 0, &format!("{} {}", screen.number(), name(screen)), theme.accent);
             pen.restyle(x, 0, (end + 1).saturating_sub(x), 1, theme.selected);
             x = end + gap;
         } else {
             let end = pen.text(x + 1, 0, &screen.number().to_string(), theme.accent);
-            x = if bare { end } else { pen.text(end + 1, 0, title(screen), theme.dim) } + gap;
+            x = if bare { end } else { pen.text(end + 1, 0, name(screen), theme.dim) } + gap;
         }
         pen.hit(0, start, x.saturating_sub(start), Spot::Screen(screen));
     }

@@ -1,15 +1,19 @@
-//! A running process as procfs shows it: which libcufile it has mapped, which files it uses, how much it reads. Its calls cannot be seen this way.
+//! A running process: its calls by probes of the kernel, as root; and as procfs shows it: which libcufile it has mapped, which files it uses, how much it reads.
 
 use super::error::WatchError;
-use super::routes;
-use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport};
+use super::outside;
+use super::probes::Recorder;
+use super::routes::{self, MachineRoutes};
+use super::tally::Tally;
+use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport, WatchedCall};
 use procfs::process::{FDTarget, MMapPath, Process};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often the process is looked at.
+/// How often the process is looked at, and how often calls are taken from the kernel in between.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+const DRAIN_EVERY: Duration = Duration::from_millis(5);
 /// O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -23,6 +27,8 @@ pub struct Attached {
     read_before: Option<(u64, u64)>,
     nvfs_before: Option<u64>,
     report: WatchReport,
+    recorder: Option<Recorder>,
+    tally: Tally,
 }
 
 /// Attaches to a process, for a time or until it ends.
@@ -46,7 +52,11 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
             ..WatchReport::default()
         },
         process,
+        recorder: Some(Recorder::new(pid)),
+        tally: Tally::default(),
     };
+    attached.tally.began_late = true;
+    attached.tally.recent.origin_ns = super::launch::now_ns();
     attached.look();
     Ok(attached)
 }
@@ -59,7 +69,11 @@ fn reads(process: &Process) -> Option<(u64, u64)> {
 impl Attached {
     /// Looks at the process once; whether there is more to see.
     pub(super) fn look_again(&mut self) -> bool {
-        std::thread::sleep(LOOK_EVERY);
+        let next = Instant::now() + LOOK_EVERY;
+        while Instant::now() < next {
+            std::thread::sleep(DRAIN_EVERY);
+            self.drain();
+        }
         // The number may belong to another process by now.
         let runs = self.process.stat().is_ok_and(|stat| stat.starttime == self.started && stat.state != 'Z');
         if !runs {
@@ -71,7 +85,54 @@ impl Attached {
         self.until.is_none_or(|until| Instant::now() < until)
     }
 
+    fn drain(&mut self) {
+        for group in self.recorder.iter_mut().flat_map(Recorder::drain) {
+            self.tally.take(&group);
+        }
+    }
+
+    /// Probes the copies of libcufile that the process and its children have mapped.
+    fn probe(&mut self, libraries: &[(u32, PathBuf)]) {
+        let Some(seen) = self.report.attached.as_mut() else { return };
+        for (process, library) in libraries {
+            match self.recorder.as_mut().map(|recorder| recorder.add(*process, library)) {
+                Some(Ok(Some(group))) => {
+                    seen.recorded = true;
+                    self.tally.take(&group);
+                }
+                Some(Err(why)) => {
+                    seen.not_recorded.get_or_insert(why);
+                    if !seen.recorded {
+                        self.recorder = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Calls since the last time for timelines, and how many more there were.
+    pub(super) fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
+        self.tally.recent.take()
+    }
+
     fn look(&mut self) {
+        self.look_at_files();
+        // A probe is in the file of a library, so one process that maps it is enough for all.
+        let mut libraries: Vec<(u32, PathBuf)> = Vec::new();
+        for process in outside::tree(self.process.pid.unsigned_abs()) {
+            for map in process.maps().into_iter().flatten() {
+                let MMapPath::Path(path) = map.pathname else { continue };
+                if is_libcufile(&path) && !libraries.iter().any(|(_, known)| *known == path) {
+                    libraries.push((process.pid.unsigned_abs(), path));
+                }
+            }
+        }
+        self.probe(&libraries);
+    }
+
+    /// Files and counters of the process.
+    fn look_at_files(&mut self) {
         let Some(seen) = self.report.attached.as_mut() else { return };
         let mut files: BTreeMap<String, AttachedFile> = BTreeMap::new();
         let maps = self.process.maps();
@@ -111,10 +172,21 @@ impl Attached {
 
     /// The report so far.
     pub(super) fn report(&self) -> WatchReport {
-        WatchReport {
-            wall_ns: u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            ..self.report.clone()
-        }
+        let wall_ns = u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let recorder = self.recorder.as_ref().filter(|_| self.report.attached.as_ref().is_some_and(|a| a.recorded));
+        let Some(recorder) = recorder else { return WatchReport { wall_ns, ..self.report.clone() } };
+        let mut report = WatchReport {
+            wall_ns,
+            command: self.report.command.clone(),
+            ended: self.report.ended,
+            attached: self.report.attached.clone(),
+            processes: recorder.processes(),
+            // The results of transfers on streams are read too late to be known.
+            unfinished: 0,
+            ..self.tally.report(&recorder.totals())
+        };
+        routes::decide(&mut report, MachineRoutes::look(self.nvfs_before));
+        report
     }
 }
 
@@ -124,7 +196,7 @@ fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a 
 }
 
 /// The flags of an open descriptor.
-fn flags(pid: u32, fd: i32) -> Option<u32> {
+pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
     u32::from_str_radix(flags.trim(), 8).ok()

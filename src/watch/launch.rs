@@ -28,8 +28,20 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// Switch libcufile's level-3 statistics on in the program.
     pub statistics: bool,
-    /// Send the program's standard output to standard error.
-    pub output_to_stderr: bool,
+    /// Where its output goes.
+    pub output: Output,
+}
+
+/// Where the output of the program goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Both streams to those of gds-top.
+    #[default]
+    Inherited,
+    /// Standard output to standard error.
+    ToStderr,
+    /// Nowhere, because screens need the terminal; it gets no input either.
+    Dropped,
 }
 
 /// A program that runs and is watched.
@@ -68,8 +80,10 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     }
     let mut command = Command::new(program);
     command.args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, library.shared());
-    if launch.output_to_stderr {
-        command.stdout(Stdio::from(std::io::stderr()));
+    match launch.output {
+        Output::Inherited => {}
+        Output::ToStderr => _ = command.stdout(Stdio::from(std::io::stderr())),
+        Output::Dropped => _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
     }
     let nvfs_reads_before = routes::nvfs_reads();
     let started_ns = now_ns();
@@ -93,7 +107,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
 }
 
 /// The clock of the recording library.
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }

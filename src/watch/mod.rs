@@ -11,15 +11,17 @@ mod launch;
 mod library;
 mod outside;
 mod plain;
+mod probes;
 mod recent;
 mod rings;
 mod routes;
 mod streams;
+mod symbols;
 mod tally;
 
 pub use attach::{Attached, attach};
 pub use error::WatchError;
-pub use launch::{Launch, Watched, start};
+pub use launch::{Launch, Output, Watched, start};
 
 use crate::core::{WatchReport, WatchedCall};
 
@@ -57,7 +59,7 @@ impl Source {
     pub fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
         match self {
             Self::Launched(watched) => watched.take_calls(),
-            Self::Attached(_) => (Vec::new(), 0),
+            Self::Attached(attached) => attached.take_calls(),
         }
     }
 

@@ -43,12 +43,8 @@ impl Outside {
             return;
         }
         let mapping = tally.plain_processes();
-        let mut left = vec![self.root];
-        while let Some(pid) = left.pop() {
-            let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
-            left.extend(
-                process.tasks().into_iter().flatten().flatten().flat_map(|task| task.children().unwrap_or_default()),
-            );
+        for process in tree(self.root) {
+            let pid = process.pid.unsigned_abs();
             self.counters(pid, &process);
             if mapping.contains(&pid) {
                 pages(&process, tally);
@@ -110,6 +106,19 @@ impl Outside {
     pub(super) fn configurations(&self) -> Vec<WatchedConfiguration> {
         self.configurations.values().cloned().collect()
     }
+}
+
+/// A process and all that came of it and live.
+pub(super) fn tree(root: u32) -> Vec<Process> {
+    let mut found = Vec::new();
+    let mut left = vec![root];
+    while let Some(pid) = left.pop() {
+        let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
+        let tasks = process.tasks().into_iter().flatten().flatten();
+        left.extend(tasks.flat_map(|task| task.children().unwrap_or_default()));
+        found.push(process);
+    }
+    found
 }
 
 /// Completions of a ring so far, by its fdinfo.

@@ -28,6 +28,24 @@ impl Group {
         if returns { self.record.end_ns } else { self.record.start_ns }
     }
 
+    /// A record with a text behind it.
+    pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: &str) -> Self {
+        let mut parts = Vec::new();
+        for bytes in text.as_bytes().chunks(TEXT_BYTES) {
+            let mut words = [0; RECORD_WORDS];
+            words[0] = Record::head(kind::TEXT, record.library(), 0);
+            for (word, eight) in words.iter_mut().skip(1).zip(bytes.chunks(8)) {
+                let mut whole = [0; 8];
+                whole[..eight.len()].copy_from_slice(eight);
+                *word = u64::from_le_bytes(whole);
+            }
+            parts.push(Record::from_words(words));
+        }
+        record.head = Record::head(record.kind(), record.library(), parts.len() as u32);
+        record.extra[6] = text.len() as u64;
+        Self { process, thread, is_visible: true, record, parts }
+    }
+
     /// The text behind the record, for example a path.
     pub(super) fn text(&self) -> String {
         let mut bytes = Vec::new();

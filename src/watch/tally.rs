@@ -59,6 +59,8 @@ pub(super) struct Tally {
     properties: Option<DriverProperties>,
     /// Files that libc reads or maps, by process, device and inode.
     pub(super) inodes: HashMap<(u32, u64, u64), usize>,
+    /// Whether the process ran before it was watched, so that it may have registered memory that was not seen.
+    pub(super) began_late: bool,
     /// Their calls before their path was seen.
     pub(super) waiting: Vec<Group>,
     /// Calls for timelines.
@@ -159,8 +161,8 @@ impl Tally {
                 });
             }
             Function::GetVersion if !failed => {
-                if let Some(at) = self.library_of.get(&(process, library)) {
-                    self.libraries[*at].0.version = Some(record.extra[0]);
+                if let Some(at) = self.library_number(process, library) {
+                    self.libraries[at].0.version = Some(record.extra[0]);
                 }
             }
             _ => {}
@@ -203,10 +205,20 @@ impl Tally {
     }
 
     fn file_of(&mut self, process: u32, library: u8, handle: u64) -> usize {
-        match self.of(process).handles.get(&(library, handle)) {
-            Some(file) => *file,
-            None => self.file(String::new(), handle),
+        if let Some(file) = self.of(process).handles.get(&(library, handle)) {
+            return *file;
         }
+        // The child of a fork has the handles of its parent.
+        let is_forked = !self.library_of.contains_key(&(process, library));
+        let parents = || self.processes.values().find_map(|other| other.handles.get(&(library, handle)));
+        let inherited = if is_forked { parents().copied() } else { None };
+        inherited.unwrap_or_else(|| self.file(String::new(), handle))
+    }
+
+    /// The number of a copy of libcufile. The child of a fork has those of its parent.
+    fn library_number(&self, process: u32, library: u8) -> Option<usize> {
+        let parents = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
+        self.library_of.get(&(process, library)).or_else(parents).copied()
     }
 
     fn failure(&mut self, function: &str, code: i64, file: Option<usize>, later: bool) {
@@ -237,7 +249,7 @@ impl Tally {
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
         let registered = self.of(process).buffers.range(..=address).next_back();
-        let registered = registered.is_some_and(|(base, size)| end <= base.saturating_add(*size));
+        let registered = registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) || self.began_late;
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
 

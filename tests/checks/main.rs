@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adversary;
-mod advice;
 mod capture;
 mod expected;
 mod fabric;

@@ -1,7 +1,8 @@
-//! A process that runs already.
+//! A process that runs already: by procfs, and as root by probes of the kernel.
 
 use crate::harness::{Place, Seen};
 use crate::program::gds_top;
+use crate::standins;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -26,9 +27,45 @@ fn the_library_and_the_files_of_a_running_process_are_shown() {
     let files = process["files"].as_array().unwrap();
     let file = files.iter().find(|file| file["path"] == *path.to_string_lossy()).unwrap();
     assert_eq!((&file["o_direct"], &file["descriptors"]), (&true.into(), &1.into()));
-    // Calls are a gap, not a zero.
+    // It makes none.
     assert_eq!(seen.report["watch"]["files"], serde_json::json!([]));
     let mut command = gds_top();
     let output = command.args(["watch", "--pid", "4194305"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
+    let Some(place) = Place::new() else { return };
+    for name in ["linked", "loaded"] {
+        let mut program = Command::new(place.file(name));
+        place.prepare(program.arg(place.data()).args(["loop", "100000"]).stdout(Stdio::null()));
+        let mut running = program.spawn().unwrap();
+        let mut command = gds_top();
+        command.args(["watch", "--json", "--seconds", "4", "--pid", &running.id().to_string()]);
+        let seen = Seen::of(command);
+        running.kill().unwrap();
+        running.wait().unwrap();
+        assert_eq!(seen.status(), Some(0));
+        let process = &seen.report["program"]["attached"];
+        if process["recorded"] == false {
+            standins::skipped(&format!("the kernel gives no probes: {}", process["not_recorded"]));
+            assert!(process["not_recorded"].is_string(), "{process}");
+            return;
+        }
+        let (reads, batches) = (seen.count("cuFileRead"), seen.count("cuFileBatchIOSubmit"));
+        assert!(batches > 4 && reads > 4 * batches, "{:?}", seen.calls());
+        // A round that was under way at either end is missed in part.
+        let near = |count: u64, rounds: u64| count.abs_diff(batches * rounds) <= 3 * rounds;
+        assert!(near(seen.count("cuFileHandleRegister"), 3) && near(seen.count("cuFileBufRegister"), 1));
+        let file = seen.file(&place.data());
+        let transfers = &file["reads"];
+        let (count, bytes) = (transfers["count"].as_u64().unwrap(), transfers["bytes"].as_u64().unwrap());
+        assert!(count >= 8 * batches && near(transfers["batched"].as_u64().unwrap(), 4), "{file}");
+        assert!(bytes.abs_diff(count * 4096) <= 16 * 4096, "{file}");
+        assert_eq!((&transfers["errors"], &transfers["unaligned"]), (&0.into(), &0.into()));
+        assert!(seen.report["program"]["processes"].as_u64().unwrap() > 2);
+        assert_eq!(seen.report["watch"]["lost_events"], 0);
+        assert!(seen.report["program"]["libraries"][0]["path"].as_str().unwrap().contains("libcufile.so"));
+    }
 }

@@ -7,9 +7,11 @@ mod program;
 #[path = "../standins/mod.rs"]
 mod standins;
 
+mod advice;
 mod attach;
 mod ends;
 mod harness;
+mod outputs;
 mod plain;
 mod programs;
 mod real;

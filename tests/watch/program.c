@@ -63,6 +63,8 @@ static void *load(void)
 enum { BLOCK = 4096 };
 static const char *path;
 static char *memory;
+/* Microseconds for which files stay open after their transfers. */
+static int linger;
 
 static void *open_file(int *fd)
 {
@@ -82,6 +84,7 @@ static void reads(long count)
         if (cuFileRead(handle, memory, BLOCK, i % 16 * BLOCK, 0) != BLOCK)
             exit(92);
     cuFileHandleDeregister(handle);
+    usleep(linger);
     close(fd);
 }
 
@@ -122,6 +125,7 @@ static void batch(unsigned count)
     }
     cuFileBatchIODestroy(id);
     cuFileHandleDeregister(handle);
+    usleep(linger);
     close(fd);
 }
 
@@ -136,6 +140,7 @@ static void stream(off_t base_offset)
     if (cuFileReadAsync(handle, memory, &size, &offset, &base_offset, &result, NULL).err)
         exit(96);
     cuFileHandleDeregister(handle);
+    usleep(linger);
     close(fd);
 }
 
@@ -205,6 +210,52 @@ static void copies(long count)
             exit(87);
 }
 
+/* Large aligned reads of a file that has the size, with a registered buffer. */
+enum { HUGE_BLOCK = 4 << 20 };
+static int huge_flags;
+static void *huge_reads(void *count)
+{
+    void *handle = NULL;
+    char *large;
+    int fd = open(path, O_RDWR | huge_flags);
+    CUfileDescr_t descr = {.type = 1, .handle.fd = fd};
+    if (fd < 0 || cuFileHandleRegister(&handle, &descr).err || posix_memalign((void **)&large, BLOCK, HUGE_BLOCK))
+        exit(70);
+    cuFileBufRegister(large, HUGE_BLOCK, 0);
+    for (long i = 0; i < (long)count; i++)
+        if (cuFileRead(handle, large, HUGE_BLOCK, 0, 0) != HUGE_BLOCK)
+            exit(71);
+    cuFileBufDeregister(large);
+    cuFileHandleDeregister(handle);
+    close(fd);
+    return NULL;
+}
+
+static void huge(int threads, long each)
+{
+    pthread_t all[8];
+    if (truncate(path, HUGE_BLOCK))
+        exit(72);
+    for (int i = 0; i < threads; i++)
+        pthread_create(&all[i], NULL, huge_reads, (void *)each);
+    for (int i = 0; i < threads; i++)
+        pthread_join(all[i], NULL);
+}
+
+/* As NIXL registers a buffer for each read; offsets that are not aligned. */
+static void each(long count, off_t offset)
+{
+    int fd;
+    void *handle = open_file(&fd);
+    for (long i = 0; i < count; i++) {
+        cuFileBufRegister(memory, 32 * BLOCK, 0);
+        cuFileRead(handle, memory, BLOCK, offset, 0);
+        cuFileBufDeregister(memory);
+    }
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
 /* Prints the functions whose address is inside libcufile: those that are not recorded. */
 static void unrecorded(int count, char **names)
 {
@@ -239,7 +290,32 @@ int main(int count, char **words)
             batch((unsigned)number);
         else if (!strcmp(words[i], "stream"))
             stream(number);
-        else if (!strcmp(words[i], "plain"))
+        else if (!strcmp(words[i], "loop"))
+            /* For those who come later: registrations, reads, batches and a child with a thread, again and again. */
+            for (long round = 0; round < number; round++) {
+                linger = 50000;
+                cuFileBufRegister(memory, 32 * BLOCK, 0);
+                reads(3);
+                batch(4);
+                threads(1, 2);
+                pid_t child = round % 8 ? -1 : fork();
+                if (!child) {
+                    reads(5);
+                    _exit(0);
+                }
+                if (child > 0)
+                    waitpid(child, NULL, 0);
+                cuFileBufDeregister(memory);
+                usleep(5000);
+            }
+        else if (!strcmp(words[i], "each"))
+            each(number, i + 2 < count ? atol(words[i + 2]) : 0);
+        else if (!strcmp(words[i], "huge"))
+            huge(1, number);
+        else if (!strcmp(words[i], "direct")) {
+            huge_flags = O_DIRECT;
+            huge(4, number);
+        } else if (!strcmp(words[i], "plain"))
             plain(number);
         else if (!strcmp(words[i], "map"))
             map(number);

@@ -1,6 +1,5 @@
 //! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds. `summary` alone holds text: the answers and tables as they are shown.
 
-mod checks;
 mod grid;
 mod summary;
 mod together;
@@ -46,7 +45,7 @@ struct Report<'a> {
     ended: Option<&'static str>,
     summary: Value,
     machine: &'a Option<crate::core::Machine>,
-    checks: Vec<Value>,
+    checks: &'a [crate::core::Finding],
     verdicts: &'a [crate::core::Verdict],
     plan: Plan<'a>,
     runs: Vec<Value>,
@@ -109,7 +108,7 @@ impl<'a> Report<'a> {
             ended: state.ended.map(|interrupted| if interrupted { "interrupted" } else { "whole" }),
             summary: summary::json(analysis),
             machine: &state.machine,
-            checks: checks::checks(state),
+            checks: &state.checks,
             verdicts: &state.verdicts,
             plan: plan(state),
             runs: analysis.runs.iter().map(|analysed| run(state, analysed.lane)).collect(),

@@ -1,5 +1,6 @@
-//! The screens, one folder for each: state, keys, update and view.
+//! The screens, one folder for each: state, keys, update and view. `calls` is the form that the Race screen has for a watched program.
 
+pub(crate) mod calls;
 pub(crate) mod environment;
 pub(crate) mod learn;
 pub(crate) mod race;

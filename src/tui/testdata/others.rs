@@ -50,6 +50,7 @@ fn system(step: u64, gpu: bool) -> SystemSample {
         cufile: Some("libcufile.so.1.15.1".into()),
         cpu_percent: rate(wave * 1.9e-7),
         rss_bytes: Some(3 * GIB),
+        page_cache_bytes: Some(GIB),
         threads: Some(87),
         gpu_memory_bytes: Some(12 * GIB + step * GIB / 10),
         storage_bytes_per_s: rate(6.2 * wave),

@@ -28,6 +28,7 @@ use crate::tui::keys::table::{Row, specs};
 use crate::tui::pen::Pen;
 use crate::tui::screen::Screen;
 use crate::tui::screen_id::ScreenId;
+use crate::tui::screens::calls;
 use crate::tui::selection::{entry_count, selected_entry};
 use crate::tui::theme::Theme;
 use crate::tui::words::headline_in;
@@ -131,6 +132,7 @@ impl Screen for Race {
         let page = ctx.page(session);
         match page.grid.as_ref().filter(|_| shows_grid(page)) {
             Some(measured) => grid::draw(pen, page, measured, self.cell, theme),
+            None if calls::is_shown(page) => calls::draw(pen, page, theme),
             None => view::draw(pen, page, &Ui { ctx, screen: self }, theme),
         }
     }
@@ -169,6 +171,7 @@ impl Screen for Race {
         let page = ctx.page(session);
         match page.grid.as_ref().filter(|_| shows_grid(page)) {
             Some(measured) => grid::copied(measured, self.cell).join("\n"),
+            None if calls::is_shown(page) => calls::copied(page),
             None => headline_in(&headline::race(page, ctx.clock_ns), u16::MAX, 1).text,
         }
     }

@@ -1,0 +1,72 @@
+//! `top`: the processes that use cuFile and GPUs, for scripts.
+
+use super::args::ResultArgs;
+use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_coloured};
+use super::race::{columns, ended_by_signals, headless_options};
+use crate::core::SystemSample;
+use crate::present::top;
+use crate::report;
+use crate::telemetry::SystemWatch;
+use clap::Args;
+use crossbeam_channel::RecvTimeoutError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often signals are looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How the processes are shown.
+#[derive(Clone, Debug, Args)]
+pub(super) struct TopArgs {
+    /// Show them once, after half a second of counting, and end; without it, every two seconds until Ctrl-C
+    #[arg(long)]
+    once: bool,
+    /// Print the text format of Prometheus once, for the textfile collector
+    #[arg(long, conflicts_with = "json")]
+    prom: bool,
+    #[command(flatten)]
+    output: ResultArgs,
+}
+
+pub(super) fn run(args: &TopArgs) -> Ran {
+    let (sender, samples) = crossbeam_channel::unbounded();
+    let watch = SystemWatch::start(move |sample| _ = sender.send(sample));
+    if let Err(error) = &watch {
+        return Ok(fail(COULD_NOT_RUN, &format!("the machine cannot be watched: {error}")));
+    }
+    let ended = ended_by_signals();
+    let mut first = true;
+    loop {
+        match samples.recv_timeout(TICK) {
+            // The first one has no rates.
+            Ok(_) if std::mem::take(&mut first) => {}
+            Ok(sample) => {
+                let status = show(&sample, args);
+                if args.once || args.prom || status != FINE {
+                    return Ok(status);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Ok(fail(COULD_NOT_RUN, "the thread that reads the machine ended"));
+            }
+        }
+        if ended.load(Ordering::Relaxed) {
+            // Ctrl-C is the normal end of the endless form.
+            return Ok(if args.once || args.prom { INTERRUPTED } else { FINE });
+        }
+    }
+}
+
+fn show(sample: &SystemSample, args: &TopArgs) -> u8 {
+    if args.prom {
+        return print(report::top_metrics(sample).as_bytes());
+    }
+    let output = args.output.output();
+    if output.json {
+        // One line for each sample, so that a script can read them one by one.
+        return print(format!("{}\n", report::top_json(sample)).as_bytes());
+    }
+    let colour = headless_options(&output, None).colour;
+    print_coloured(&report::top_text(&top::answer(sample), top::tables(sample), columns(), colour), colour)
+}

@@ -1,0 +1,330 @@
+//! Probes of user-space functions through perf_event_open(2): a hit gives the registers and a part of the stack of the thread that made it.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const DEVICE: &str = "/sys/bus/event_source/devices/uprobe";
+/// Bytes of a ring of samples for each CPU, a power of two of pages, without its header page.
+const RING_BYTES: usize = 1 << 20;
+/// `struct perf_event_attr` in words, version 5 (Linux 4.1).
+const ATTR_WORDS: usize = 14;
+/// Bits of `sample_type`: identifier, thread, time, user registers, user stack.
+const IDENTIFIER: u64 = 1 << 16;
+const THREAD: u64 = 1 << 1;
+const TIME: u64 = 1 << 2;
+const REGISTERS: u64 = 1 << 12;
+const STACK: u64 = 1 << 13;
+/// Bits of the flags: also report forks, use the given clock.
+const TASK: u64 = 1 << 13;
+const USE_CLOCK: u64 = 1 << 25;
+const CLOCK_MONOTONIC: u64 = 1;
+/// Requests of perf events (linux/perf_event.h).
+const SET_OUTPUT: libc::c_ulong = 0x2405;
+const GET_ID: libc::c_ulong = 0x8008_2407;
+const CLOSE_ON_EXEC: libc::c_ulong = 8;
+/// Kinds of record.
+const LOST: u32 = 2;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+/// Words of the ring's header page: where the kernel writes next, where the reader is.
+const HEAD: usize = 1024 / 8;
+const TAIL: usize = 1032 / 8;
+
+/// User registers by their numbers in perf: result, arguments in order, stack pointer.
+#[cfg(target_arch = "x86_64")]
+const NUMBERS: [u32; 8] = [0, 5, 4, 3, 2, 16, 17, 7];
+#[cfg(not(target_arch = "x86_64"))]
+const NUMBERS: [u32; 8] = [0, 0, 1, 2, 3, 4, 5, 31];
+
+/// A place in a program or library.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// The file, as this process finds it.
+    pub path: std::path::PathBuf,
+    /// Offset of the function in the file.
+    pub offset: u64,
+    /// At the return instead of at the entry.
+    pub at_return: bool,
+    /// Bytes of the stack that each hit gives, a multiple of 8.
+    pub stack_bytes: u32,
+}
+
+/// A hit of a probe, or another thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hit {
+    /// A probe was hit.
+    Probe {
+        /// Its number in the list that was opened.
+        probe: usize,
+        /// Process and thread.
+        process: u32,
+        /// Thread.
+        thread: u32,
+        /// Nanoseconds of CLOCK_MONOTONIC.
+        at_ns: u64,
+        /// The result register; the result at a return.
+        result: u64,
+        /// The first six arguments at an entry.
+        arguments: [u64; 6],
+        /// The stack pointer.
+        stack_pointer: u64,
+        /// The stack from its pointer on.
+        stack: Vec<u8>,
+    },
+    /// A process was forked, or a thread was made, in which case both numbers are the same.
+    Forked {
+        /// The new process.
+        process: u32,
+        /// Its parent.
+        parent: u32,
+    },
+    /// Hits that the kernel could not store.
+    Lost(u64),
+}
+
+/// Open probes, with a ring for each CPU.
+#[derive(Debug)]
+pub struct Probes {
+    rings: Vec<Ring>,
+    events: Vec<OwnedFd>,
+    /// The identifiers that the kernel gave, with the number of the probe and whether it has a stack.
+    ids: std::collections::HashMap<u64, (usize, bool)>,
+}
+
+impl Probes {
+    /// Opens probes for all processes, on the given CPUs. It needs root, or CAP_PERFMON and CAP_SYS_ADMIN.
+    ///
+    /// # Errors
+    /// If the kernel has no such probes or refuses them.
+    pub fn open(probes: &[Probe], cpus: &[u32]) -> io::Result<Self> {
+        let kind: u64 = number(&format!("{DEVICE}/type"))?;
+        let return_bit = fs::read_to_string(format!("{DEVICE}/format/retprobe"))?;
+        let return_bit: u32 = return_bit.trim().strip_prefix("config:").and_then(|bit| bit.parse().ok()).unwrap_or(0);
+        let mut open = Self { rings: Vec::new(), events: Vec::new(), ids: std::collections::HashMap::new() };
+        for cpu in cpus {
+            let mut leader: Option<i32> = None;
+            for (number, probe) in probes.iter().enumerate() {
+                let path = CString::new(probe.path.as_os_str().as_encoded_bytes())?;
+                let has_stack = probe.stack_bytes > 0;
+                let mask = NUMBERS.iter().fold(0_u64, |mask, number| mask | 1 << number);
+                let flags = USE_CLOCK | if leader.is_none() { TASK } else { 0 };
+                let sample = IDENTIFIER | THREAD | TIME | REGISTERS | if has_stack { STACK } else { 0 };
+                let attr: [u64; ATTR_WORDS] = [
+                    kind | ((ATTR_WORDS * 8) as u64) << 32,
+                    u64::from(probe.at_return) << return_bit,
+                    1,
+                    sample,
+                    0,
+                    flags,
+                    0,
+                    path.as_ptr().addr() as u64,
+                    probe.offset,
+                    0,
+                    mask,
+                    u64::from(probe.stack_bytes) | CLOCK_MONOTONIC << 32,
+                    0,
+                    0,
+                ];
+                let event = event(&attr, *cpu)?;
+                open.ids.insert(identifier(&event)?, (number, has_stack));
+                match leader {
+                    Some(leader) => share_ring(&event, leader)?,
+                    None => {
+                        open.rings.push(Ring::map(&event)?);
+                        leader = Some(event.as_raw_fd());
+                    }
+                }
+                open.events.push(event);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Takes all new hits, those of a CPU in order.
+    pub fn drain(&mut self) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        for ring in &mut self.rings {
+            ring.drain(|record| hits.extend(decode(record, &self.ids)));
+        }
+        hits
+    }
+}
+
+fn number(path: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(path)?;
+    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{path} is not a number")))
+}
+
+/// Opens an event for all processes on one CPU.
+fn event(attr: &[u64; ATTR_WORDS], cpu: u32) -> io::Result<OwnedFd> {
+    let all: libc::c_long = -1;
+    // SAFETY: the kernel reads as many bytes as the attributes say, and the path, which the caller holds. The result is a new descriptor or below zero.
+    unsafe {
+        let fd =
+            libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), all, libc::c_long::from(cpu), all, CLOSE_ON_EXEC);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as i32)) }
+    }
+}
+
+fn identifier(event: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0_u64;
+    // SAFETY: the request writes one word.
+    let done = unsafe { libc::ioctl(event.as_raw_fd(), GET_ID as _, &raw mut id) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
+}
+
+fn share_ring(event: &OwnedFd, leader: i32) -> io::Result<()> {
+    // SAFETY: the request takes a descriptor.
+    let done = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT as _, leader) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A ring that the kernel writes, mapped.
+#[derive(Debug)]
+struct Ring {
+    map: memmap2::MmapRaw,
+    page: usize,
+}
+
+impl Ring {
+    fn map(event: &OwnedFd) -> io::Result<Self> {
+        let page = rustix::param::page_size();
+        let map = memmap2::MmapOptions::new().len(page + RING_BYTES).map_raw(event)?;
+        Ok(Self { map, page })
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: the index is inside the header page, which is aligned and lives as long as the reference; the kernel uses the word atomically too.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().cast::<u64>().add(index)) }
+    }
+
+    /// Copies `out.len()` bytes from a position of the ring, around its end.
+    fn copy(&self, at: u64, out: &mut [u8]) {
+        for (place, byte) in out.iter_mut().enumerate() {
+            let index = self.page + (at as usize).wrapping_add(place) % RING_BYTES;
+            // SAFETY: the index is inside the mapping; the kernel does not write between tail and head.
+            *byte = unsafe { self.map.as_mut_ptr().add(index).read_volatile() };
+        }
+    }
+
+    fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        let head = self.word(HEAD).load(Ordering::Acquire);
+        let mut tail = self.word(TAIL).load(Ordering::Relaxed);
+        while head.wrapping_sub(tail) >= 8 {
+            let mut header = [0; 8];
+            self.copy(tail, &mut header);
+            let size = u64::from(u16::from_le_bytes([header[6], header[7]]));
+            if size < 8 || size > head.wrapping_sub(tail) {
+                tail = head;
+                break;
+            }
+            let mut record = vec![0; size as usize];
+            self.copy(tail, &mut record);
+            take(&record);
+            tail = tail.wrapping_add(size);
+        }
+        self.word(TAIL).store(tail, Ordering::Release);
+    }
+}
+
+/// Reads fields one after another.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn word(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*first))
+    }
+}
+
+fn decode(record: &[u8], ids: &std::collections::HashMap<u64, (usize, bool)>) -> Option<Hit> {
+    let mut fields = Fields(record);
+    let kind = fields.word()? as u32;
+    match kind {
+        LOST => {
+            fields.word()?;
+            Some(Hit::Lost(fields.word()?))
+        }
+        FORK => {
+            let both = fields.word()?;
+            Some(Hit::Forked { process: both as u32, parent: (both >> 32) as u32 })
+        }
+        SAMPLE => {
+            let (probe, has_stack) = *ids.get(&fields.word()?)?;
+            let thread = fields.word()?;
+            let at_ns = fields.word()?;
+            // 0: the thread has no user registers.
+            if fields.word()? == 0 {
+                return None;
+            }
+            let mut values = [0; NUMBERS.len()];
+            let mut order: Vec<u32> = NUMBERS.to_vec();
+            order.sort_unstable();
+            order.dedup();
+            for number in order {
+                let value = fields.word()?;
+                for (slot, wanted) in values.iter_mut().zip(NUMBERS) {
+                    if wanted == number {
+                        *slot = value;
+                    }
+                }
+            }
+            let mut stack = Vec::new();
+            if has_stack && let Some(size) = fields.word().filter(|size| *size > 0) {
+                let bytes = fields.0.get(..size as usize)?;
+                fields.0 = fields.0.get(size as usize..)?;
+                let valid = fields.word()? as usize;
+                stack = bytes.get(..valid.min(bytes.len()))?.to_vec();
+            }
+            let [result, a, b, c, d, e, f, stack_pointer] = values;
+            Some(Hit::Probe {
+                probe,
+                process: thread as u32,
+                thread: (thread >> 32) as u32,
+                at_ns,
+                result,
+                arguments: [a, b, c, d, e, f],
+                stack_pointer,
+                stack,
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_forks_and_losses_are_decoded_and_broken_records_are_not() {
+        let ids = std::collections::HashMap::from([(77, (3, true))]);
+        let record = |kind: u64, words: &[u64]| -> Vec<u8> {
+            let size = 8 + words.len() as u64 * 8;
+            std::iter::once(&(kind | size << 48)).chain(words).flat_map(|word| word.to_ne_bytes()).collect()
+        };
+        let mut words = vec![77, 10 | 11 << 32, 5000, 2];
+        let mut numbers = NUMBERS.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        words.extend(numbers.iter().map(|number| u64::from(*number) + 100));
+        words.extend([16, 1, 2, 8]);
+        let Some(Hit::Probe { probe, process, thread, at_ns, arguments, stack_pointer, stack, .. }) =
+            decode(&record(9, &words), &ids)
+        else {
+            unreachable!("a sample")
+        };
+        assert_eq!((probe, process, thread, at_ns), (3, 10, 11, 5000));
+        assert_eq!(arguments.map(|value| value as u32 - 100), NUMBERS[1..7]);
+        assert_eq!((stack_pointer as u32 - 100, stack.len()), (NUMBERS[7], 8));
+        words[0] = 78;
+        assert_eq!(decode(&record(9, &words), &ids), None);
+        assert_eq!(decode(&record(9, &[77, 1]), &ids), None);
+        assert_eq!(decode(&record(2, &[0, 9]), &ids), Some(Hit::Lost(9)));
+        assert_eq!(decode(&record(7, &[5 | 4 << 32, 0, 0]), &ids), Some(Hit::Forked { process: 5, parent: 4 }));
+    }
+}

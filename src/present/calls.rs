@@ -1,0 +1,199 @@
+//! The calls of a watched program over time: rates, latencies by size, a timeline for each thread, the files with the most bytes.
+
+use super::view::{Answer, GAP};
+use super::watch;
+use crate::core::units::{bytes, count, duration, plural};
+use crate::core::{WatchReport, WatchedFile};
+use crate::session::State;
+use std::collections::BTreeMap;
+
+/// Bytes per second of one kind over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// What moves the bytes.
+    pub name: &'static str,
+    /// Seconds since the program started, and bytes per second until then.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// The rates by cuFile, by reads of libc and of copies to the GPU, those that are not always 0.
+#[must_use]
+pub fn rates(state: &State) -> Vec<Rate> {
+    type Reading = fn(&crate::session::CallCount) -> u64;
+    let kinds: [(&str, Reading); 3] =
+        [("cuFile", |c| c.cufile_bytes), ("read calls", |c| c.plain_bytes), ("CUDA copies", |c| c.copied_bytes)];
+    let rate = |reading: Reading| -> Vec<(f64, f64)> {
+        let start = crate::session::CallCount::default();
+        let from = std::iter::once(&start).chain(&state.call_rates);
+        let steps = from.zip(&state.call_rates).filter(|(before, now)| now.at_ns > before.at_ns);
+        steps
+            .map(|(before, now)| {
+                let seconds = (now.at_ns - before.at_ns) as f64 / 1e9;
+                (now.at_ns as f64 / 1e9, reading(now).saturating_sub(reading(before)) as f64 / seconds)
+            })
+            .collect()
+    };
+    let all = kinds.into_iter().map(|(name, reading)| Rate { name, points: rate(reading) });
+    all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
+}
+
+/// Single reads by size and duration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// The longest duration of each column.
+    pub durations: Vec<String>,
+    /// The largest size of each row, and the reads of each column.
+    pub rows: Vec<(String, Vec<u64>)>,
+}
+
+/// The histogram of latencies; empty if there were no single reads.
+#[must_use]
+pub fn latencies(report: &WatchReport) -> Latencies {
+    let mut columns: Vec<u64> = report.latencies.iter().map(|class| class.up_to_ns).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let mut rows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for class in &report.latencies {
+        let row = rows.entry(class.up_to_bytes).or_insert_with(|| vec![0; columns.len()]);
+        if let Some(at) = columns.iter().position(|up_to_ns| *up_to_ns == class.up_to_ns) {
+            row[at] += class.count;
+        }
+    }
+    let size = |up_to| if up_to == u64::MAX { "larger".to_owned() } else { bytes(up_to) };
+    let time = |up_to| if up_to == u64::MAX { "longer".to_owned() } else { duration(up_to) };
+    Latencies {
+        durations: columns.into_iter().map(time).collect(),
+        rows: rows.into_iter().map(|(up_to, row)| (size(up_to), row)).collect(),
+    }
+}
+
+/// A thread with the share of time that it spent in calls, for each part of a window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadTime {
+    /// `process/thread`.
+    pub name: String,
+    /// Shares from 0 to 1.
+    pub shares: Vec<f64>,
+}
+
+/// Seconds that the timeline shows at most: the newest.
+const WINDOW_NS: u64 = 30_000_000_000;
+
+/// The window in seconds and the threads in it, the busiest first.
+#[must_use]
+pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
+    let end = state.calls.iter().map(|call| call.start_ns.saturating_add(call.duration_ns)).max().unwrap_or(0);
+    let first = state.calls.iter().map(|call| call.start_ns).min().unwrap_or(0);
+    let start = first.max(end.saturating_sub(WINDOW_NS));
+    let step = ((end - start) / parts.max(1) as u64).max(1);
+    let mut threads: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
+    for call in &state.calls {
+        let (from, to) = (call.start_ns.max(start), call.start_ns.saturating_add(call.duration_ns).min(end));
+        if to <= from {
+            continue;
+        }
+        let busy = threads.entry((call.process, call.thread)).or_insert_with(|| vec![0; parts]);
+        let (one, last) = (((from - start) / step) as usize, ((to - 1 - start) / step) as usize);
+        for part in one..=last.min(parts.saturating_sub(1)) {
+            let (begin, finish) = (start + part as u64 * step, start + (part as u64 + 1) * step);
+            busy[part] += to.min(finish).saturating_sub(from.max(begin));
+        }
+    }
+    let mut threads: Vec<_> = threads.into_iter().collect();
+    threads.sort_by_key(|(_, busy)| std::cmp::Reverse(busy.iter().sum::<u64>()));
+    let shares = |busy: Vec<u64>| busy.into_iter().map(|ns| (ns as f64 / step as f64).min(1.0)).collect();
+    let rows = threads
+        .into_iter()
+        .map(|((process, thread), busy)| ThreadTime { name: format!("{process}/{thread}"), shares: shares(busy) });
+    ((start as f64 / 1e9, end as f64 / 1e9), rows.collect())
+}
+
+/// Bytes of a file, by all methods.
+fn moved(file: &WatchedFile) -> u64 {
+    file.reads.bytes + file.writes.bytes + file.plain.bytes + file.plain.touched_bytes
+}
+
+/// The files with the most bytes: share of all bytes, bytes, method, path.
+#[must_use]
+pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String, String)> {
+    let all: u64 = report.files.iter().map(moved).sum();
+    let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
+        (true, _) if file.reads.count + file.writes.count > 0 => watch::route(file),
+        (_, true) => "mmap".to_owned(),
+        _ if file.plain.count > 0 => "read calls".to_owned(),
+        _ => GAP.to_owned(),
+    };
+    let mut files: Vec<&WatchedFile> = report.files.iter().collect();
+    files.sort_by_key(|file| std::cmp::Reverse(moved(file)));
+    let rows = files.into_iter().take(most);
+    rows.map(|file| (moved(file) as f64 / all.max(1) as f64, bytes(moved(file)), method(file), watch::name(file)))
+        .collect()
+}
+
+/// One line about the calls so far.
+#[must_use]
+pub fn summary(state: &State, report: &WatchReport) -> String {
+    let calls: u64 = report.calls.iter().map(|call| call.count).sum();
+    let left_out = match state.calls_left_out {
+        0 => String::new(),
+        n => format!(", {} of them not in the timeline", count(n)),
+    };
+    format!("{} in {}{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
+}
+
+/// The answer about the program.
+#[must_use]
+pub fn answers(report: &WatchReport) -> Vec<Answer> {
+    std::iter::once(watch::answer(report)).chain(watch::end(report)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Event, EventBody, LatencyClass, PlainReads, WatchedCall};
+
+    fn call(thread: u32, start_ns: u64, duration_ns: u64) -> WatchedCall {
+        WatchedCall { process: 1, thread, start_ns, duration_ns, ..WatchedCall::default() }
+    }
+
+    #[test]
+    fn the_timeline_has_the_share_of_each_part_and_the_busiest_thread_first() {
+        let mut state = State::default();
+        let calls = vec![call(5, 0, 10), call(6, 0, 100), call(5, 90, 10)];
+        state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls, left_out: 2 } });
+        let (window, threads) = timeline(&state, 10);
+        assert_eq!(window, (0.0, 1e-7));
+        let names: Vec<_> = threads.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["1/6", "1/5"]);
+        assert_eq!(threads[0].shares, [1.0; 10]);
+        assert_eq!((threads[1].shares[0], threads[1].shares[5], threads[1].shares[9]), (1.0, 0.0, 1.0));
+        assert_eq!(state.calls_left_out, 2);
+        assert_eq!(timeline(&State::default(), 10).1, Vec::new());
+    }
+
+    #[test]
+    fn rates_are_differences_and_latencies_a_grid() {
+        let mut state = State::default();
+        for (seconds, read) in [(1, 100), (2, 100), (4, 500)] {
+            let mut report = WatchReport { wall_ns: seconds * 1_000_000_000, ..WatchReport::default() };
+            report.files = vec![crate::core::WatchedFile {
+                plain: PlainReads { bytes: read, ..PlainReads::default() },
+                ..watch::tests::file_without_route()
+            }];
+            state.reduce(&Event { at_ns: seconds, body: EventBody::ProgramSeen { report: Box::new(report) } });
+        }
+        let rates = rates(&state);
+        assert_eq!(rates.len(), 1);
+        let values: Vec<f64> = rates[0].points.iter().map(|(_, y)| *y).collect();
+        assert_eq!(values[1..], [0.0, 200.0]);
+        let class = |up_to_bytes, up_to_ns, count| LatencyClass { up_to_bytes, up_to_ns, count };
+        let report = WatchReport {
+            latencies: vec![class(4096, 1000, 3), class(4096, u64::MAX, 1), class(16384, 1000, 2)],
+            ..WatchReport::default()
+        };
+        let grid = latencies(&report);
+        assert_eq!(grid.durations.len(), 2);
+        assert_eq!(grid.rows[0].1, [3, 1]);
+        assert_eq!(grid.rows[1].1, [2, 0]);
+    }
+}

@@ -1,0 +1,118 @@
+//! The processes that use cuFile and GPUs now, as an answer and tables.
+
+use super::view::{Answer, GAP, Table, number, or_gap, text};
+use crate::core::units::{bytes, plural};
+use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
+
+/// How many processes have libcufile mapped.
+#[must_use]
+pub fn answer(sample: &SystemSample) -> Answer {
+    let found = sample.processes.iter().filter(|process| process.cufile.is_some()).count() as u64;
+    let es = if found == 1 { "" } else { "es" };
+    let hidden = match sample.hidden_processes {
+        0 => String::new(),
+        n => format!(
+            "{} of other users could not be examined; run as root to see them.",
+            plural(u64::from(n), "program")
+        ),
+    };
+    let headline = match found {
+        0 => "No process has libcufile mapped.".to_owned(),
+        n => format!("{n} process{es} with libcufile mapped."),
+    };
+    Answer::new(Status::Info, headline, hidden)
+}
+
+/// The route of a process as far as procfs shows it, as a word in JSON.
+#[must_use]
+pub const fn route(route: SeenRoute) -> &'static str {
+    match route {
+        SeenRoute::Unknown => "unknown",
+        SeenRoute::NvidiaFs => "nvidia-fs",
+        SeenRoute::Cufile => "cufile",
+        SeenRoute::Direct => "o-direct",
+        SeenRoute::Mapped => "mmap",
+        SeenRoute::Cached => "page-cache",
+    }
+}
+
+/// Processes with cuFile first, and GPUs.
+#[must_use]
+pub fn tables(sample: &SystemSample) -> Vec<Table> {
+    let mut processes: Vec<&ProcessUse> = sample.processes.iter().collect();
+    processes.sort_by_key(|process| (process.cufile.is_none(), process.pid));
+    let per_second = |rate: Option<f64>| or_gap(rate.map(|rate| format!("{}/s", bytes(rate.max(0.0) as u64))));
+    let rows = processes.iter().map(|process| {
+        vec![
+            process.pid.to_string(),
+            process.name.clone(),
+            process.cufile.clone().unwrap_or_else(|| GAP.to_owned()),
+            route(process.route).to_owned(),
+            per_second(process.storage_bytes_per_s),
+            per_second(process.call_bytes_per_s),
+            or_gap(process.gpu_memory_bytes.map(bytes)),
+            or_gap(process.page_cache_bytes.map(bytes)),
+            or_gap(process.cpu_percent.map(|percent| format!("{percent:.0} %"))),
+        ]
+    });
+    let heads = vec![
+        number("process"),
+        text("name"),
+        text("libcufile"),
+        text("route"),
+        number("from storage"),
+        number("by calls"),
+        number("GPU memory"),
+        number("page cache"),
+        number("CPU"),
+    ];
+    let note = "The route is inferred from open files and mappings; only 'gds-top watch' can prove one.".to_owned();
+    let mut tables = vec![Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() }];
+    let gpus: Vec<_> = (sample.gpus.iter())
+        .map(|gpu| {
+            vec![
+                gpu.index.to_string(),
+                gpu.name.clone(),
+                or_gap(gpu.memory_used_bytes.map(bytes)),
+                or_gap(gpu.memory_total_bytes.map(bytes)),
+                per_second(gpu.rx_bytes_per_s),
+                or_gap(gpu.bar1_used_bytes.map(bytes)),
+            ]
+        })
+        .collect();
+    if !gpus.is_empty() {
+        let heads = vec![
+            number("GPU"),
+            text("name"),
+            number("memory in use"),
+            number("memory"),
+            number("received by PCIe"),
+            number("BAR1 in use"),
+        ];
+        tables.push(Table { title: "GPUs".to_owned(), note: String::new(), heads, rows: gpus });
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_with_cufile_come_first_and_missing_values_are_gaps() {
+        let process = |pid, cufile: Option<&str>| ProcessUse {
+            pid,
+            cuda: true,
+            cufile: cufile.map(str::to_owned),
+            ..ProcessUse::default()
+        };
+        let processes = vec![process(1, None), process(2, Some("libcufile.so.0"))];
+        let sample = SystemSample { processes, hidden_processes: 3, ..SystemSample::default() };
+        let tables = tables(&sample);
+        assert_eq!(tables.len(), 1);
+        assert_eq!(tables[0].rows[0][0], "2");
+        assert_eq!(tables[0].rows[1][4..], [GAP; 5]);
+        assert!(answer(&sample).headline.starts_with("1 process "));
+        assert!(answer(&sample).conditions.starts_with("3 programs"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Screen 2 while a program is watched: rates, latencies by size, a timeline for each thread, the files with the most bytes.
+
+mod view;
+
+pub(crate) use view::draw;
+
+use crate::present::calls;
+use crate::session::State;
+use crate::tui::words::headline_in;
+
+/// Whether a page is that of a watched program.
+pub(crate) fn is_shown(page: &State) -> bool {
+    page.watch.is_some() && page.lanes.is_empty()
+}
+
+/// The answer, for the clipboard.
+pub(crate) fn copied(page: &State) -> String {
+    page.watch.as_deref().map_or_else(String::new, |report| headline_in(&calls::answers(report), u16::MAX, 1).text)
+}

@@ -1,0 +1,140 @@
+//! Draws the calls of a watched program.
+//!
+//! ```text
+//!  headline
+//! ╭ Rate ─────────────╮╭ Latency by size ─────────╮
+//! ╰───────────────────╯╰──────────────────────────╯
+//! ╭ Threads ──────────╮╭ Files ───────────────────╮
+//! ```
+
+use crate::core::WatchReport;
+use crate::present::calls;
+use crate::session::State;
+use crate::tui::layout::WIDE;
+use crate::tui::pen::{Pen, width};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::bars;
+use crate::tui::widgets::chart::Chart;
+use crate::tui::widgets::headline;
+use crate::tui::widgets::series::Series;
+use crate::tui::words::headline_in;
+
+/// Columns of the name of a thread.
+const THREAD: u16 = 16;
+/// Columns of a bar of a file.
+const BAR: u16 = 12;
+/// Columns of a number of reads.
+const CELL: u16 = 8;
+/// Bytes of a gigabyte, the unit of the chart.
+const GB: f64 = 1e9;
+/// Filled parts of a cell, by share of time.
+const FILLS: [char; 5] = [' ', '░', '▒', '▓', '█'];
+
+/// Draws the screen.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
+    let Some(report) = state.watch.as_deref() else { return };
+    let (w, h) = (pen.width(), pen.height());
+    let mut y = u16::from(h >= 26);
+    let answer = headline_in(&calls::answers(report), w.saturating_sub(6), 2);
+    y += headline::draw(&mut pen.part(0, y, w, 2), &answer, theme);
+    pen.fit(3, y, w.saturating_sub(4), &calls::summary(state, report), theme.dim);
+    y += 1 + u16::from(h >= 26);
+    let rest = h.saturating_sub(y);
+    if w < WIDE || rest < 14 {
+        // One column: the threads answer what the program does now, the files what it read.
+        let upper = rest / 2;
+        threads(&mut pen.part(0, y, w, upper), state, theme);
+        files(&mut pen.part(0, y + upper, w, rest - upper), report, theme);
+        return;
+    }
+    let (left, upper) = (w / 2, rest / 2);
+    rate(&mut pen.part(0, y, left, upper), state, theme);
+    latency(&mut pen.part(left, y, w - left, upper), report, theme);
+    threads(&mut pen.part(0, y + upper, left, rest - upper), state, theme);
+    files(&mut pen.part(left, y + upper, w - left, rest - upper), report, theme);
+}
+
+fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
+    let mut inside = pen.frame(&[("Rate".to_owned(), theme.strong), (" GB/s".to_owned(), theme.dim)], theme.faint);
+    let series: Vec<Series> = (calls::rates(state).into_iter().enumerate())
+        .map(|(index, rate)| Series {
+            name: rate.name.to_owned(),
+            marker: ['●', '▲', '■'][index % 3],
+            style: theme.series(index),
+            points: rate.points.into_iter().map(|(x, y)| (x, y / GB)).collect(),
+            gap: f64::INFINITY,
+            right: false,
+        })
+        .collect();
+    let last = state.call_rates.last().map_or(1.0, |count| (count.at_ns as f64 / 1e9).max(1e-3));
+    let chart = Chart { series: &series, x: (0.0, last), ceiling: None, cursor: None, empty: "No bytes yet." };
+    chart.draw(&mut inside, theme);
+}
+
+fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
+    let title = [("Latency by size".to_owned(), theme.strong), (" single reads".to_owned(), theme.dim)];
+    let mut inside = pen.frame(&title, theme.faint);
+    let grid = calls::latencies(report);
+    if grid.rows.is_empty() {
+        inside.text(1, 0, "No cuFileRead yet.", theme.dim);
+        return;
+    }
+    let columns = usize::from(inside.width().saturating_sub(10) / CELL);
+    // The slow reads are those that matter: they are on the right.
+    let first = grid.durations.len().saturating_sub(columns);
+    for (column, name) in grid.durations.iter().skip(first).enumerate() {
+        inside.right(9 + (column as u16 + 1) * CELL, 0, name, theme.dim);
+    }
+    let most = grid.rows.iter().flat_map(|(_, row)| row).max().copied().unwrap_or(1).max(1);
+    for (y, (size, row)) in grid.rows.iter().enumerate() {
+        let y = y as u16 + 1;
+        inside.right(8, y, size, theme.text);
+        for (column, count) in row.iter().skip(first).enumerate().filter(|(_, count)| **count > 0) {
+            let style = theme.heat((*count as f64).ln_1p() / (most as f64).ln_1p());
+            inside.right(9 + (column as u16 + 1) * CELL, y, &count.to_string(), style);
+        }
+    }
+}
+
+fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
+    let mut inside = pen.frame(&[("Threads".to_owned(), theme.strong)], theme.faint);
+    let parts = usize::from(inside.width().saturating_sub(THREAD + 1));
+    let ((from, to), threads) = calls::timeline(state, parts);
+    if threads.is_empty() {
+        inside.text(1, 0, "No call yet.", theme.dim);
+        return;
+    }
+    let rows = inside.height().saturating_sub(1);
+    for (y, thread) in threads.iter().take(usize::from(rows)).enumerate() {
+        inside.fit(0, y as u16, THREAD - 1, &thread.name, theme.text);
+        for (x, share) in thread.shares.iter().enumerate() {
+            let fill = (share * (FILLS.len() - 1) as f64).ceil() as usize;
+            inside.cell(THREAD + x as u16, y as u16, FILLS[fill.min(FILLS.len() - 1)], theme.series(0));
+        }
+    }
+    let more = threads.len().saturating_sub(usize::from(rows));
+    let left = if more > 0 { format!("{more} more") } else { String::new() };
+    inside.text(0, rows, &left, theme.dim);
+    inside.text(THREAD, rows, &format!("{from:.1} s"), theme.dim);
+    let end = inside.width();
+    inside.right(end, rows, &format!("{to:.1} s"), theme.dim);
+}
+
+fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
+    let mut inside = pen.frame(&[("Files".to_owned(), theme.strong)], theme.faint);
+    let rows = calls::top_files(report, usize::from(inside.height()));
+    if rows.is_empty() {
+        inside.text(1, 0, "No file yet.", theme.dim);
+        return;
+    }
+    let way = rows.iter().map(|(_, _, way, _)| width(way)).max().unwrap_or(0) as u16;
+    for (y, (share, bytes, method, name)) in rows.iter().enumerate() {
+        let y = y as u16;
+        bars::bar(&mut inside, 0, y, BAR, *share, ('█', theme.series(0)), (' ', theme.text));
+        inside.right(BAR + 10, y, bytes, theme.text);
+        inside.text(BAR + 11, y, method, theme.dim);
+        let x = BAR + 12 + way;
+        let room = inside.width().saturating_sub(x);
+        inside.fit(x, y, room, &crate::text::truncate_middle(name, usize::from(room)), theme.text);
+    }
+}

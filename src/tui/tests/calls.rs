@@ -1,0 +1,72 @@
+//! The calls of a watched program on the second screen.
+
+use super::{app, frame, text};
+use crate::config::Taste;
+use crate::core::{
+    CallTotal, Event, EventBody, LatencyClass, PlainReads, Route, RouteProof, Transfers, WatchReport, WatchedCall,
+    WatchedFile, WatchedLibrary,
+};
+use crate::session::State;
+use crate::tui::screen_id::ScreenId;
+use crate::tui::theme::Theme;
+
+fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
+    let route = if reads > 0 { Route::P2pdma } else { Route::None };
+    WatchedFile {
+        path: path.to_owned(),
+        route,
+        proven: reads > 0,
+        proof: if reads > 0 { RouteProof::Statistics } else { RouteProof::NoTransfer },
+        reads: Transfers { count: reads, bytes: reads << 20, ..Transfers::default() },
+        writes: Transfers::default(),
+        registrations: u64::from(reads > 0),
+        failed_registrations: 0,
+        o_direct: None,
+        tensors: Vec::new(),
+        tensors_of_file: 0,
+        kv: None,
+        plain: PlainReads { count: plain, bytes: plain << 20, ..PlainReads::default() },
+    }
+}
+
+/// A program that was watched for two seconds; nothing here was measured.
+fn watched() -> State {
+    let mut state = State::default();
+    let call = |thread, start_ns| WatchedCall {
+        process: 4711,
+        thread,
+        function: "cuFileRead".to_owned(),
+        start_ns,
+        duration_ns: 900_000_000,
+        ..WatchedCall::default()
+    };
+    let calls = vec![call(4711, 0), call(4712, 1_000_000_000)];
+    state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls, left_out: 5 } });
+    for seconds in [1, 2] {
+        let report = WatchReport {
+            wall_ns: seconds * 1_000_000_000,
+            processes: 1,
+            libraries: vec![WatchedLibrary::default()],
+            calls: vec![CallTotal { function: "cuFileRead".to_owned(), count: 1000, ..CallTotal::default() }],
+            files: vec![file("/models/a.safetensors", 900 * seconds, 0), file("/models/b.bin", 0, 100)],
+            latencies: vec![LatencyClass { up_to_bytes: 1 << 20, up_to_ns: 256_000, count: 900 }],
+            ..WatchReport::default()
+        };
+        state.reduce(&Event { at_ns: seconds, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    }
+    state
+}
+
+#[test]
+fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
+    let state = watched();
+    for (width, height) in [(140, 40), (80, 24)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        for words in ["2 Calls", "4711/4712", "/models/a.safetensors", "p2pdma", "cuFile calls in 2"] {
+            assert!(shown.contains(words), "{words} at {width}×{height}:\n{shown}");
+        }
+        assert!(!shown.contains("Race"), "{shown}");
+        let is_wide = width > 100;
+        assert_eq!(shown.contains("Latency by size") && shown.contains("900"), is_wide, "{shown}");
+    }
+}

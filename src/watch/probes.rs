@@ -1,0 +1,403 @@
+//! Records the cuFile calls of a running process by probes of the kernel: a hit at the entry and one at the return of a function are one call.
+
+use super::rings::{Group, Total, Totals};
+use super::symbols;
+use crate::device::{Hit, Probe, Probes};
+use cufile_audit::layout::{Answer, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the stack that a hit gives if its arguments are pointers: they usually point to local variables of the caller.
+const STACK: u32 = 8192;
+/// `CUfileIOParams_t` and `CUfileIOEvents_t` in words, and entries of a batch, see cufile.h.
+const PARAMS_WORDS: usize = 8;
+const EVENT_WORDS: usize = 3;
+const ENTRIES: u64 = 1024;
+/// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
+const HANDLE_IS_DESCRIPTOR: u32 = 1;
+
+/// Functions whose arguments or results are in memory.
+const fn points_to_arguments(function: Function) -> bool {
+    matches!(
+        function,
+        Function::HandleRegister
+            | Function::ReadAsync
+            | Function::WriteAsync
+            | Function::Readv
+            | Function::Writev
+            | Function::BatchSetUp
+            | Function::BatchSubmit
+            | Function::BatchGetStatus
+            | Function::DriverGetProperties
+            | Function::GetVersion
+    )
+}
+
+/// A call that has not returned.
+#[derive(Debug)]
+struct Begun {
+    function: Function,
+    library: u8,
+    at_ns: u64,
+    arguments: [u64; 6],
+    /// Descriptor and kind of a file that is registered.
+    description: [u32; 2],
+    /// Words that the arguments of a transfer on a stream, a vector or a batch point to.
+    words: Vec<u64>,
+}
+
+/// One open set of probes: of one copy of libcufile.
+#[derive(Debug)]
+struct Set {
+    path: PathBuf,
+    probes: Probes,
+    functions: Vec<(Function, bool)>,
+}
+
+/// Records the calls of a process and its children.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    /// Whether a process belongs to the watched one.
+    belongs: HashMap<u32, bool>,
+    sets: Vec<Set>,
+    begun: HashMap<u32, Vec<Begun>>,
+    totals: Vec<Total>,
+    threads: HashSet<(u32, u32)>,
+    lost: u64,
+}
+
+/// What a hit sees of the memory of its thread.
+struct Memory<'a> {
+    process: u32,
+    stack_pointer: u64,
+    stack: &'a [u8],
+}
+
+impl Memory<'_> {
+    /// Bytes at an address: from the stack as it was at the hit, else from the memory as it is now.
+    fn read(&self, address: u64, out: &mut [u8]) -> bool {
+        let inside = address.checked_sub(self.stack_pointer).and_then(|at| usize::try_from(at).ok());
+        if let Some(bytes) = inside.and_then(|at| self.stack.get(at..at.checked_add(out.len())?)) {
+            out.copy_from_slice(bytes);
+            return true;
+        }
+        address != 0
+            && File::open(format!("/proc/{}/mem", self.process))
+                .and_then(|memory| memory.read_exact_at(out, address))
+                .is_ok()
+    }
+
+    fn word(&self, address: u64) -> u64 {
+        let mut bytes = [0; 8];
+        if self.read(address, &mut bytes) { u64::from_ne_bytes(bytes) } else { 0 }
+    }
+
+    fn half(&self, address: u64) -> u32 {
+        let mut bytes = [0; 4];
+        if self.read(address, &mut bytes) { u32::from_ne_bytes(bytes) } else { 0 }
+    }
+
+    fn words(&self, address: u64, count: u64) -> Vec<u64> {
+        let mut bytes = vec![0; count as usize * 8];
+        if !self.read(address, &mut bytes) {
+            return Vec::new();
+        }
+        bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect()
+    }
+}
+
+impl Recorder {
+    pub(super) fn new(root: u32) -> Self {
+        Self {
+            belongs: HashMap::from([(root, true)]),
+            sets: Vec::new(),
+            begun: HashMap::new(),
+            totals: vec![Total::default(); FUNCTION_COUNT],
+            threads: HashSet::new(),
+            lost: 0,
+        }
+    }
+
+    /// Probes a copy of libcufile that a process has mapped; the record of its load, or None if it is probed already.
+    pub(super) fn add(&mut self, process: u32, path: &Path) -> Result<Option<Group>, String> {
+        if self.sets.iter().any(|set| set.path == path) {
+            return Ok(None);
+        }
+        // The path is valid in the mount namespace of the process.
+        let inner = path.strip_prefix("/").unwrap_or(path);
+        let real = Path::new("/proc").join(process.to_string()).join("root").join(inner);
+        let mut probes = Vec::new();
+        let mut functions = Vec::new();
+        for (function, offset) in symbols::functions(&real)? {
+            let stack_bytes = if points_to_arguments(function) { STACK } else { 0 };
+            for at_return in [false, true] {
+                probes.push(Probe { path: real.clone(), offset, at_return, stack_bytes });
+                functions.push((function, at_return));
+            }
+        }
+        more_descriptors();
+        let probes = Probes::open(&probes, &online()).map_err(|error| format!("the kernel refuses probes: {error}"))?;
+        let number = self.sets.len() as u8;
+        self.sets.push(Set { path: path.to_owned(), probes, functions });
+        let record = Record { head: Record::head(kind::LIBRARY, number, 0), ..Record::default() };
+        Ok(Some(Group::with_text(process, process, record, &path.to_string_lossy())))
+    }
+
+    /// Takes all calls that have returned since the last time, in the order of time.
+    pub(super) fn drain(&mut self) -> Vec<Group> {
+        let mut hits = Vec::new();
+        for (library, set) in self.sets.iter_mut().enumerate() {
+            for hit in set.probes.drain() {
+                match hit {
+                    Hit::Forked { process, parent } => {
+                        if process != parent && self.belongs.get(&parent) == Some(&true) {
+                            self.belongs.insert(process, true);
+                        }
+                    }
+                    Hit::Lost(count) => self.lost += count,
+                    Hit::Probe { at_ns, .. } => hits.push((at_ns, library, hit)),
+                }
+            }
+        }
+        hits.sort_by_key(|(at_ns, ..)| *at_ns);
+        let mut groups: Vec<Group> = hits.into_iter().filter_map(|(_, library, hit)| self.hit(library, hit)).collect();
+        groups.sort_by_key(Group::order);
+        groups
+    }
+
+    fn hit(&mut self, library: usize, hit: Hit) -> Option<Group> {
+        let Hit::Probe { probe, process, thread, at_ns, result, arguments, stack_pointer, stack } = hit else {
+            return None;
+        };
+        if !self.belongs(process) {
+            return None;
+        }
+        let (function, at_return) = *self.sets.get(library)?.functions.get(probe)?;
+        let memory = Memory { process, stack_pointer, stack: &stack };
+        if !at_return {
+            let begun = begin(function, library as u8, at_ns, arguments, &memory);
+            self.begun.entry(thread).or_default().push(begun);
+            return None;
+        }
+        let open = self.begun.get_mut(&thread)?;
+        let at = open.iter().rposition(|begun| begun.function == function && usize::from(begun.library) == library)?;
+        let begun = open.remove(at);
+        let group = end(&begun, process, thread, at_ns, result, &memory);
+        self.count(function, &group);
+        Some(group)
+    }
+
+    fn count(&mut self, function: Function, group: &Group) {
+        let record = &group.record;
+        let (failed, bytes) = match FUNCTIONS[function as usize].answer {
+            Answer::Status => (record.result as u32 != 0, 0),
+            Answer::Bytes => (record.result.cast_signed() < 0, record.result),
+            Answer::Plain => (false, 0),
+        };
+        let total = &mut self.totals[function as usize];
+        total[0] += 1;
+        total[1] += u64::from(failed);
+        total[2] += if failed { 0 } else { bytes };
+        total[3] += record.end_ns.saturating_sub(record.start_ns);
+        self.threads.insert((group.process, group.thread));
+    }
+
+    /// Whether a process is the watched one or came of it.
+    fn belongs(&mut self, process: u32) -> bool {
+        if let Some(known) = self.belongs.get(&process) {
+            return *known;
+        }
+        let mut line = Vec::new();
+        let mut at = process;
+        let found = loop {
+            if let Some(known) = self.belongs.get(&at) {
+                break *known;
+            }
+            line.push(at);
+            let number = i32::try_from(at).ok();
+            let stat = number.and_then(|pid| procfs::process::Process::new(pid).ok()).and_then(|p| p.stat().ok());
+            match stat.and_then(|stat| u32::try_from(stat.ppid).ok()).filter(|parent| *parent > 0) {
+                Some(parent) if line.len() < 64 => at = parent,
+                _ => break false,
+            }
+        };
+        self.belongs.extend(line.into_iter().map(|process| (process, found)));
+        found
+    }
+
+    /// Processes that were seen to belong to the watched one.
+    pub(super) fn processes(&self) -> u64 {
+        self.belongs.values().filter(|belongs| **belongs).count() as u64
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        Totals { functions: self.totals.clone(), threads: self.threads.len() as u64, lost: self.lost }
+    }
+}
+
+/// Each probe is a descriptor for each CPU.
+fn more_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // If this fails, opening the probes fails and says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// CPUs that are online, such as `0-3,8`.
+fn online() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    cpus(text.trim())
+}
+
+fn cpus(text: &str) -> Vec<u32> {
+    let parts = text.split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
+    });
+    parts.flatten().collect()
+}
+
+fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
+    let [_, b, c, d, e, f] = arguments;
+    let mut begun = Begun { function, library, at_ns, arguments, description: [0; 2], words: Vec::new() };
+    match function {
+        Function::HandleRegister => begun.description = [memory.half(b), memory.half(b.wrapping_add(8))],
+        Function::ReadAsync | Function::WriteAsync => {
+            begun.words = vec![memory.word(c), memory.word(d), memory.word(e), memory.word(f)];
+        }
+        Function::Readv | Function::Writev => begun.words = memory.words(b, c.min(ENTRIES) * 2),
+        Function::BatchSubmit => begun.words = memory.words(c, (b & 0xffff_ffff).min(ENTRIES) * PARAMS_WORDS as u64),
+        _ => {}
+    }
+    begun
+}
+
+/// The call as the recording library would record it, see `cufile-audit/src/capture.rs`.
+fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory: &Memory<'_>) -> Group {
+    let [a, b, c, d, e, f] = begun.arguments;
+    let function = begun.function;
+    let mut record = Record {
+        head: Record::head(function as u16, begun.library, 0),
+        start_ns: begun.at_ns,
+        end_ns: at_ns,
+        object: a,
+        result,
+        ..Record::default()
+    };
+    let worked = result as u32 == 0;
+    let word = |at: usize| begun.words.get(at).copied().unwrap_or(0);
+    let mut parts = Vec::new();
+    match function {
+        Function::Read | Function::Write => {
+            (record.base, record.size, record.offset, record.base_offset) = (b, c, d, e);
+        }
+        Function::Readv | Function::Writev => {
+            (record.base, record.offset) = (word(0), d);
+            record.size = begun.words.iter().skip(1).step_by(2).fold(0, |sum, length| sum.wrapping_add(*length));
+        }
+        Function::ReadAsync | Function::WriteAsync => {
+            record.base = b;
+            (record.size, record.offset, record.base_offset) = (word(0), word(1), word(2));
+            (record.extra[0], record.extra[1], record.extra[2]) = (f, word(3), memory.word(f));
+        }
+        Function::BufRegister => (record.object, record.base, record.size, record.extra[0]) = (0, a, b, c),
+        Function::BufDeregister => (record.object, record.base) = (0, a),
+        Function::BatchSetUp => (record.object, record.size) = (if worked { memory.word(a) } else { 0 }, b),
+        Function::BatchSubmit => {
+            for entry in begun.words.chunks_exact(PARAMS_WORDS) {
+                parts.push(Record {
+                    head: Record::head(kind::BATCH_ENTRY, begun.library, 0),
+                    start_ns: begun.at_ns,
+                    end_ns: at_ns,
+                    object: a,
+                    offset: entry[2],
+                    size: entry[4],
+                    base: entry[1],
+                    base_offset: entry[3],
+                    result,
+                    extra: [entry[7], entry[6] & 0xffff_ffff, entry[5], 0, 0, 0, 0],
+                });
+            }
+        }
+        Function::BatchGetStatus if worked => {
+            let count = u64::from(memory.half(c)).min(ENTRIES);
+            for event in memory.words(d, count * EVENT_WORDS as u64).chunks_exact(EVENT_WORDS) {
+                parts.push(Record {
+                    head: Record::head(kind::BATCH_EVENT, begun.library, 0),
+                    start_ns: begun.at_ns,
+                    end_ns: at_ns,
+                    object: a,
+                    result: event[2],
+                    extra: [event[0], event[1] & 0xffff_ffff, 0, 0, 0, 0, 0],
+                    ..Record::default()
+                });
+            }
+        }
+        Function::DriverGetProperties if worked => {
+            record.object = 0;
+            (record.extra[0], record.extra[1]) = (memory.word(a), memory.word(a.wrapping_add(24)));
+            record.extra[2] = u64::from(memory.half(a.wrapping_add(32)));
+        }
+        Function::GetVersion if worked => (record.object, record.extra[0]) = (0, u64::from(memory.half(a))),
+        Function::HandleRegister => return registered(begun, process, thread, record, worked, memory),
+        _ => (record.extra[0], record.extra[1], record.extra[2]) = (b, c, d),
+    }
+    record.head = Record::head(function as u16, begun.library, parts.len() as u32);
+    Group { process, thread, is_visible: true, record, parts }
+}
+
+/// A registration, with the path of its descriptor as long as that is open.
+fn registered(
+    begun: &Begun,
+    process: u32,
+    thread: u32,
+    mut record: Record,
+    worked: bool,
+    memory: &Memory<'_>,
+) -> Group {
+    record.object = if worked { memory.word(begun.arguments[0]) } else { 0 };
+    record.extra[1] = u64::MAX;
+    let [form, fd] = begun.description;
+    let mut path = String::new();
+    if form == HANDLE_IS_DESCRIPTOR {
+        record.extra[0] = u64::from(fd);
+        record.extra[1] = super::attach::flags(process, fd.cast_signed()).map_or(u64::MAX, u64::from);
+        let link = std::fs::read_link(format!("/proc/{process}/fd/{fd}"));
+        path = link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default();
+    }
+    Group::with_text(process, thread, record, &path)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_read_from_ranges() {
+        assert_eq!(cpus("0-3,8"), [0, 1, 2, 3, 8]);
+        assert_eq!(cpus("5"), [5]);
+        assert_eq!(cpus(""), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(file.as_file()) as u32;
+        // The stack: the handle, then the description of the file.
+        let words = [0xabc_u64, 1, u64::from(fd), 0];
+        let stack: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let process = std::process::id();
+        let memory = Memory { process, stack_pointer: 0x7000, stack: &stack };
+        let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory);
+        let group = end(&begun, process, 9, 7, 0, &memory);
+        assert_eq!((group.record.object, group.record.extra[0]), (0xabc, u64::from(fd)));
+        assert_eq!(group.text(), file.path().canonicalize().unwrap().to_string_lossy());
+        // Outside the stack, from memory.
+        let value = Box::new(0x1234_u64);
+        assert_eq!(memory.word((&raw const *value).addr() as u64), 0x1234);
+        assert_eq!(memory.word(0), 0);
+    }
+}

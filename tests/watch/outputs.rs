@@ -1,0 +1,86 @@
+//! Other forms of the result: the trace, the comparison with a baseline, and 'top'.
+
+use crate::harness::{Place, Seen};
+use crate::program::gds_top;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+#[test]
+fn the_trace_has_a_track_for_each_thread() {
+    let Some(place) = Place::new() else { return };
+    let folder = place.file("export");
+    let mut command = place.watch(&["--json", "--export", folder.to_str().unwrap(), "--format", "trace,html,json"]);
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "2", "threads", "3", "4", "plain", "1"]);
+    let seen = Seen::of(command);
+    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+    let trace: Value = serde_json::from_slice(&std::fs::read(folder.join("trace.json")).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let reads: Vec<&Value> = events.iter().filter(|event| event["name"] == "cuFileRead").collect();
+    assert_eq!(reads.len(), 2 + 3 * 4);
+    let tracks: BTreeSet<String> = reads.iter().map(|event| event["tid"].to_string()).collect();
+    assert_eq!(tracks.len(), 4);
+    let named = |track: &String| events.iter().any(|e| e["name"] == "thread_name" && e["tid"].to_string() == *track);
+    assert!(tracks.iter().all(named));
+    let data = place.data().canonicalize().unwrap();
+    assert!(reads.iter().all(|event| event["args"]["file"] == *data.to_string_lossy() && event["dur"].is_f64()));
+    assert!(events.iter().any(|event| event["name"] == "pread"));
+    assert!(folder.join("report.html").is_file() && folder.join("report.json").is_file());
+}
+
+#[test]
+fn a_baseline_finds_calls_that_fail_more_often() {
+    let Some(place) = Place::new() else { return };
+    let earlier = place.file("earlier.gdsrec");
+    let mut command = place.watch(&["--json", "--record", earlier.to_str().unwrap()]);
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "20"]);
+    let seen = Seen::of(command);
+    let report = place.file("report.json");
+    std::fs::write(&report, &seen.output.stdout).unwrap();
+    for before in [&earlier, &report] {
+        // The machine of a test may be busy, so durations are not compared here.
+        let options = ["--baseline", before.to_str().unwrap(), "--threshold", "1000"];
+        for (words, status) in [(["read", "20"].as_slice(), 0), (&["read", "20", "bad"], 1)] {
+            let mut command = place.watch(&options);
+            let output = command.arg(place.file("linked")).arg(place.data()).args(words).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output.status.code(), Some(status), "{words:?}: {text}");
+            assert!(text.contains("cuFileRead"), "{text}");
+        }
+    }
+    let output = place.watch(&["--baseline", "/nowhere"]).arg("true").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn top_shows_a_process_that_has_libcufile_mapped() {
+    let Some(place) = Place::new() else { return };
+    let mut program = Command::new(place.file("linked"));
+    place.prepare(program.arg(place.data()).args(["read", "3", "wait"]).stdout(Stdio::piped()));
+    let mut running = program.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(running.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let top = |words: &[&str]| {
+        let output = gds_top().arg("top").args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (json, metrics, text) = (top(&["--once", "--json"]), top(&["--prom"]), top(&["--once"]));
+    let pid = running.id();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(json.lines().count(), 1);
+    let sample: Value = serde_json::from_str(&json).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../schema/top.schema.json")).unwrap();
+    if let Err(error) = jsonschema::validate(&schema, &sample) {
+        panic!("schema/top.schema.json: {error} at {}", error.instance_path());
+    }
+    let process = sample["processes"].as_array().unwrap().iter().find(|process| process["pid"] == pid).unwrap();
+    assert!(process["libcufile"].as_str().unwrap().contains("libcufile.so"), "{process}");
+    assert!(process["page_cache_bytes"].as_u64().unwrap() > 0 && process["route_proven"] == false, "{process}");
+    assert!(process["call_bytes_per_s"].is_number(), "{process}");
+    assert!(metrics.contains(&format!("gds_top_process_info{{pid=\"{pid}\"")), "{metrics}");
+    assert!(metrics.contains("# TYPE gds_top_process_page_cache_bytes gauge"), "{metrics}");
+    assert!(text.contains(&pid.to_string()), "{text}");
+}
