@@ -57,3 +57,55 @@ fn every_page_has_its_reason_and_a_command() {
         assert!(spec.why.ends_with('.'), "{id}: {}", spec.why);
     }
 }
+
+/// docs/matrix.md: two tables with conditions and sources, and their product.
+fn matrix_page() -> String {
+    use gds_top::checks::matrix::{GpuClass, ROUTES, Row, Storage, Support, open_routes};
+    let cell = |support: Support| match support {
+        Support::Yes => "yes".to_owned(),
+        Support::If(condition) => format!("if: {condition}"),
+        Support::No(reason) => format!("no: {reason}"),
+    };
+    let mut page = "# Support matrix\n\nWhich route exists for which GPU and storage. A read takes a route only if both tables have it. `gds-top explain matrix` shows the\nsame; `gds-top explain matrix listed nvme` shows one pair. The checks and verdicts use this table: no verdict promises a route that it\ncloses. The last column names the source.\n".to_owned();
+    let mut table = |title: &str, first: &str, rows: Vec<Row>| {
+        let heads: Vec<String> = ROUTES.iter().map(|route| format!("`{route}`")).collect();
+        let _ = write!(
+            page,
+            "\n## {title}\n\n| id | {first} | {} | source |\n|---|---|---|---|---|---|---|---|\n",
+            heads.join(" | ")
+        );
+        for row in rows {
+            let cells: Vec<String> = ROUTES.iter().map(|route| cell(row.support(*route))).collect();
+            let _ = writeln!(page, "| `{}` | {} | {} | {} |", row.id, row.name, cells.join(" | "), row.source);
+        }
+    };
+    table("GPUs", "GPU", GpuClass::ALL.iter().map(|class| class.row()).collect());
+    table("Storage", "file system and device", Storage::ALL.iter().map(|storage| storage.row()).collect());
+    page.push_str("\n## Both together\n\nThe routes that can exist, with the conditions above.\n\n| storage |");
+    for class in GpuClass::ALL {
+        let _ = write!(page, " `{}` |", class.row().id);
+    }
+    page.push_str("\n|---|");
+    page.push_str(&"---|".repeat(GpuClass::ALL.len()));
+    page.push('\n');
+    for storage in Storage::ALL {
+        let _ = write!(page, "| `{}` |", storage.row().id);
+        for class in GpuClass::ALL {
+            let routes: Vec<String> = open_routes(*class, *storage).iter().map(ToString::to_string).collect();
+            let _ = write!(page, " {} |", if routes.is_empty() { "–".to_owned() } else { routes.join(", ") });
+        }
+        page.push('\n');
+    }
+    page
+}
+
+#[test]
+fn the_page_of_the_matrix_is_that_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/matrix.md");
+    let page = matrix_page();
+    if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "docs/matrix.md is out of date: GDS_TOP_UPDATE_DOCS=1 cargo test --test check_pages");
+}

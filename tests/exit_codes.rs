@@ -253,3 +253,40 @@ fn completions_offer_engines_cache_states_and_shapes() {
         assert!(text.contains(word), "{word} is not offered");
     }
 }
+
+#[test]
+fn checks_carry_the_commands_of_their_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = serde_json::from_str(include_str!("../schema/report.schema.json")).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let of = |name: &str| -> Vec<serde_json::Value> {
+        let output = run(&["check", "--root", &root(name), "--json"], folder.path());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let faults: Vec<String> =
+            validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(faults.is_empty(), "{name}: {faults:?}");
+        report["checks"].as_array().unwrap().clone()
+    };
+    let find = |checks: &[serde_json::Value], id: &str| checks.iter().find(|check| check["id"] == id).unwrap().clone();
+    let checks = of("p2pdma-two-steps");
+    for check in &checks {
+        assert!(!check["why"].as_str().unwrap().is_empty() || check["status"] == "na", "{check}");
+        let is_open = ["fail", "warn"].contains(&check["status"].as_str().unwrap());
+        assert!(!is_open || check["fix"].is_null() == check["remedy"].is_null(), "{check}");
+    }
+    let keys = find(&checks, "gpu-static-bar1");
+    let steps = keys["remedy"]["steps"].as_array().unwrap();
+    assert_eq!(keys["remedy"]["id"], "p2pdma-registry-keys");
+    assert!(steps[0]["file"].as_str().unwrap().starts_with("/etc/modprobe.d/"), "{steps:?}");
+    let added = |line: &serde_json::Value| line.as_str().unwrap().starts_with("+options nvidia ");
+    assert!(steps[0]["diff"].as_array().unwrap().iter().any(added), "{steps:?}");
+    assert!(steps.iter().any(|step| step["command"] == "sudo update-initramfs -u -k all"), "{steps:?}");
+    // A fix that only its check names has its commands, too.
+    let secure = find(&of("secure-boot"), "nvfs-secureboot");
+    assert_eq!(secure["fix"], "secure-boot-key");
+    assert!(!secure["remedy"]["steps"].as_array().unwrap().is_empty(), "{secure}");
+    // What nothing can fix names the routes that it closes.
+    let lvm = find(&of("lvm"), "dm-lvm");
+    assert_eq!((&lvm["permanent"], &lvm["remedy"]), (&serde_json::json!(true), &serde_json::Value::Null));
+    assert!(!lvm["blocks"].as_array().unwrap().is_empty(), "{lvm}");
+}

@@ -91,7 +91,7 @@ fn the_documentation_lists_every_metric() {
     for family in gds_top::report::FAMILIES {
         let kind = match family.kind {
             gds_top::report::Kind::Gauge => "gauge",
-            gds_top::report::Kind::Summary => "summary",
+            gds_top::report::Kind::Histogram => "histogram",
         };
         let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
         table.push_str(&format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(" "), family.help));

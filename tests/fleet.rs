@@ -86,6 +86,7 @@ fn planted_oddities_are_found_and_none_is_invented() {
     reports[21]["machine"]["cufile_settings"][0]["value"] = json!("1024");
     reports[22]["runs"] = json!([run("odirect", 2e9)]);
     reports[23]["checks"][1]["status"] = json!("warn");
+    reports[24]["verdicts"][0]["route"] = json!("compat");
     for report in &mut reports[30..33] {
         report["machine"]["nvidia_fs"] = json!({"version": "2.17.5"});
     }
@@ -99,6 +100,7 @@ fn planted_oddities_are_found_and_none_is_invented() {
         ("cufile.json properties.max_direct_io_size_kb", "1024", vec!["node0021"]),
         ("bandwidth of odirect, cold cache, qwen3-0.6b", "2.00 GB/s", vec!["node0022"]),
         ("check udev-database", "warn", vec!["node0023"]),
+        ("route", "compat", vec!["node0024"]),
         ("nvidia-fs", "2.17.5", vec!["node0030", "node0031", "node0032"]),
     ];
     let planted = planted.map(|(fact, value, nodes)| {
@@ -119,6 +121,45 @@ fn nodes_with_other_gpus_are_not_peers() {
     }
     write(folder.path(), &reports);
     assert_eq!(oddities(&as_json(folder.path())), BTreeSet::new());
+}
+
+#[test]
+fn small_fleets_halves_and_sub_fleets_are_told_apart() {
+    let of = |gpu: &str, driver: &str, hosts: std::ops::Range<u32>| -> Vec<Value> {
+        hosts
+            .map(|number| {
+                let mut report = report(&format!("{}{number}", &gpu[..1].to_lowercase()));
+                report["machine"]["gpus"][0]["name"] = json!(format!("NVIDIA {gpu}"));
+                report["machine"]["driver"] = json!(driver);
+                report["runs"] = json!([run("odirect", if gpu == "H200" { 6e9 } else { 3e9 })]);
+                report
+            })
+            .collect()
+    };
+    let odd = |reports: Vec<Value>| {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &reports);
+        oddities(&as_json(folder.path()))
+    };
+    // One of three differs.
+    let three = [of("H200", "580.1 open", 0..2), of("H200", "570.1 open", 2..3)].concat();
+    assert_eq!(odd(three), BTreeSet::from([("driver".to_owned(), "570.1 open".to_owned(), vec!["h2".to_owned()])]));
+    // Two of two, and two halves: neither is odd.
+    assert_eq!(odd([of("H200", "580.1 open", 0..1), of("H200", "570.1 open", 1..2)].concat()), BTreeSet::new());
+    assert_eq!(odd([of("H200", "580.1 open", 0..6), of("H200", "570.1 open", 6..12)].concat()), BTreeSet::new());
+    // Sub-fleets of one kind each, with a slow node and a node of another kernel in one of them.
+    let mut mixed =
+        [of("H200", "580.1 open", 0..40), of("L40S", "570.1 open", 0..9), of("B200", "590.1 open", 0..3)].concat();
+    mixed[7]["runs"] = json!([run("odirect", 3e9)]);
+    mixed[44]["machine"]["kernel"] = json!("6.8.0-1-generic");
+    let found = odd(mixed);
+    assert_eq!(
+        found,
+        BTreeSet::from([
+            ("bandwidth of odirect, cold cache, qwen3-0.6b".to_owned(), "3.00 GB/s".to_owned(), vec!["h7".to_owned()]),
+            ("kernel".to_owned(), "6.8.0-1-generic".to_owned(), vec!["l4".to_owned()]),
+        ])
+    );
 }
 
 #[test]

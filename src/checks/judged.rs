@@ -20,15 +20,19 @@ pub(crate) enum Cost {
 }
 
 impl Cost {
-    /// The effort, in words.
-    pub(crate) const fn words(self) -> &'static str {
-        match self {
-            Self::Setting => "no root needed",
-            Self::Root => "as root",
-            Self::Reboot => "as root, with a reboot",
-            Self::Install => "as root, a package",
-            Self::System => "another kernel, driver or file system",
-        }
+    /// The effort of a step, in words, as far as the sentence of the step does not say it.
+    pub(crate) fn words(self, step: &str) -> Option<String> {
+        let step = step.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|word| step.contains(word));
+        let root = (!says(&["sudo", "as root"])).then_some("as root");
+        let parts: Vec<&str> = match self {
+            Self::Setting => root.is_some().then_some("no root needed").into_iter().collect(),
+            Self::Root => root.into_iter().collect(),
+            Self::Reboot => root.into_iter().chain((!says(&["reboot"])).then_some("with a reboot")).collect(),
+            Self::Install => root.into_iter().chain((!says(&["install", "package"])).then_some("a package")).collect(),
+            Self::System => vec!["another kernel, driver or file system"],
+        };
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Judgement: facts become findings, findings become one verdict for each path and GPU. Changes nothing.
 
+mod classes;
 mod container;
 mod context;
 mod cufile;
@@ -9,6 +10,7 @@ mod gpu;
 mod judged;
 mod kernel;
 mod logs;
+pub mod matrix;
 mod nvidia_fs;
 mod pcie;
 mod report;

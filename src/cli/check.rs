@@ -105,7 +105,12 @@ pub(super) fn run(
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
     let is_met = require.is_none_or(|level| meets(level, &found.verdicts));
     let status = if is_met { status } else { BAD_ANSWER };
-    let state = as_state(&view, &found);
+    let mut state = as_state(&view, &found);
+    if output.json || export.is_some() {
+        for plan in crate::fixes::plan(&view, &found) {
+            state.reduce(&Event { at_ns: 0, body: EventBody::FixPlanned { plan } });
+        }
+    }
     if let Some((folder, formats)) = export
         && let Err(error) = report::export(&state, &folder, &formats)
     {

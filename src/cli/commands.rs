@@ -107,7 +107,7 @@ pub(super) enum Sub {
     /// Explain an error code, a cufile.json key, a check, a fix or a line of a log: meaning, causes, how to check, how to fix
     Explain {
         /// A code of cuFile or CUDA (5030, CU_FILE_INTERNAL_ERROR, 801), a key of cufile.json, a variable, the id of a check or fix, a line of
-        /// cufile.log or of the kernel log; '-' reads a log from standard input
+        /// cufile.log or of the kernel log; 'matrix' shows the routes of each GPU and storage; '-' reads a log from standard input
         #[arg(required = true, allow_negative_numbers = true, value_name = "CODE|KEY|ID|LINE")]
         query: Vec<String>,
         #[command(flatten)]

@@ -11,6 +11,7 @@ pub mod fix;
 mod fix_id;
 pub mod grid;
 pub mod guide;
+mod histogram;
 mod inks;
 pub mod lossy;
 pub mod machine;
@@ -44,6 +45,7 @@ pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixS
 pub use fix_id::{FixId, UnknownFix};
 pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
+pub use histogram::Histogram;
 pub use inks::LaneInks;
 pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen, Storage};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};

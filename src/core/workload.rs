@@ -1,5 +1,6 @@
 //! Workloads other than loads of models: the orders of their lanes and their measurements.
 
+use super::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,6 +43,9 @@ pub struct WorkloadResult {
     pub busy_fraction: Option<f64>,
     /// Latency of a transfer, including opening and registering if necessary.
     pub latency_ns: Option<Percentiles>,
+    /// The same latencies by buckets; `None` in recordings of older programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<Histogram>,
     /// Files or chunks that were looked up; `None` for writes.
     pub lookups: Option<u64>,
     /// Those that were found completely.

@@ -6,6 +6,7 @@ mod cuda_codes;
 mod cufile_codes;
 mod keys;
 mod lines;
+mod matrix;
 mod page;
 mod query;
 mod render;
@@ -37,6 +38,12 @@ pub enum Kind {
     Check,
     /// A fix.
     Fix,
+    /// A class of GPUs of the support matrix.
+    GpuClass,
+    /// A kind of storage of the support matrix.
+    Storage,
+    /// A class of GPUs with a kind of storage.
+    Pair,
 }
 
 /// One answer.

@@ -8,7 +8,7 @@ use crate::core::FixId;
 use crate::fixes::{P2PDMA_KEYS, spec};
 
 impl Answer {
-    fn new(kind: Kind, name: impl Into<String>, meaning: impl Into<String>) -> Self {
+    pub(super) fn new(kind: Kind, name: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self {
             kind,
             name: name.into(),

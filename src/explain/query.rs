@@ -30,6 +30,9 @@ const MOST_LINES: usize = 40;
 /// The answers to a query; several if a number or the end of a name has several meanings.
 pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
     let query = query.trim().trim_matches(['"', '\'', '`']);
+    if let Some(answers) = super::matrix::answers(query).filter(|answers| !answers.is_empty()) {
+        return Ok(answers);
+    }
     let mut answers = by_number(query).unwrap_or_else(|| by_name(query));
     if answers.is_empty() {
         answers = line(query);

@@ -30,6 +30,9 @@ fn one(out: &mut String, answer: &Answer, width: usize, colour: bool) {
         (Kind::Variable, _) => format!("{name} (environment)"),
         (Kind::Check, _) => format!("{name} (check)"),
         (Kind::Fix, _) => format!("{name} (fix)"),
+        (Kind::GpuClass, _) => format!("{name} (class of GPUs)"),
+        (Kind::Storage, _) => format!("{name} (kind of storage)"),
+        (Kind::Pair, _) => format!("{name} (GPU and storage)"),
         _ => name.into_owned(),
     };
     for line in wrap(&title, width) {

@@ -154,3 +154,18 @@ fn text_keeps_the_width_and_hides_control_characters() {
     let long = shown.lines().filter(|line| line.chars().count() > 60 && line.split_whitespace().count() > 2).count();
     assert_eq!(long, 0, "{shown}");
 }
+
+#[test]
+fn the_matrix_is_shown_as_a_whole_by_row_and_by_pair() {
+    use crate::checks::matrix::{GpuClass, Storage};
+    let all = explain("matrix").unwrap();
+    assert_eq!(all.len(), GpuClass::ALL.len() + Storage::ALL.len());
+    assert!(all.iter().all(|answer| answer.facts.len() == 6 && answer.facts[5].name == "Source"));
+    assert_eq!(kinds("matrix geforce"), [(Kind::GpuClass, None)]);
+    let pair = explain("matrix TURING nvme-rdma").unwrap();
+    assert_eq!((pair.len(), pair[0].kind), (1, Kind::Pair));
+    let fact = |name: &str| pair[0].facts.iter().find(|fact| fact.name == name).unwrap().value.clone();
+    assert!(fact("p2pdma").starts_with("no: ") && fact("nvfs").matches("if: ").count() == 2, "{pair:?}");
+    assert_eq!(fact("compat"), "yes");
+    assert!(explain("matrix nonsense").is_err());
+}

@@ -5,7 +5,7 @@
 
 use super::distribution::{self, called, id, release, rhel};
 use super::kernel::{has_nvidia_fs, is_arm};
-use super::packages::{dkms_version, install};
+use super::packages::{built_again, compiler, dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
@@ -37,6 +37,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     if source.is_ok() {
         // DKMS signs with the key when it builds, so the key comes first.
         changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
+        changes.extend(built_again(kernel_release(root).as_deref()));
         changes.extend(rebuilt);
         changes.extend([replaced(), run(initramfs(root, family))]);
         changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
@@ -44,7 +45,12 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     let obstacle = obstacle(root).or_else(|| source.as_ref().err().cloned());
     FixPlan {
-        why: format!("{WHY} {order}{}{}", source.unwrap_or_default(), signing.map_or_else(String::new, |signing| signing.why)),
+        why: format!(
+            "{WHY} {order}{}{}{}",
+            source.unwrap_or_default(),
+            compiler(kernel_release(root).as_deref()),
+            signing.map_or_else(String::new, |signing| signing.why)
+        ),
         changes,
         verify: "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
             .to_owned(),
@@ -105,7 +111,7 @@ fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'st
     match (dkms_version(root, "nvidia-fs"), kernel_release(root)) {
         (Some(version), Some(kernel)) => {
             let commands = ["build", "install"]
-                .map(|verb| run(&format!("sudo dkms {verb} --force nvidia-fs/{version} -k {kernel}")));
+                .map(|verb| dkms(&kernel, &format!("dkms {verb} --force nvidia-fs/{version} -k {kernel}")));
             (commands.into(), AGAIN)
         }
         // As NVIDIA's release notes of GDS have it.

@@ -1,6 +1,6 @@
 //! Which NVIDIA driver a machine gets: the flavour that its GPUs can run, and the branch that keeps a working driver.
 
-use super::packages::install;
+use super::packages::{built_again, compiler, install};
 use super::parts::{Family, empty, run};
 use super::{distribution, fabric, secure_boot};
 use crate::checks::Report;
@@ -177,6 +177,7 @@ fn plan(
     changes.extend(signing.iter().flat_map(|signing| signing.before.clone()));
     let (packages, not_confirmed) = packages(root, family, flavour, branch, same);
     changes.extend(packages);
+    changes.extend(built_again(kernel_release(root).as_deref()));
     let has_switches = fabric::is_needed(root);
     if has_switches {
         let driver = match (same, branch) {
@@ -194,7 +195,8 @@ fn plan(
     };
     FixPlan {
         why: format!(
-            "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}",
+            "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}{}",
+            compiler(kernel_release(root).as_deref()),
             if has_switches { fabric::why(root, family) } else { String::new() },
             signing.map_or_else(String::new, |signing| signing.why),
             if not_confirmed {

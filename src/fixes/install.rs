@@ -1,6 +1,6 @@
 //! Plans that install nvidia-fs and libcufile, and that build nvidia-fs.
 
-use super::packages::{dkms_version, install, remove};
+use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, install, remove};
 use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
 use super::{distribution, driver, repository, secure_boot};
@@ -15,6 +15,8 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
     changes.push(run(&install(root, family, &package)));
+    let kernel = crate::machine::kernel_release(root);
+    changes.extend(built_again(kernel.as_deref()));
     // A driver that is installed and not loaded yet: nvidia-fs is built now and loaded after the same reboot.
     let waits = driver::waits_for_reboot(root);
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
@@ -55,7 +57,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
             },
             repository::hint(root, family),
             signing.map_or_else(String::new, |signing| signing.why),
-            distribution::not_confirmed(root, &package)
+            distribution::not_confirmed(root, &package) + &compiler(kernel.as_deref())
         ),
         changes,
         verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
@@ -141,10 +143,10 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));
     if too_old {
         changes.push(run(&install(root, family, &format!("nvidia-gds-{}", toolkit(root, family).suffix))));
-        changes.push(run("sudo dkms autoinstall"));
+        changes.push(by_dkms(k, "dkms autoinstall"));
     } else {
-        changes.push(run(&format!("sudo {with_source}dkms build --force nvidia-fs/{v} -k {k}")));
-        changes.push(run(&format!("sudo {with_source}dkms install --force nvidia-fs/{v} -k {k}")));
+        changes.push(by_dkms(k, &format!("{with_source}dkms build --force nvidia-fs/{v} -k {k}")));
+        changes.push(by_dkms(k, &format!("{with_source}dkms install --force nvidia-fs/{v} -k {k}")));
     }
     // A module that is loaded already, and that may have crashed, is changed by a reboot only.
     let needs = if other_driver { Needs::Reboot } else { Needs::Root };

@@ -2,6 +2,7 @@
 
 use super::distribution::{called, dnf, fedora, id, release, rhel};
 use super::held;
+use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::{CheckId, Report};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
@@ -50,7 +51,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     let by_dkms = driver == Driver::Dkms || dkms_has(root, is_nvidia_fs);
     if by_dkms {
-        changes.push(shell(&format!("{NEWEST}; dkms autoinstall -k \"$new\"")));
+        // UEK 8 of Oracle Linux 9 was built by another compiler than the system's.
+        let is_uek = kernel_release(root).is_some_and(|release| release.contains("el9uek"));
+        let compiler = if is_uek { enabled("gcc-toolset-14") } else { String::new() };
+        changes.push(shell(&format!("{NEWEST}; {compiler}dkms autoinstall -k \"$new\"")));
     }
     if driver != Driver::Absent {
         let modules = if nvidia_fs { "nvidia nvidia_fs" } else { "nvidia" };

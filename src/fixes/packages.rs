@@ -1,7 +1,8 @@
 //! Commands of the package managers, and the versions of modules that DKMS knows.
 
 use super::distribution;
-use super::parts::Family;
+use super::parts::{Family, run};
+use crate::core::Change;
 use crate::machine::Root;
 
 /// The command that installs packages.
@@ -20,6 +21,48 @@ pub(super) fn remove(root: &Root, family: Family, package: &str) -> String {
         Family::RedHat => format!("sudo {} remove {package}", distribution::dnf(root)),
         Family::Suse => format!("sudo zypper remove --clean-deps {package}"),
     }
+}
+
+/// The compiler of a kernel of Oracle, if it is not the system's. The package of its headers brings it, and DKMS does not take it by itself (Driver
+/// Installation Guide, Oracle Linux).
+pub(super) fn toolset(kernel: &str) -> Option<&'static str> {
+    match kernel {
+        _ if kernel.contains("el9uek") && kernel.starts_with("6.") => Some("gcc-toolset-14"),
+        _ if kernel.contains("el8uek") && kernel.starts_with("5.15.") => Some("gcc-toolset-11"),
+        _ => None,
+    }
+}
+
+/// The start of a shell's line that makes a toolset the compiler.
+pub(super) fn enabled(toolset: &str) -> String {
+    format!(". /opt/rh/{toolset}/enable; ")
+}
+
+/// A command of DKMS for a kernel, with that kernel's compiler.
+pub(super) fn dkms(kernel: &str, command: &str) -> Change {
+    match toolset(kernel) {
+        Some(toolset) => {
+            let script = format!("{}{command}", enabled(toolset));
+            Change::Run { argv: ["sudo", "sh", "-c", &script].map(str::to_owned).to_vec() }
+        }
+        None => run(&format!("sudo {command}")),
+    }
+}
+
+/// Builds what DKMS could not build while its package was installed, because it took the system's compiler; empty for most kernels.
+pub(super) fn built_again(kernel: Option<&str>) -> Vec<Change> {
+    let kernel = kernel.filter(|kernel| toolset(kernel).is_some());
+    kernel.map(|kernel| dkms(kernel, &format!("dkms autoinstall -k {kernel}"))).into_iter().collect()
+}
+
+/// A sentence about it; begins with a blank, empty for most kernels.
+pub(super) fn compiler(kernel: Option<&str>) -> String {
+    kernel.and_then(toolset).map_or_else(String::new, |toolset| {
+        format!(
+            " This kernel was built by {toolset}, and DKMS takes the system's compiler: the build during the installation fails, and the command after it \
+             builds the modules. Repeat that command with the new release after each update of the kernel, before the reboot."
+        )
+    })
 }
 
 /// The version of a module that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or `nvidia-fs, 2.25.7, …` of DKMS 2.

@@ -1,6 +1,6 @@
 //! Secure Boot: the kernel loads only signed modules, so a key is made and enrolled before the reboot that needs it.
 
-use super::packages::{dkms_version, install};
+use super::packages::{dkms, dkms_version, install};
 use super::parts::{Family, empty, run};
 use crate::checks::{CheckId, Report};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
@@ -172,8 +172,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         }
         match (dkms_version(root, package), kernel_release(root)) {
             (Some(version), Some(kernel)) => {
-                changes.push(run(&format!("sudo dkms build --force {package}/{version} -k {kernel}")));
-                changes.push(run(&format!("sudo dkms install --force {package}/{version} -k {kernel}")));
+                changes.extend(
+                    ["build", "install"]
+                        .map(|verb| dkms(&kernel, &format!("dkms {verb} --force {package}/{version} -k {kernel}"))),
+                );
             }
             _ => {
                 obstacle = Some(format!(

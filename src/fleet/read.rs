@@ -135,11 +135,14 @@ fn gpus(machine: &input::Machine) -> String {
     counts.iter().map(|(name, count)| format!("{count} x {name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The compared properties: versions, PCIe links, settings of cufile.json, and the status of each check.
+/// The compared properties: the worst route, versions, PCIe links, settings of cufile.json, and the status of each check.
 fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) -> Facts {
     let mut facts = Facts::new();
     let mut put = |name: &str, value: &str| facts.push((names.get(name), names.get(value)));
     let or = |value: Option<&String>, absent: &'static str| value.map_or(absent.to_owned(), Clone::clone);
+    if let Some(worst) = report.verdicts.iter().max_by_key(|verdict| badness(verdict.route)) {
+        put("route", &worst.route.to_string());
+    }
     put("driver", &or(machine.driver.as_ref(), "none"));
     put("kernel", &machine.kernel);
     put("distribution", &machine.distribution);

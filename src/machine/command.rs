@@ -1,5 +1,6 @@
 //! Commands that a check may run: a fixed list, each in a child with a time limit and bounded output.
 
+use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
@@ -83,7 +84,7 @@ pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ra
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stdout = Stream::of(child.stdout.take())?;
     let mut stderr = Stream::of(child.stderr.take())?;
-    let (status, timed_out) = wait_until(&mut child, Instant::now() + limit, &mut || stdout.take() | stderr.take())?;
+    let (status, timed_out) = wait_until(&mut child, Instant::now() + limit, &mut stdout, &mut stderr)?;
     Ok(Ran {
         exit_code: status.and_then(|s| s.code()).filter(|_| !timed_out),
         signal: status.and_then(|s| s.signal()).filter(|_| !timed_out),
@@ -129,27 +130,35 @@ impl<P: Read + AsFd> Stream<P> {
         any
     }
 
+    /// The pipe, as something to wait for; `None` after its end.
+    fn as_poll(&self) -> Option<PollFd<'_>> {
+        self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))
+    }
+
     fn text(self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
 
-/// Waits for the end of a child, and ends its group at the given time. `take` takes in what it wrote, here also what it wrote last, and says whether that
-/// was anything.
+/// Waits for the end of a child, takes in what it writes, and ends its group at the given time.
 fn wait_until(
     child: &mut Child,
     end: Instant,
-    take: &mut dyn FnMut() -> bool,
+    stdout: &mut Stream<impl Read + AsFd>,
+    stderr: &mut Stream<impl Read + AsFd>,
 ) -> std::io::Result<(Option<ExitStatus>, bool)> {
-    const SHORTEST: Duration = Duration::from_micros(500);
+    // A child closes its pipes when it ends, which ends the wait below; the status follows a moment later.
+    const SHORTEST: Duration = Duration::from_micros(100);
+    const LONGEST: Duration = Duration::from_millis(10);
     let mut pause = SHORTEST;
     loop {
         let ended = child.try_wait()?;
-        let any = take();
+        let any = stdout.take() | stderr.take();
         if let Some(status) = ended {
             return Ok((Some(status), false));
         }
-        if Instant::now() >= end {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             if let Ok(pid) = i32::try_from(child.id())
                 && let Some(group) = rustix::process::Pid::from_raw(pid)
             {
@@ -157,12 +166,24 @@ fn wait_until(
             }
             child.kill()?;
             let status = child.wait().ok();
-            take();
+            let _ = stdout.take() | stderr.take();
             return Ok((status, true));
         }
-        pause = if any { SHORTEST } else { (pause * 2).min(Duration::from_millis(10)) };
-        std::thread::sleep(pause);
+        let pipes: Vec<PollFd<'_>> = [stdout.as_poll(), stderr.as_poll()].into_iter().flatten().collect();
+        if pipes.is_empty() {
+            std::thread::sleep(pause.min(left));
+            pause = if any { SHORTEST } else { (pause * 2).min(LONGEST) };
+        } else {
+            wait_for_output(pipes, LONGEST.min(left));
+        }
     }
+}
+
+/// Waits until a pipe has data or was closed. Another process may hold a pipe open after the child's end, so the wait is short.
+fn wait_for_output(mut pipes: Vec<PollFd<'_>>, limit: Duration) {
+    let Ok(limit) = rustix::event::Timespec::try_from(limit) else { return };
+    // An interrupted wait is repeated by the caller.
+    let _ = rustix::event::poll(&mut pipes, Some(&limit));
 }
 
 #[cfg(test)]

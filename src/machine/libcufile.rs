@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
+/// The variable that names libcufile's log.
+const LOG_FILE: &str = "CUFILE_LOGFILE_PATH";
+
 /// The facts of libcufile, in the form of `libcufile.json`. The child of a live probe prints the same form on its standard output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibcufileFacts {
@@ -134,6 +137,10 @@ pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> L
     };
     let mut command = Command::new(program);
     command.args(arguments).arg(scratch.path()).current_dir(scratch.path());
+    // Without a place for its log the child would start itself again with one.
+    if std::env::var_os(LOG_FILE).is_none() {
+        command.env(LOG_FILE, scratch.path().join("cufile.log"));
+    }
     if !options.open_cufile {
         command.arg("--no-open");
     }

@@ -34,6 +34,7 @@ mod secrets;
 mod secure_boot;
 mod symbols;
 mod unread;
+mod unstarted;
 
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};

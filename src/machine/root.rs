@@ -10,6 +10,7 @@ use super::path_facts::{self, PathFacts};
 use super::recording::Recording;
 use super::symbols;
 use super::unread::Unread;
+use super::unstarted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -299,8 +300,8 @@ impl Root {
             let mut cells = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *cells.entry(argv.clone()).or_insert_with(|| Box::leak(Box::default()))
         };
-        let output =
-            cell.get_or_init(|| self.timed(&argv.join(" "), || command::run(&argv, options.command_limit))).clone();
+        let ask = || unstarted::answer(&argv).or_else(|| command::run(&argv, options.command_limit));
+        let output = cell.get_or_init(|| self.timed(&argv.join(" "), ask)).clone();
         self.note(|r| r.command(&argv, output.as_ref()));
         output
     }

@@ -3,7 +3,7 @@
 
 use super::common::tool;
 use crate::analysis::median;
-use crate::core::{Finding, Route, RunResult, Status, Target};
+use crate::core::{Finding, Histogram, Route, RunResult, Status, Target};
 use crate::present::{SessionAnalysis, ceilings};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::io::{self, Write};
 pub enum Kind {
     /// A value that goes up and down.
     Gauge,
-    /// Quantiles of a distribution.
-    Summary,
+    /// Counts by upper bounds, cumulative.
+    Histogram,
 }
 
 /// A family of series.
@@ -76,9 +76,9 @@ const OVERHEAD: Family =
     gauge("gds_top_tensor_overhead_seconds", LOAD, "Overhead per tensor, which does not depend on its size.");
 const KV_LATENCY: Family = Family {
     name: "gds_top_kv_latency_seconds",
-    kind: Kind::Summary,
+    kind: Kind::Histogram,
     labels: WORKLOAD,
-    help: "Latency of a transfer of a KV cache, from the newest run.",
+    help: "Latency of the transfers of a KV cache in the newest run.",
 };
 const KV_RATE: Family =
     gauge("gds_top_kv_bytes_per_second", WORKLOAD, "Bytes over the time in which a transfer was in progress.");
@@ -122,7 +122,7 @@ impl Series {
             let Some(all) = self.0.get(family.name) else { continue };
             let kind = match family.kind {
                 Kind::Gauge => "gauge",
-                Kind::Summary => "summary",
+                Kind::Histogram => "histogram",
             };
             writeln!(out, "# HELP {} {}\n# TYPE {} {kind}", family.name, family.help, family.name)?;
             for (name, value) in all {
@@ -257,7 +257,7 @@ fn loads(analysis: &SessionAnalysis<'_>, series: &mut Series) {
     }
 }
 
-/// The newest run of each workload: latencies are of one run, and medians of quantiles would be neither.
+/// The newest run of each workload: the latencies are those of one run.
 fn workloads(state: &State, series: &mut Series) {
     for lane in state.lanes.iter().rev() {
         let Some(workload) = good(lane).and_then(|run| run.workload.as_ref()) else { continue };
@@ -268,18 +268,50 @@ fn workloads(state: &State, series: &mut Series) {
             workload.shape.clone(),
             gpu(&lane.target),
         ];
-        if let Some(latency) = workload.latency_ns {
-            let all = labelled(WORKLOAD, &labels);
-            for (quantile, ns) in
-                [("0.5", latency.p50), ("0.9", latency.p90), ("0.99", latency.p99), ("1", latency.max)]
-            {
-                series.with_suffix(&KV_LATENCY, "", &format!("{all},quantile=\"{quantile}\""), Some(ns as f64 / 1e9));
-            }
-            series.with_suffix(&KV_LATENCY, "_count", &all, Some(workload.operations as f64));
+        if let Some(latency) = &workload.latency_histogram {
+            latencies(&labels, latency, series);
         }
         series.put(&KV_RATE, &labels, workload.busy_bytes_per_s);
         series.put(&KV_HITS, &labels, workload.hit_rate_fraction);
         series.put(&KV_HIDDEN, &labels, workload.hidden_fraction);
         series.put(&KV_BUSY, &labels, workload.busy_fraction);
+    }
+}
+
+/// A histogram: cumulative counts by upper bounds in seconds, the sum and the count.
+fn latencies(labels: &[String; 5], latency: &Histogram, series: &mut Series) {
+    let all = labelled(WORKLOAD, labels);
+    for (bound, count) in latency.cumulative() {
+        let bound = bound.map_or_else(|| "+Inf".to_owned(), |ns| (ns as f64 / 1e9).to_string());
+        series.with_suffix(&KV_LATENCY, "_bucket", &format!("{all},le=\"{bound}\""), Some(count as f64));
+    }
+    series.with_suffix(&KV_LATENCY, "_sum", &all, Some(latency.sum_ns as f64 / 1e9));
+    series.with_suffix(&KV_LATENCY, "_count", &all, Some(latency.count() as f64));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_a_cumulative_histogram_in_seconds() {
+        let mut series = Series::default();
+        let labels = ["ucm", "gds", "read", "s", ""].map(str::to_owned);
+        let values = Histogram::of(&[40_000, 60_000, 70_000, 20_000_000_000]).unwrap();
+        latencies(&labels, &values, &mut series);
+        let mut text = Vec::new();
+        series.write(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let labels = "workload=\"ucm\",variant=\"gds\",direction=\"read\",shape=\"s\",gpu=\"\"";
+        let has = |line: String| assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
+        has("# TYPE gds_top_kv_latency_seconds histogram".to_owned());
+        has(format!("gds_top_kv_latency_seconds_bucket{{{labels},le=\"0.00005\"}} 1"));
+        has(format!("gds_top_kv_latency_seconds_bucket{{{labels},le=\"0.0001\"}} 3"));
+        has(format!("gds_top_kv_latency_seconds_bucket{{{labels},le=\"10\"}} 3"));
+        has(format!("gds_top_kv_latency_seconds_bucket{{{labels},le=\"+Inf\"}} 4"));
+        has(format!("gds_top_kv_latency_seconds_sum{{{labels}}} 20.00017"));
+        has(format!("gds_top_kv_latency_seconds_count{{{labels}}} 4"));
+        assert_eq!(text.matches("_bucket").count(), values.counts.len());
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adversary;
+mod advice;
 mod capture;
 mod expected;
 mod fabric;

@@ -260,6 +260,28 @@ fn the_driver_is_installed_with_the_headers_that_dkms_builds_it_against() {
 }
 
 #[test]
+fn modules_for_uek_8_are_built_by_its_compiler() {
+    const UEK_8: &str = "6.12.0-100.28.2.el9uek.x86_64";
+    let build = format!("sudo sh -c '. /opt/rh/gcc-toolset-14/enable; dkms autoinstall -k {UEK_8}'");
+    for id in ["nvidia-driver-open", "nvfs-install", "nvme-patch"] {
+        let plan = plan_with(ORACLE_9, id, vec![kernel(UEK_8)]);
+        let at = |part: &str| lines(&plan).iter().position(|line| line.contains(part));
+        assert!(at(&build) > at("dnf"), "{id}: {:#?}", lines(&plan));
+        assert!(plan.why.contains("gcc-toolset-14"), "{id}: {}", plan.why);
+        let older = plan_with(ORACLE_9, id, vec![kernel("5.15.0-310.184.5.2.el9uek.x86_64")]);
+        assert!(!lines(&older).iter().any(|line| line.contains("gcc-toolset")), "{id}: {:#?}", lines(&older));
+    }
+    let status = said(&["dkms", "status"], "nvidia/580.95.05, 5.15.0-310.el9uek.x86_64, x86_64: installed\n");
+    let plan =
+        plan_with(ORACLE_9, "kernel-p2pdma", vec![kernel("5.15.0-310.el9uek.x86_64"), set(COMMANDS, "/-", status)]);
+    assert!(
+        lines(&plan).iter().any(|line| line.contains("/opt/rh/gcc-toolset-14/enable; dkms autoinstall -k \"$new\"")),
+        "{:#?}",
+        lines(&plan)
+    );
+}
+
+#[test]
 fn what_dkms_2_says_is_understood() {
     let status = said(&["dkms", "status"], "nvidia-fs, 2.17.5, 5.15.0-130-generic, x86_64: installed\n");
     let plan = plan_with(UBUNTU_20, "nvfs-dkms", vec![kernel("5.15.0-139-generic"), set(COMMANDS, "/-", status)]);

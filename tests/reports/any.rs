@@ -184,6 +184,7 @@ fn any_workload(d: &mut Dice) -> WorkloadResult {
         shape: d.text(),
         operations: d.size(),
         busy_ns: d.size(),
+        latency_histogram: if d.coin() { Histogram::of(&latencies) } else { None },
         latency_ns: Percentiles::of(&mut latencies),
         lookups: d.maybe(Dice::size),
         hit_rate_fraction: d.maybe(|d| d.below(101) as f64 / 100.0),

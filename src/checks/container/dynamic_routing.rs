@@ -1,4 +1,4 @@
-//! How data of network file systems finds a network card: dynamic routing, and the distance between GPU and card.
+//! How data of network file systems finds a network card: dynamic routing, the policy for several cards, and the distance between GPU and card.
 
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, Judged, Scope};
@@ -28,6 +28,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     }
     if ctx.subjects.iter().any(is_remote) {
         out.extend(affinity(ctx));
+        out.extend(policy(ctx));
     }
     out
 }
@@ -57,29 +58,37 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
     ))
 }
 
+/// The network cards, each with the bridges above it.
+fn cards(ctx: &Context<'_>) -> Vec<(String, Vec<String>)> {
+    let card = |card: String| {
+        let address = ctx.root.link(format!("{CARDS}/{card}/device"))?.file_name()?.to_string_lossy().into_owned();
+        let chain = chain(ctx, &address);
+        (!chain.is_empty()).then_some((card, chain))
+    };
+    ctx.root.entries(CARDS).unwrap_or_default().into_iter().filter_map(card).collect()
+}
+
+/// How many bridges from the host down two devices share.
+fn shared(one: &[String], other: &[String]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
+/// The nearest card of a GPU, and how many bridges they share.
+fn nearest<'a>(gpu: &[String], cards: &'a [(String, Vec<String>)]) -> Option<(&'a str, &'a [String], usize)> {
+    // Of cards at one distance the first is named.
+    let best = cards.iter().rev().max_by_key(|(_, chain)| shared(gpu, chain)).filter(|_| !gpu.is_empty())?;
+    Some((&best.0, &best.1, shared(gpu, &best.1)))
+}
+
 /// The network card that is nearest to each GPU.
 fn affinity(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::RdmaAffinity;
-    let cards: Vec<(String, Vec<String>)> = ctx
-        .root
-        .entries(CARDS)
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|card| {
-            let address = ctx.root.link(format!("{CARDS}/{card}/device"))?.file_name()?.to_string_lossy().into_owned();
-            let chain = chain(ctx, &address);
-            (!chain.is_empty()).then_some((card, chain))
-        })
-        .collect();
+    let cards = cards(ctx);
     let mut out = Vec::new();
     for (number, gpu) in ctx.gpus().iter().enumerate() {
         let own = chain(ctx, &gpu.address);
-        let shared = |chain: &[String]| own.iter().zip(chain).take_while(|(a, b)| a == b).count();
-        let Some((card, chain)) = cards.iter().max_by_key(|(_, chain)| shared(chain)).filter(|_| !own.is_empty())
-        else {
-            continue;
-        };
-        let judged = match shared(chain) {
+        let Some((card, chain, shared)) = nearest(&own, &cards) else { continue };
+        let judged = match shared {
             0 => Judged::info(ID, format!("no network card shares a host bridge with GPU {}", gpu.address))
                 .advice("Use a GPU near a network card, or list the cards near the GPU in rdma_dev_addr_list."),
             1 => Judged::info(ID, format!("{card} and GPU {} share a host bridge, but no root port", gpu.address)),
@@ -88,4 +97,41 @@ fn affinity(ctx: &Context<'_>) -> Vec<Judged> {
         out.push(judged.found(format!("{CARDS}/{card}/device"), chain.join("/")).of(Scope::Gpu(number)));
     }
     out
+}
+
+/// The policy that chooses one of several network cards. libcufile's user-space RDMA has it (gds-diag's check of the same subject).
+fn policy(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::CfgRdmaPolicy;
+    const KEY: &str = "properties.rdma_load_balancing_policy";
+    const SPREADS: &str = "RoundRobinMaxMin";
+    const KNOWN: [&str; 5] = ["FirstFit", "MaxMinFit", "RoundRobin", SPREADS, "Randomized"];
+    let is_user_space = |subject: &Subject| {
+        let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.as_deref());
+        matches!(kind, Some("wekafs" | "gpfs" | "mmfs"))
+    };
+    if !ctx.subjects.iter().any(is_user_space) {
+        return None;
+    }
+    let (value, origin) = match ctx.config().latest(KEY) {
+        Some((value, origin)) => (value.as_str().unwrap_or_default().to_owned(), origin),
+        None => ("RoundRobin".to_owned(), "the default of libcufile".to_owned()),
+    };
+    let cards = cards(ctx);
+    let chains: Vec<Vec<String>> = ctx.gpus().iter().map(|gpu| chain(ctx, &gpu.address)).collect();
+    let mut near: Vec<&str> = chains.iter().filter_map(|gpu| Some(nearest(gpu, &cards)?.0)).collect();
+    let gpus = near.len();
+    near.sort_unstable();
+    near.dedup();
+    let judged = if !KNOWN.contains(&value.as_str()) {
+        Judged::warn(ID, format!("libcufile ignores the policy '{value}' and uses RoundRobin"))
+            .advice(format!("Set {KEY} to one of {}.", KNOWN.join(", ")))
+    } else if value != SPREADS && cards.len() > 1 && near.len() < gpus {
+        Judged::info(ID, format!("several GPUs have the same nearest network card, and the policy is {value}"))
+            .advice(format!("Set {KEY} to {SPREADS}, so that the GPUs share as few cards as possible."))
+    } else {
+        Judged::pass(ID, format!("the policy for network cards is {value}"))
+    };
+    let names: Vec<&str> = cards.iter().map(|(name, _)| name.as_str()).collect();
+    let judged = judged.found(origin, format!("{KEY}: {value}"));
+    Some(judged.found(CARDS, format!("{} for {gpus} GPUs", names.join(" "))))
 }

@@ -184,7 +184,7 @@ impl<'a> Linter<'a> {
     fn section(&mut self, dotted: &str, key_start: usize, value: &Node) {
         match value.kind {
             Kind::Object(_) => self.object(dotted, value),
-            Kind::Null => {}
+            Kind::Null => self.null(dotted, value),
             _ => self.say(
                 "L3",
                 Severity::Error,
@@ -196,6 +196,12 @@ impl<'a> Linter<'a> {
             ),
         }
         let _ = key_start;
+    }
+
+    /// libcufile takes null for 'not set' (measured with 1.14 and 1.20).
+    fn null(&mut self, key: &str, node: &Node) {
+        let what = format!("{key} is null, which sets nothing");
+        self.say("L9", Severity::Warning, node.start, key, what, SILENT, "Write a value, or remove it.");
     }
 
     /// Whether so many keys without effect were reported that this one is only counted.
@@ -256,6 +262,10 @@ impl<'a> Linter<'a> {
                     "Install a newer libcufile, or remove it.",
                 );
             }
+            return;
+        }
+        if node.kind == Kind::Null {
+            self.null(key, node);
             return;
         }
         if !known.fits(node) {

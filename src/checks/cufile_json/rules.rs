@@ -75,6 +75,8 @@ const RULES: &[(&str, &str, &str, Severity)] = &[
         "{\"properties\":{\"use_compat_mode\":true}}",
         Severity::Warning,
     ),
+    ("L9", "{\"properties\":{\"io_batchsize\":64}}", "{\"properties\":{\"io_batchsize\":null}}", Severity::Warning),
+    ("L9", "{\"properties\":{}}", "{\"properties\":null}", Severity::Warning),
     ("L10", "{\"denylist\":{}}", "{\"blacklist\":{}}", Severity::Warning),
     ("L10", "{\"properties\":{\"io_batchsize\":64}}", "{\"profile\":{\"io_batchsize\":64}}", Severity::Warning),
     ("L10", "{\"profile\":{}}", "{\"profile\":{\"nvtx\":false}}", Severity::Warning),

@@ -1,7 +1,9 @@
 //! File systems and their routes.
 
+use crate::checks::classes::lustre_network;
 use crate::checks::context::Context;
-use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
+use crate::checks::judged::{Cost, DIRECT, Judged};
+use crate::checks::matrix::Storage;
 use crate::checks::spec::CheckId;
 use crate::core::Route;
 use crate::machine::{self, PathFacts};
@@ -19,19 +21,19 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             "Lustre over TCP: its direct route goes over RDMA (o2ib, or EFA)",
         )
         .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
-        .never(&[Route::P2pdma, Route::C2c])
+        .never(&closed(Storage::Tcp))
         .missing(Cost::System, &[Route::Nvfs])
         .advice(
             "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
         ),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
             Judged::pass(ID, format!("{kind} has the route nvfs, with its client built for it"))
-                .never(&[Route::P2pdma, Route::C2c])
+                .never(&closed(Storage::KernelClient))
         }
         "gpfs" | "mmfs" | "wekafs" => {
-            Judged::pass(ID, format!("{kind} goes over user-space RDMA")).never(&[Route::P2pdma, Route::C2c])
+            Judged::pass(ID, format!("{kind} goes over user-space RDMA")).never(&closed(Storage::UserRdma))
         }
-        "virtiofs" => Judged::pass(ID, "virtiofs has the route p2pdma only").never(&[Route::Nvfs]),
+        "virtiofs" => Judged::pass(ID, "virtiofs has the route p2pdma only").never(&closed(Storage::Virtiofs)),
         "tmpfs" | "ramfs" | "devtmpfs" => since(
             ctx,
             (1, 16),
@@ -41,11 +43,11 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs"
         | "efivarfs" | "bpf" | "mqueue" => {
             Judged::lack(ID, format!("{kind} has no data files: cuFile refuses them with 5027"))
-                .never(EVERY)
+                .never(&closed(Storage::Refused))
                 .advice("Name the file or folder that models are read from.")
         }
         "vfat" | "exfat" | "msdos" => Judged::lack(ID, format!("cuFile does not support {kind}"))
-            .never(EVERY)
+            .never(&closed(Storage::Refused))
             .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
         "overlay" | "overlayfs" | "aufs" => since(ctx, (1, 16), overlay(ctx, facts)),
         "squashfs" => since(
@@ -62,17 +64,17 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         ),
         "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs" | "iso9660" | "erofs" => {
             Judged::lack(ID, format!("{kind} has no direct route, cuFile copies through host memory"))
-                .never(DIRECT)
+                .never(&closed(Storage::HostOnly))
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
         }
         other if other.starts_with("fuse.") => Judged::lack(ID, format!("{other} has no direct route"))
-            .never(DIRECT)
+            .never(&closed(Storage::HostOnly))
             .advice("Keep the model on ext4 or xfs."),
         "unknown" => Judged::na(ID, "the file system of this path is not known").unknown(DIRECT),
         other => {
             // The file systems with a direct route are a short list that is known; all others go through host memory at best.
             Judged::lack(ID, format!("{other} is not among the file systems with a direct route"))
-                .never(DIRECT)
+                .never(&closed(Storage::HostOnly))
                 .unknown(&[Route::Compat])
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
         }
@@ -80,13 +82,9 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     judged.found("/proc/self/mountinfo", kind).why(WHY)
 }
 
-/// The network of a Lustre mount: `tcp` of `10.0.1.5@tcp:/scratch`. A network other than TCP comes first; `None` if
-/// the name has none.
-fn lustre_network(facts: &PathFacts) -> Option<&str> {
-    let servers = facts.source.as_deref()?.split(":/").next()?;
-    let networks: Vec<&str> =
-        servers.split([',', ':']).filter_map(|id| Some(id.rsplit_once('@')?.1)).filter(|n| !n.is_empty()).collect();
-    networks.iter().find(|network| !network.starts_with("tcp")).or_else(|| networks.first()).copied()
+/// The routes that no file on this kind of storage has.
+fn closed(storage: Storage) -> Vec<Route> {
+    storage.row().closed()
 }
 
 /// The layers of a container, or those of the machine itself.
@@ -102,12 +100,21 @@ fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
 
 /// A file system without direct routes that cuFile copies from since a release (release notes of GDS 1.16 and 1.17).
 fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
-    let judged = judged.never(DIRECT);
+    let judged = judged.never(&closed(Storage::Layered));
     match ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers) {
-        Some(version) if version < release => judged.missing(Cost::Install, &[Route::Compat]).found(
-            "libcufile",
-            format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
-        ),
+        Some(version) if version < release => {
+            let place = judged.finding.advice.clone().unwrap_or_default();
+            judged
+                .missing(Cost::Install, &[Route::Compat])
+                .found(
+                    "libcufile",
+                    format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
+                )
+                .advice(format!(
+                    "{place} Or install libcufile {}.{} or later, which reads it through host memory.",
+                    release.0, release.1
+                ))
+        }
         Some(_) => judged,
         None => judged.unknown(&[Route::Compat]),
     }

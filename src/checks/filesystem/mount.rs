@@ -216,13 +216,27 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::InodeFlags, format!("it is {}: cuFile refuses such files (5008)", bad.join(" and ")))
             .missing(Cost::Root, DIRECT)
-            .advice("chattr -a -i on the file; store it neither encrypted nor compressed.")
+            .advice(inode_advice(&bad))
     };
     Some(
         judged
             .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
             .why("Blocks that the file system transforms cannot be sent to the GPU as they lie."),
     )
+}
+
+/// The remedy for flags of a file that cuFile refuses.
+fn inode_advice(bad: &[&str]) -> String {
+    let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
+    let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();
+    let copy = match stored.as_slice() {
+        [] => None,
+        [one] => Some(format!("Copy the file to a folder whose files are not {one}.")),
+        _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".to_owned()),
+    };
+    let is_locked = bad.len() > stored.len();
+    let unlock = is_locked.then(|| "Run `sudo chattr -a -i FILE`.".to_owned());
+    [unlock, copy].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn nfs(facts: &PathFacts) -> Option<Judged> {

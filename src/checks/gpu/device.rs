@@ -1,7 +1,9 @@
 //! Each GPU: its model, its abilities, and the settings that NVML shows.
 
+use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
-use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::judged::{Cost, EVERY, Judged, Scope};
+use crate::checks::matrix::GpuClass;
 use crate::checks::spec::CheckId;
 use crate::core::{Route, units};
 use crate::machine::{self, Architecture};
@@ -35,7 +37,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
                 CheckId::GpuComputeCap,
                 format!("compute capability {major}.{minor} is below 6.0: cuFile does not work on this GPU"),
             )
-            .never(EVERY)
+            .never(&GpuClass::BeforePascal.row().closed())
             .advice("Only loaders without cuFile work on this GPU.")
         } else {
             Judged::pass(CheckId::GpuComputeCap, format!("compute capability {major}.{minor}"))
@@ -48,7 +50,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
                     CheckId::GpuComputeCap,
                     format!("the GPU is {}: cuFile does not work before Pascal", architecture.name()),
                 )
-                .never(EVERY)
+                .never(&GpuClass::BeforePascal.row().closed())
                 .advice("Only loaders without cuFile work on this GPU."),
                 on_bus(ctx, gpu),
             )
@@ -62,7 +64,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         )
     } else if gpu.name.contains("GeForce") {
         Judged::lack(CheckId::GpuClass, format!("{} is a GeForce: no direct route", gpu.name))
-            .never(DIRECT)
+            .never(&GpuClass::GeForce.row().closed())
             .advice("Reads go through host memory here; use a plain loader or cuFile's compat mode.")
     } else {
         Judged::pass(CheckId::GpuClass, gpu.name.clone())
@@ -75,7 +77,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         label(judged, capability.map_or_else(|| on_bus(ctx, gpu), |(a, b)| format!("compute capability {a}.{b}")))
     }));
     out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
-    out.extend(of_nvml(gpu));
+    out.extend(of_nvml(gpu, machine::Driver::of(ctx.root).is_open() == Some(true)));
     out
 }
 
@@ -109,7 +111,6 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
 
 fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuP2pdmaModel;
-    const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
     const WHY: &str = "NVIDIA lists the GPUs on which P2PDMA is supported.";
     if gpu.is_grace()
         || gpu.name.contains("GeForce")
@@ -118,7 +119,7 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     {
         return None;
     }
-    let listed = gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word));
+    let listed = classes::is_listed(gpu);
     Some(
         match capability {
             None if gpu.architecture.is_some_and(|a| a < Architecture::TuringOrLater) => {
@@ -139,8 +140,8 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     )
 }
 
-/// Facts that only NVML has.
-fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
+/// Facts that only NVML has. `is_open`: the open kernel modules are loaded.
+fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
     let Some(nvml) = &gpu.nvml else { return Vec::new() };
     let source = format!("NVML, GPU {}", gpu.address);
     let mut out = Vec::new();
@@ -185,12 +186,22 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
     let shape = match (nvml.virtualization.as_deref(), nvml.mig.as_deref()) {
         (Some("vgpu"), _) => {
             if gpu.capability().is_some_and(|c| c < (8, 9)) {
-                Some(Judged::lack(CheckId::GpuMigVgpu, "a vGPU of Ampere or older has no GDS").never(DIRECT))
+                Some(
+                    Judged::lack(CheckId::GpuMigVgpu, "a vGPU of Ampere or older has no GDS")
+                        .never(&GpuClass::OldVgpu.row().closed())
+                        .advice("Pass the complete GPU through to the virtual machine, or use a vGPU of Ada or later."),
+                )
             } else {
-                Some(Judged::warn(
-                    CheckId::GpuMigVgpu,
-                    "this is a vGPU: direct routes need Ada or later and the open guest driver",
-                ))
+                Some(if is_open {
+                    Judged::info(CheckId::GpuMigVgpu, "this is a vGPU with the open guest driver")
+                        .never(&[Route::P2pdma])
+                } else {
+                    Judged::warn(CheckId::GpuMigVgpu, "this is a vGPU: nvidia-fs needs the open guest driver")
+                        .never(&[Route::P2pdma])
+                        .advice(
+                            "Install the guest driver with the open kernel modules, or pass the complete GPU through.",
+                        )
+                })
             }
         }
         (_, Some("enabled")) => {

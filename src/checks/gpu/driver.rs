@@ -9,6 +9,10 @@ use crate::machine;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
+/// The remedy for a driver that is too old.
+const NEWER: &str =
+    "Install a newer driver with the open kernel modules, then reboot: `gds-top fix nvidia-driver-open` shows how.";
+
 /// Checks that need no answer of NVML.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let driver = machine::Driver::of(ctx.root);
@@ -46,6 +50,7 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
         Judged::lack(ID, format!("driver {version} is older than 460, the oldest that works with GDS"))
             .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
             .fixes(ctx.driver_fix())
+            .advice(NEWER)
     } else if ctx.before_turing().next().is_some() {
         // P2PDMA, which needs a later one, is not for this GPU.
         Judged::pass(ID, format!("driver {version}"))
@@ -54,10 +59,12 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
         Judged::lack(ID, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
             .fix(FixId::NvidiaDriverOpen)
+            .advice(NEWER)
     } else if numbers < vec![565, 47] {
         Judged::lack(ID, format!("driver {version} is older than 565.47, the first with P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
             .fix(FixId::NvidiaDriverOpen)
+            .advice(NEWER)
     } else {
         Judged::pass(ID, format!("driver {version}"))
     };

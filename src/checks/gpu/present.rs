@@ -24,6 +24,41 @@ fn hides_all(ctx: &Context<'_>) -> Option<String> {
     (count > 0 && none).then_some(value)
 }
 
+/// Whether programs that are started here see no GPU, although the machine has one that works.
+pub(crate) fn is_out_of_sight(ctx: &Context<'_>) -> bool {
+    hides_all(ctx).is_some() || kept_away(ctx).is_some()
+}
+
+/// The reason why the GPUs are kept from this process: a job of Slurm without GPUs, or the rights of the device.
+fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
+    const CONTROL: &str = "/dev/nvidiactl";
+    const CGROUP: &str = "/proc/self/cgroup";
+    if !ctx.root.nvml().gpus.is_empty() || !ctx.gpu_on_bus() || !machine::Driver::of(ctx.root).is_loaded() {
+        return None;
+    }
+    let denied = match ctx.root.opens(CONTROL) {
+        Err(why @ machine::Unread::Denied(_)) => Some(why),
+        _ => None,
+    };
+    let cgroup = ctx.root.read_text(CGROUP).unwrap_or_default();
+    let job = cgroup.lines().find(|line| line.contains("slurm"));
+    let judged = match (job, &denied) {
+        (Some(line), _) => Judged::lack(ID, "this job of Slurm has no GPU")
+            .found(CGROUP, line)
+            .advice("Start the job with a GPU: --gpus=1, or --gres=gpu:1."),
+        (None, Some(_)) if machine::container(ctx.root).is_none() => Judged::lack(
+            ID,
+            format!("this user may not open {CONTROL}"),
+        )
+        .advice(
+            "Run as a user that may use the GPU, or correct the mode of /dev/nvidia* (0666 by default) and the cgroup.",
+        ),
+        _ => return None,
+    };
+    let judged = judged.missing(Cost::Setting, EVERY);
+    Some(denied.iter().fold(judged, |judged, why| judged.unread(CONTROL, why)))
+}
+
 fn present(ctx: &Context<'_>) -> Judged {
     const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
     let nvml = ctx.root.nvml();
@@ -66,6 +101,8 @@ fn present(ctx: &Context<'_>) -> Judged {
         } else if let Some(judged) = not_driven(ctx) {
             judged
         } else if let Some(judged) = (!on_nouveau(ctx)).then(|| driver_log::refused(ctx)).flatten() {
+            judged
+        } else if let Some(judged) = kept_away(ctx) {
             judged
         } else if machine::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")

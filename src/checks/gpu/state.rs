@@ -1,7 +1,9 @@
 //! The present state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
 
+use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
-use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::judged::{Cost, EVERY, Judged, Scope};
+use crate::checks::matrix::GpuClass;
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route, units};
 use crate::machine::{self, GpuAttributes, NvmlGpu};
@@ -211,12 +213,12 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
 /// Spark, Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
-    const NAMES: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
     if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma) {
         let judged = if rdma {
             Judged::pass(ID, "GPUDirect RDMA is supported")
         } else {
-            let judged = Judged::lack(ID, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT);
+            let judged = Judged::lack(ID, "CUDA says that this GPU has no GPUDirect RDMA")
+                .never(&GpuClass::Integrated.row().closed());
             if gpu.name.contains("GeForce") {
                 judged.cause(CheckId::GpuClass)
             } else if machine::confidential_guest(ctx.root).is_some() {
@@ -231,19 +233,19 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
                 .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
         );
     }
-    if gpu.nvml.is_some() && !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+    if gpu.nvml.is_some() && !classes::is_integrated(gpu) {
         return Some(
             Judged::na(ID, "only CUDA says whether this GPU has GPUDirect RDMA")
                 .found("CUDA attribute 116", unasked(ctx))
                 .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
         );
     }
-    if !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+    if !classes::is_integrated(gpu) {
         return None;
     }
     Some(
         Judged::lack(CheckId::GpuGdrAttr, format!("{} is an integrated GPU: no GPUDirect RDMA", gpu.name))
-            .never(DIRECT)
+            .never(&GpuClass::Integrated.row().closed())
             .found(source, gpu.name.clone())
             .why("An integrated GPU has no memory on the bus that a disk could write into.")
             .advice("Reads go through host memory here, which is the GPU's memory too."),

@@ -1,8 +1,10 @@
 //! Whether the NVMe driver can give its requests to nvidia-fs.
 
-use crate::checks::context::Context;
+use crate::checks::classes;
+use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
+use crate::checks::matrix;
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine;
@@ -28,10 +30,7 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
             // nvidia-fs knows the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
             let old = machine::nvidia_fs_installed(ctx.root)
                 .filter(|version| machine::version_numbers(version) < vec![2, 28]);
-            let unregistered = ctx
-                .root
-                .read_text(MODULES)
-                .is_ok_and(|text| !text.trim().is_empty() && ctx.root.opens("/dev/nvidia-fs0").is_ok());
+            let unregistered = ctx.root.read_text(MODULES).is_ok_and(|_| ctx.root.opens("/dev/nvidia-fs0").is_ok());
             match names.first() {
                 Some(_) if unregistered && machine::nvidia_fs_loaded(ctx.root) == Some(true) => {
                     let version = machine::nvidia_fs_installed(ctx.root).unwrap_or_default();
@@ -87,10 +86,10 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
         return Judged::lack(ID, "the kernel has its NVMe driver built in, so no other one can replace it")
             .found(source, text)
             .missing(Cost::System, NVFS)
-            .advice(if has_p2pdma(ctx) {
-                "Use P2PDMA, which needs no other NVMe driver."
-            } else {
-                "Boot a kernel with NVMe as a module, or one with P2PDMA (6.2 or later)."
+            .advice(match (is_for_p2pdma(ctx), has_p2pdma(ctx)) {
+                (true, true) => "Use P2PDMA, which needs no other NVMe driver.",
+                (true, false) => "Boot a kernel with NVMe as a module, or one with P2PDMA (6.2 or later).",
+                (false, _) => "Boot a kernel with NVMe as a module.",
             });
     }
     let rows: Vec<machine::DkmsRow> =
@@ -150,22 +149,45 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
 }
 
+/// Whether GPU and storage of some path can have P2PDMA, whatever is set up.
+fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
+    let is_open = |gpu: Option<&GpuSeen>, subject: &Subject| {
+        let storage = subject.facts.as_ref().and_then(classes::of_path);
+        !matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma)
+    };
+    let gpus = ctx.gpus();
+    !ctx.is_aarch64()
+        && ctx.subjects.iter().any(|subject| {
+            if gpus.is_empty() { is_open(None, subject) } else { gpus.iter().any(|gpu| is_open(Some(gpu), subject)) }
+        })
+}
+
 /// The source of an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
+    let id = machine::os_release(ctx.root, "ID").unwrap_or_default();
     let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
-    let driver = if is(&["ubuntu"]) {
-        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
+    // The release notes of GDS and the pages of DOCA-Host name no release of these.
+    let is_listed =
+        !["fedora", "amzn", "azurelinux", "arch", "opensuse-leap", "opensuse-tumbleweed"].contains(&id.as_str());
+    let driver = if !is_listed {
+        let name = machine::os_release(ctx.root, "PRETTY_NAME").unwrap_or(id);
+        format!("mlnx-nvme-dkms of DOCA-Host on a distribution that NVIDIA lists for it, which {name} is not")
+    } else if is(&["ubuntu"]) {
+        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms".to_owned()
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
-        "DOCA with mlnx-nvme-dkms"
+        "DOCA with mlnx-nvme-dkms".to_owned()
     } else if is(&["rhel", "centos", "fedora"]) {
-        "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)"
+        "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)".to_owned()
     } else {
-        "DOCA with its NVMe driver"
+        "DOCA with its NVMe driver".to_owned()
     };
-    if has_p2pdma(ctx) {
-        format!("Take P2PDMA, which needs no changed driver; else {driver}.")
-    } else {
-        format!("Install {driver}; P2PDMA would need no changed driver, but another kernel.")
+    match (is_for_p2pdma(ctx), has_p2pdma(ctx)) {
+        (true, true) => format!("Take P2PDMA, which needs no changed driver; else {driver}."),
+        (true, false) => format!("Install {driver}; P2PDMA would need no changed driver, but another kernel."),
+        (false, _) if ctx.kernel().is_some_and(|kernel| kernel >= (6, 17)) => format!(
+            "Boot a kernel before 6.17, because NVIDIA knows of failed reads with this driver from there on. Then install {driver}."
+        ),
+        (false, _) => format!("Install {driver}."),
     }
 }

@@ -142,6 +142,18 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     if ctx.is_aarch64() {
         return None;
     }
+    if let Some(bus) = pair.disk_chain.iter().find(|part| is_of_vmd(part)) {
+        // Its root bus has no device that the kernel's list of host bridges could name (drivers/pci/p2pdma.c).
+        return Some(
+            Judged::lack(ID, format!("{} is behind Intel VMD, through which the kernel has no P2PDMA", pair.disk))
+                .found(DEVICES, bus.clone())
+                .missing(Cost::Reboot, &[Route::P2pdma])
+                .advice(
+                    "Switch Intel VMD off for the slots of this disk in the firmware, and reboot. A root disk or a RAID (VROC) behind VMD must not depend on it.",
+                )
+                .why("VMD hides its disks behind a PCI domain of its own, and the kernel allows no transfers between that and a GPU."),
+        );
+    }
     let text = ctx.root.read_text("/proc/cpuinfo").ok()?;
     let field = |name: &str| {
         text.lines()
@@ -178,6 +190,12 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
             )
             .why("P2PDMA of the kernel refuses pairs of root ports that it does not know, also where nvidia-fs works."),
     )
+}
+
+/// Whether a bus or device is in a domain of Intel VMD: these begin at 0x10000 (drivers/pci/controller/vmd.c).
+fn is_of_vmd(part: &str) -> bool {
+    let domain = part.strip_prefix("pci").unwrap_or(part).split(':').next().unwrap_or_default();
+    domain.len() > 4 && domain.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// Host bridges of Intel whose root ports the kernel lets talk, and whether only with each other (drivers/pci/p2pdma.c, pci_p2pdma_whitelist, as
@@ -367,6 +385,12 @@ mod tests {
         assert_eq!(acs_control(&config), Ok(None));
         config[0x102..0x104].copy_from_slice(&0xfff0_u16.to_le_bytes());
         assert_eq!(acs_control(&config), Ok(None));
+    }
+
+    #[test]
+    fn domains_of_vmd_are_told_from_those_of_the_firmware() {
+        assert!(is_of_vmd("pci10000:00") && is_of_vmd("10000:01:00.0") && is_of_vmd("10001:00:02.0"));
+        assert!(!is_of_vmd("pci0000:b0") && !is_of_vmd("0000:be:00.0") && !is_of_vmd("c05b:00:00.0"));
     }
 
     #[test]

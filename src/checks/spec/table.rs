@@ -356,6 +356,10 @@ checks! {
         why "With SYS_MEM in rdma_dynamic_routing_order, reads of network file systems go through host memory."
         look "gds-top config show | grep rdma_dynamic_routing" todo "Take SYS_MEM out of rdma_dynamic_routing_order."
         causes ["rdma_dynamic_routing is on with its default order, which has SYS_MEM."];
+    CfgRdmaPolicy = "cfg-rdma-policy", Cufile, Machine, NoStep, NONE, []
+        examines "how requests of user-space RDMA are distributed over network cards"
+        why "libcufile ignores an unknown policy. With RoundRobinMaxMin, several GPUs share as few network cards as possible."
+        look "gds-top config show | grep rdma_load_balancing_policy" todo "Set properties.rdma_load_balancing_policy to RoundRobinMaxMin if several GPUs have the same nearest network card.";
     CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
         examines "the two keys that enable P2PDMA"
         why "From 1.16 on libcufile needs use_pci_p2pdma under properties and under block.nvme."

@@ -6,7 +6,7 @@ use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
 use crate::checks::storage::virtual_disk;
 use crate::core::{FixId, Route};
-use crate::machine::{self, BlockDevice, NVME_SUBSYSTEMS};
+use crate::machine::{self, BlockDevice, NVME_SUBSYSTEMS, Unread};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -72,7 +72,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         out.extend(scsi_queues(ctx, name));
         return out;
     }
-    let mut out = vec![transport(ctx, &names), multipath(ctx)];
+    let mut out = vec![transport(ctx, &names), multipath(ctx, &names)];
     out.extend(names.iter().find_map(|name| integrity(ctx, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
@@ -138,10 +138,31 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
     judged.why("A disk can only write into GPU memory when its controller is on the bus or speaks RDMA.")
 }
 
-fn multipath(ctx: &Context<'_>) -> Judged {
+fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
     const ID: CheckId = CheckId::NvmeMultipath;
     const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
-    let judged = match ctx.root.read_text(PATH) {
+    let controllers: Vec<String> = names.iter().filter_map(|name| machine::nvme_controller(name)).collect();
+    let is_ours = |one: &String| controllers.contains(one);
+    let in_use =
+        machine::nvme_subsystems(ctx.root).into_iter().find(|(_, paths)| paths.len() > 1 && paths.iter().any(is_ours));
+    let judged = match (ctx.root.read_text(PATH), in_use) {
+        (Ok(text), Some((name, paths))) if text.trim() == "Y" => {
+            Judged::lack(ID, format!("this disk has {} paths, and P2PDMA does not pass through NVMe multipath", paths.len()))
+                .found(PATH, "Y")
+                .found(format!("{NVME_SUBSYSTEMS}/{name}"), paths.join(" "))
+                .never(&[Route::P2pdma])
+                .advice("Keep multipath on, because the disk is reached by several controllers. Read from a disk with one path, or by nvidia-fs.")
+        }
+        (read, _) => one_path(ctx, read),
+    };
+    judged.why("P2PDMA needs the disk itself. The multipath head in front of it is not a PCI device.")
+}
+
+/// Multipath of a disk that one controller reaches.
+fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
+    const ID: CheckId = CheckId::NvmeMultipath;
+    const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
+    match read {
         Ok(text) if text.trim() == "Y" => {
             let judged = Judged::lack(ID, "NVMe native multipath is on, and P2PDMA does not pass through it")
                 .found(PATH, "Y")
@@ -157,8 +178,7 @@ fn multipath(ctx: &Context<'_>) -> Judged {
         Err(why) => Judged::na(ID, "whether NVMe multipath is on could not be read")
             .unread(PATH, &why)
             .unknown(&[Route::P2pdma]),
-    };
-    judged.why("P2PDMA needs the disk itself. The multipath head in front of it is not a PCI device.")
+    }
 }
 
 /// The remedy for multipath: an option of the module, or an argument for a kernel with the module built in.

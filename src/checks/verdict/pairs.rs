@@ -1,8 +1,10 @@
 //! The route of each path and GPU, and the direct route that is nearest.
 
+use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
+use crate::checks::matrix;
 use crate::checks::spec::CheckId;
 use crate::core::Route;
 use crate::machine;
@@ -89,6 +91,11 @@ pub(crate) enum State {
 }
 
 fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
+    let class = pair.gpu.and_then(|gpu| classes::of_gpu(&ctx.gpus()[gpu]));
+    let storage = ctx.subjects[pair.path].facts.as_ref().and_then(classes::of_path);
+    if matrix::is_closed(class, storage, route) {
+        return State::Never;
+    }
     let mut cost = None;
     let mut unsure = false;
     let says = route_table::says(ctx, &ctx.subjects[pair.path], route);

@@ -47,9 +47,15 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
     let steps: Vec<String> = blockers
         .iter()
         .map(|j| {
-            let step = j.finding.advice.as_deref().unwrap_or(&j.finding.summary).trim_end_matches('.');
-            match j.price() {
-                Some(cost) => format!("{step} ({})", cost.words()),
+            let advice = match (&j.finding.advice, j.finding.fix) {
+                (Some(advice), _) => advice.clone(),
+                // A problem alone is not a step.
+                (None, Some(fix)) => format!("{}: run `sudo gds-top fix {fix}`", j.finding.summary),
+                (None, None) => j.finding.summary.clone(),
+            };
+            let step = advice.trim_end_matches('.');
+            match j.price().and_then(|cost| cost.words(step)) {
+                Some(effort) => format!("{step} ({effort})"),
                 None => step.to_owned(),
             }
         })

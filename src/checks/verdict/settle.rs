@@ -92,10 +92,17 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     };
     let has_gpu_only = |j: &&Judged| has_gpu || j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve;
     steps.retain(has_gpu_only);
+    // What blocks host memory and the goal is one step.
+    let mut known: Vec<&Judged> = Vec::new();
+    steps.retain(|judged| {
+        let is_new = !known.iter().any(|one| std::ptr::eq(*one, *judged));
+        known.extend(is_new.then_some(*judged));
+        is_new
+    });
     // Order: checks that block every route, permanent ones, the rest; causes before consequences.
     // That compat mode is forbidden is a choice, so it takes its place among the others.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
-    steps.sort_by_key(|j| (!blocks_all(j), !j.finding.permanent, j.id.rank()));
+    steps.sort_by_key(|j| (!blocks_all(j), !j.finding.permanent, work_order(j.id)));
     let is_hopeless = steps.iter().any(|j| j.finding.permanent);
     let mut blockers =
         [steps.clone(), permanent.into_iter().filter(|j| has_gpu_only(j) && !is_hopeless).collect()].concat();
@@ -127,6 +134,14 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         advice: advice(ctx, pair, &steps, has_gpu),
         steps: ids_of(&steps),
         blockers: ids_of(&blockers),
+    }
+}
+
+/// The order of work: that of the table of checks, but nvidia-fs is installed after the NVMe driver against which it is built.
+fn work_order(id: CheckId) -> (usize, bool) {
+    match id {
+        CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), true),
+        other => (other.rank(), false),
     }
 }
 

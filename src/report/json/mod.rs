@@ -1,5 +1,6 @@
 //! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds. `summary` alone holds text: the answers and tables as they are shown.
 
+mod checks;
 mod grid;
 mod summary;
 mod together;
@@ -45,7 +46,7 @@ struct Report<'a> {
     ended: Option<&'static str>,
     summary: Value,
     machine: &'a Option<crate::core::Machine>,
-    checks: &'a [crate::core::Finding],
+    checks: Vec<Value>,
     verdicts: &'a [crate::core::Verdict],
     plan: Plan<'a>,
     runs: Vec<Value>,
@@ -108,7 +109,7 @@ impl<'a> Report<'a> {
             ended: state.ended.map(|interrupted| if interrupted { "interrupted" } else { "whole" }),
             summary: summary::json(analysis),
             machine: &state.machine,
-            checks: &state.checks,
+            checks: checks::checks(state),
             verdicts: &state.verdicts,
             plan: plan(state),
             runs: analysis.runs.iter().map(|analysed| run(state, analysed.lane)).collect(),

@@ -7,7 +7,9 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;
 use super::work::Done;
-use crate::core::{BesideWrites, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
+use crate::core::{
+    BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units,
+};
 use std::sync::atomic::Ordering;
 
 /// Spans that began before the wall ended.
@@ -69,6 +71,7 @@ pub(super) fn measured(
         busy_ns,
         busy_bytes_per_s: units::bytes_per_s(bytes, busy_ns),
         busy_fraction: (wall_ns > 0).then(|| (busy_ns as f64 / wall_ns as f64).min(1.0)),
+        latency_histogram: Histogram::of(&latencies),
         latency_ns: Percentiles::of(&mut latencies),
         lookups,
         hits,

@@ -192,7 +192,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::P2pdma,
             &["gpu-p2pdma-model"],
             // Expected without nvidia-fs, which is what the T4 wants for itself.
-            &["gpu-p2pdma-model", "nvfs-loaded", "nvfs-nvme-symbol"],
+            &["gpu-p2pdma-model", "nvfs-nvme-symbol", "nvfs-loaded"],
             all([second("Tesla T4", "7.5"), on_bus("sys/bus/pci/devices/0000:5e:00.0")]),
         ),
         bad(

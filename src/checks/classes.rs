@@ -1,0 +1,100 @@
+//! The row of the support matrix of a GPU and of a path.
+
+use crate::checks::context::GpuSeen;
+use crate::checks::matrix::{GpuClass, Storage};
+use crate::machine::{self, Architecture, BlockKind, PathFacts};
+
+/// The GPUs that NVIDIA lists for P2PDMA; L40 is in gds-diag's list.
+const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
+/// Integrated GPUs: DGX Spark and Jetson.
+const INTEGRATED: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
+
+/// Whether NVIDIA lists the GPU for P2PDMA.
+pub(crate) fn is_listed(gpu: &GpuSeen) -> bool {
+    gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word))
+}
+
+/// Whether the name is that of an integrated GPU.
+pub(crate) fn is_integrated(gpu: &GpuSeen) -> bool {
+    gpu.name.split([' ', '-', '(', ')']).any(|word| INTEGRATED.contains(&word))
+}
+
+/// The class of a GPU; `None` if too little is known.
+pub(crate) fn of_gpu(gpu: &GpuSeen) -> Option<GpuClass> {
+    let architecture = gpu.architecture;
+    let capability = gpu.capability();
+    if architecture.is_some_and(|a| a < Architecture::Pascal) {
+        return Some(GpuClass::BeforePascal);
+    }
+    if gpu.name.contains("GeForce") {
+        return Some(GpuClass::GeForce);
+    }
+    if is_integrated(gpu) {
+        return Some(GpuClass::Integrated);
+    }
+    if gpu.nvml.as_ref().is_some_and(|nvml| nvml.virtualization.as_deref() == Some("vgpu")) {
+        return Some(if capability.is_some_and(|c| c < (8, 9)) { GpuClass::OldVgpu } else { GpuClass::Vgpu });
+    }
+    if gpu.is_grace() {
+        return Some(GpuClass::Grace);
+    }
+    if architecture.is_some_and(|a| a < Architecture::TuringOrLater) {
+        return Some(GpuClass::Volta);
+    }
+    if is_listed(gpu) {
+        return Some(GpuClass::Listed);
+    }
+    Some(if capability? < (8, 0) { GpuClass::Turing } else { GpuClass::Ampere })
+}
+
+/// The kind of storage under a path; `None` if too little is known.
+pub(crate) fn of_path(facts: &PathFacts) -> Option<Storage> {
+    let kind = facts.filesystem.as_deref()?;
+    Some(match kind {
+        "ext4" | "xfs" => of_device(facts)?,
+        "nfs" | "nfs4" if facts.option_value("proto") == Some("rdma") => Storage::KernelClient,
+        "nfs" | "nfs4" => Storage::Tcp,
+        "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Storage::Tcp,
+        "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => Storage::KernelClient,
+        "gpfs" | "mmfs" | "wekafs" => Storage::UserRdma,
+        "virtiofs" => Storage::Virtiofs,
+        "tmpfs" | "ramfs" | "devtmpfs" | "overlay" | "overlayfs" | "aufs" | "squashfs" => Storage::Layered,
+        "zfs" | "btrfs" => Storage::CopyOnWrite,
+        "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs"
+        | "efivarfs" | "bpf" | "mqueue" | "vfat" | "exfat" | "msdos" => Storage::Refused,
+        "unknown" => return None,
+        _ => Storage::HostOnly,
+    })
+}
+
+/// The network of a Lustre mount: `tcp` of `10.0.1.5@tcp:/scratch`. A network other than TCP comes first; `None` if
+/// the name has none.
+pub(crate) fn lustre_network(facts: &PathFacts) -> Option<&str> {
+    let servers = facts.source.as_deref()?.split(":/").next()?;
+    let networks: Vec<&str> =
+        servers.split([',', ':']).filter_map(|id| Some(id.rsplit_once('@')?.1)).filter(|n| !n.is_empty()).collect();
+    networks.iter().find(|network| !network.starts_with("tcp")).or_else(|| networks.first()).copied()
+}
+
+fn of_device(facts: &PathFacts) -> Option<Storage> {
+    let has = |kind: BlockKind| facts.block_device.iter().any(|device| device.kind == kind);
+    let disks = machine::disks(facts);
+    if has(BlockKind::Dm) || has(BlockKind::Loop) {
+        return Some(Storage::Mapped);
+    }
+    if machine::vendor_driver(facts).is_some() {
+        return Some(Storage::VendorDisk);
+    }
+    if disks.is_empty() {
+        return None;
+    }
+    if disks.iter().any(|disk| !disk.name.starts_with("nvme")) {
+        return Some(Storage::OtherDisk);
+    }
+    match facts.block_device.iter().find(|device| device.kind == BlockKind::Md) {
+        Some(raid) if raid.level.as_deref() == Some("raid0") => Some(Storage::NvmeRaid0),
+        Some(_) => Some(Storage::Mapped),
+        // Whether it is local or over RDMA is in sysfs, and the check of the transport reads it.
+        None => Some(Storage::Nvme),
+    }
+}

@@ -1,0 +1,179 @@
+//! Answers of two commands without a child process: the kernel log from /dev/kmsg, and the list of libraries from the loader's cache. A child takes
+//! several milliseconds. `None` if the file cannot answer; then the command itself is asked.
+
+use super::command::CommandOutput;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// Most bytes of the kernel log, as for the output of a command.
+const MAX_LOG_BYTES: usize = 8 << 20;
+/// A record of /dev/kmsg is at most this long; the kernel refuses a shorter buffer.
+const RECORD_BYTES: usize = 8 << 10;
+
+/// The output that the command would print.
+pub(super) fn answer(argv: &[String]) -> Option<CommandOutput> {
+    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let stdout = match words.as_slice() {
+        ["journalctl", "-k", "-b", "-o", "cat"] => kernel_messages()?,
+        ["ldconfig", "-p"] => listed(&cached_libraries(&std::fs::read("/etc/ld.so.cache").ok()?)?),
+        _ => return None,
+    };
+    Some(CommandOutput { argv: argv.to_vec(), exit_code: Some(0), stdout, stderr: String::new() })
+}
+
+/// The kernel's messages of this boot; `None` if this user may not read them, or if the ring buffer has lost the first ones.
+fn kernel_messages() -> Option<String> {
+    let mut log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
+    messages(|| read_record(&mut log))
+}
+
+/// The next record; `Ok(None)` at the end.
+fn read_record(log: &mut File) -> Result<Option<String>, ErrorKind> {
+    let mut bytes = [0; RECORD_BYTES];
+    loop {
+        return match log.read(&mut bytes) {
+            Ok(0) => Ok(None),
+            Ok(length) => Ok(Some(String::from_utf8_lossy(&bytes[..length]).into_owned())),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            // BrokenPipe: the record was overwritten before it was read.
+            Err(error) => Err(error.kind()),
+        };
+    }
+}
+
+/// The texts of the records (`6,0,12345,-;text`, Documentation/ABI/testing/dev-kmsg). Only the kernel's own messages count, as for `journalctl -k`; those
+/// that programs wrote have another facility.
+fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Option<String> {
+    let mut out = String::new();
+    let mut is_first = true;
+    while let Some(record) = next().ok()? {
+        let (head, text) = record.split_once(';')?;
+        let mut fields = head.split(',');
+        let priority: u32 = fields.next()?.parse().ok()?;
+        let number: u64 = fields.next()?.parse().ok()?;
+        if is_first && number != 0 {
+            return None;
+        }
+        is_first = false;
+        if priority >> 3 != 0 || out.len() >= MAX_LOG_BYTES {
+            continue;
+        }
+        // Lines after the first, which begin with a space, have the device of the message.
+        let line = text.lines().next().unwrap_or_default();
+        out.push_str(&unescaped(line));
+        out.push('\n');
+    }
+    (!is_first).then_some(out)
+}
+
+/// `\x0a` stands for a byte that a terminal could take for a command.
+fn unescaped(line: &str) -> String {
+    if !line.contains("\\x") {
+        return line.to_owned();
+    }
+    let mut bytes = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("\\x") {
+        bytes.extend_from_slice(&rest.as_bytes()[..at]);
+        let code = rest.get(at + 2..at + 4).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &rest[at + 4..];
+            }
+            None => {
+                bytes.extend_from_slice(b"\\x");
+                rest = &rest[at + 2..];
+            }
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Name and path of each library in the loader's cache (`dl-cache.h` of glibc): after the magic text the number of entries, then entries of 24 bytes
+/// with the offsets of name and path. An older table may come first.
+fn cached_libraries(bytes: &[u8]) -> Option<Vec<(String, String)>> {
+    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+    const HEADER: usize = 48;
+    const ENTRY: usize = 24;
+    let start = bytes.windows(MAGIC.len()).position(|window| window == MAGIC)?;
+    let cache = bytes.get(start..)?;
+    let number = |at: usize| -> Option<usize> {
+        let bytes: [u8; 4] = cache.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        usize::try_from(u32::from_ne_bytes(bytes)).ok()
+    };
+    let text = |at: usize| -> Option<String> {
+        let rest = cache.get(at..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        String::from_utf8(rest[..end].to_vec()).ok()
+    };
+    let count = number(MAGIC.len())?.min(cache.len() / ENTRY);
+    let entry = |at: usize| Some((text(number(at + 4)?)?, text(number(at + 8)?)?));
+    let entries: Option<Vec<_>> = (0..count).map(|index| entry(HEADER + index * ENTRY)).collect();
+    entries.filter(|entries| !entries.is_empty())
+}
+
+/// In the form of `ldconfig -p`, without the kinds in parentheses.
+fn listed(libraries: &[(String, String)]) -> String {
+    libraries.iter().map(|(name, path)| format!("\t{name} (libc6) => {path}\n")).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::process::Command;
+
+    fn told(records: &[&str]) -> Option<String> {
+        let mut records = records.iter();
+        messages(|| Ok(records.next().map(|record| (*record).to_owned())))
+    }
+
+    #[test]
+    fn messages_of_the_kernel_are_kept_and_those_of_programs_left_out() {
+        let log = told(&[
+            "5,0,0,-;Linux version 6.14.0\n",
+            "30,1,100,-;systemd[1]: started\n",
+            "3,2,200,-;NVRM: rejected\\x0atwice \\xzz\n SUBSYSTEM=pci\n DEVICE=+pci:0000:01:00.0\n",
+        ]);
+        assert_eq!(log.unwrap(), "Linux version 6.14.0\nNVRM: rejected\ntwice \\xzz\n");
+    }
+
+    #[test]
+    fn a_log_without_its_beginning_or_with_a_gap_is_not_used() {
+        assert_eq!(told(&["5,17,0,-;Linux version 6.14.0\n"]), None);
+        assert_eq!(told(&[]), None);
+        let mut first = true;
+        let broken = messages(|| {
+            if std::mem::take(&mut first) { Ok(Some("5,0,0,-;x\n".to_owned())) } else { Err(ErrorKind::BrokenPipe) }
+        });
+        assert_eq!(broken, None);
+    }
+
+    #[test]
+    fn the_list_of_libraries_is_that_of_ldconfig() {
+        let program =
+            ["/sbin/ldconfig", "/usr/sbin/ldconfig"].into_iter().find(|path| std::path::Path::new(path).exists());
+        let (Some(program), Ok(bytes)) = (program, std::fs::read("/etc/ld.so.cache")) else {
+            eprintln!("skipped: this machine has no ldconfig or no cache");
+            return;
+        };
+        let output = Command::new(program).arg("-p").output().unwrap();
+        let pairs = |text: &str| -> BTreeSet<(String, String)> {
+            let pair = |line: &str| {
+                let (name, path) = line.trim().split_once(" => ")?;
+                Some((name.split(" (").next()?.to_owned(), path.to_owned()))
+            };
+            text.lines().filter_map(pair).collect()
+        };
+        let own = listed(&cached_libraries(&bytes).unwrap());
+        assert_eq!(pairs(&own), pairs(&String::from_utf8_lossy(&output.stdout)));
+        for length in 0..bytes.len().min(4096) {
+            let _ = cached_libraries(&bytes[..length]);
+        }
+    }
+}
