@@ -1,6 +1,6 @@
 //! The boot loader of a machine and the place of its kernel command line, as far as files show them.
 
-use super::machine::os_release;
+use super::summary::os_release;
 use super::root::Root;
 
 /// The program that sets the kernel command line.

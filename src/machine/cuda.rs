@@ -1,6 +1,6 @@
 //! The CUDA version that the NVIDIA driver of a machine serves.
 
-use super::machine::nvidia_version_line;
+use super::summary::nvidia_version_line;
 use super::pci::{Architecture, gpu_kinds};
 use super::root::Root;
 

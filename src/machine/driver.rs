@@ -1,6 +1,6 @@
 //! The NVIDIA driver: the loaded kernel modules, and those that are installed for the running kernel.
 
-use super::machine::nvidia_version_line;
+use super::summary::nvidia_version_line;
 use super::root::Root;
 
 /// The file in which the loaded driver names its version and flavour.

@@ -18,7 +18,7 @@ mod lenient;
 mod libcufile;
 mod live;
 mod live_options;
-mod machine;
+
 mod mounts;
 mod nvidia_fs;
 mod nvme;
@@ -32,6 +32,7 @@ mod release;
 mod root;
 mod secrets;
 mod secure_boot;
+mod summary;
 mod symbols;
 mod unread;
 mod unstarted;
@@ -50,7 +51,6 @@ pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use live_options::LiveOptions;
-pub use machine::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{
     Excluded, nvidia_fs_builds, nvidia_fs_excluded, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded,
@@ -63,5 +63,6 @@ pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{SecureBoot, secure_boot};
+pub use summary::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};
 pub use symbols::SYMBOLS;
 pub use unread::Unread;

@@ -2,7 +2,7 @@
 
 use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::module_info;
-use super::machine::nvidia_fs_version;
+use super::summary::nvidia_fs_version;
 use super::root::Root;
 
 /// Whether the module is loaded; `None` if nothing shows it.

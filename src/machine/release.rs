@@ -1,6 +1,6 @@
 //! Versions and the kind of kernel.
 
-use super::machine::kernel_release;
+use super::summary::kernel_release;
 use super::root::Root;
 
 /// The numbers of a dotted version; text after the digits of a part is ignored.

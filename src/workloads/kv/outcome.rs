@@ -7,9 +7,7 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;
 use super::work::Done;
-use crate::core::{
-    BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units,
-};
+use crate::core::{BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
 use std::sync::atomic::Ordering;
 
 /// Spans that began before the wall ended.

@@ -1,4 +1,4 @@
-//! `machine`: the summary of a machine that heads screens and reports.
+//! The summary of a machine at the top of screens and reports.
 
 use super::hardware;
 use super::pci::pci_gpus;
