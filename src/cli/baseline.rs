@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
 use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
-use crate::core::{CacheState, Engine, units};
+use crate::core::{CacheState, Engine, Metric, units};
 use crate::session::{LaneStatus, State, recording};
 use crate::text::sanitise_line;
 use serde::Deserialize;
@@ -17,14 +17,38 @@ pub(super) struct Baseline {
     pub(super) runs: Vec<Measured>,
     /// The share by which an engine may be slower, in addition to the spread of the repeats.
     pub(super) threshold: f64,
+    /// The share of the session in which some task waited for a CPU, 0 to 1.
+    pub(super) pressure: f64,
 }
 
 impl Baseline {
     /// Engines of `now` that are slower than here.
-    pub(super) fn slower(&self, now: &[Measured]) -> Vec<(Engine, CacheState)> {
-        let told = against(&self.runs, now, self.threshold);
+    pub(super) fn slower(&self, now: &[Measured], pressure: f64) -> Vec<(Engine, CacheState)> {
+        let told = against(&self.runs, now, self.allowed(pressure));
         told.into_iter().filter(|one| one.change == Change::Slower).map(|one| (one.engine, one.cache)).collect()
     }
+
+    /// The share by which an engine may be slower on a machine with this pressure: a task that waits for a CPU in a share of the time takes longer by
+    /// that share of what is left.
+    fn allowed(&self, pressure: f64) -> f64 {
+        let pressure = self.pressure.max(pressure);
+        if pressure < QUIET { self.threshold } else { self.threshold + pressure / (1.0 - pressure.min(0.99)) }
+    }
+}
+
+/// A pressure below this is usual on an idle machine.
+const QUIET: f64 = 0.05;
+
+/// The share of a session in which some task waited for a CPU, 0 to 1: the median of its samples, 0 without them. Not that for storage, because a cold load
+/// waits for storage all the time.
+pub(super) fn pressure(state: &State) -> f64 {
+    median(state.samples.iter().filter_map(|sample| sample.get(Metric::CpuPressurePercent)).collect())
+}
+
+fn median(mut percents: Vec<f64>) -> f64 {
+    percents.retain(|percent| percent.is_finite());
+    percents.sort_by(f64::total_cmp);
+    percents.get(percents.len() / 2).map_or(0.0, |percent| (percent / 100.0).clamp(0.0, 1.0))
 }
 
 /// The runs of a report: each lane, and the common result of lanes that ran together.
@@ -33,6 +57,18 @@ struct Report {
     runs: Vec<Listed>,
     #[serde(default)]
     together: Vec<Whole>,
+    #[serde(default)]
+    samples: Vec<Sampled>,
+}
+
+#[derive(Deserialize)]
+struct Sampled {
+    values: Meters,
+}
+
+#[derive(Deserialize)]
+struct Meters {
+    cpu_pressure_percent: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +106,7 @@ impl Report {
 pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, String> {
     const MOST_BYTES: u64 = 1 << 30;
     let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-    let runs = if name.ends_with(".json") {
+    let (runs, pressure) = if name.ends_with(".json") {
         let failed = |e: std::io::Error| format!("reading {} failed: {e}", path.display());
         let seen = std::fs::metadata(path).map_err(failed)?;
         if !seen.is_file() || seen.len() > MOST_BYTES {
@@ -82,18 +118,19 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
         let text = std::fs::read(path).map_err(failed)?;
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
-        report.measured()
+        let pressure = median(report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent).collect());
+        (report.measured(), pressure)
     } else {
         let mut state = State::default();
         for event in recording::read(path).map_err(|e| e.to_string())? {
             state.reduce(&event.map_err(|e| e.to_string())?);
         }
-        measured(&state)
+        (measured(&state), pressure(&state))
     };
     if !runs.iter().any(|run| run.error.is_none() && run.verified != Some(false)) {
         return Err(format!("{} contains no successful run, so nothing can be compared with it", path.display()));
     }
-    Ok(Baseline { name, runs, threshold: threshold.map_or(LEAST_NOISE, |percent| percent / 100.0) })
+    Ok(Baseline { name, runs, threshold: threshold.map_or(LEAST_NOISE, |percent| percent / 100.0), pressure })
 }
 
 /// The runs of a session that may be compared; a lane that ended early counts as failed. Lanes that ran together have
@@ -120,8 +157,9 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
 /// Compares runs with their baseline, prints the result (on standard error if standard output has JSON), and
 /// returns the exit status: 1 if an engine is slower beyond the noise, fails, or loads wrong bytes, or if nothing can
 /// be compared.
-pub(super) fn judge(baseline: &Baseline, now: &[Measured], output: &OutputArgs) -> u8 {
-    let told = against(&baseline.runs, now, baseline.threshold);
+pub(super) fn judge(baseline: &Baseline, now: &[Measured], pressure: f64, output: &OutputArgs) -> u8 {
+    let allowed = baseline.allowed(pressure);
+    let told = against(&baseline.runs, now, allowed);
     if told.is_empty() {
         note(&format!(
             "nothing here can be compared with {}: it contains no successful run of the same engine, model, target and cache state",
@@ -129,7 +167,14 @@ pub(super) fn judge(baseline: &Baseline, now: &[Measured], output: &OutputArgs) 
         ));
         return BAD_ANSWER;
     }
-    let text = table(&baseline.name, "now", baseline.threshold, &told);
+    if allowed > baseline.threshold {
+        note(&format!(
+            "tasks of this machine waited for a CPU in {:.0} % of the time, so an engine may be {:.0} % slower",
+            baseline.pressure.max(pressure) * 100.0,
+            allowed * 100.0
+        ));
+    }
+    let text = table(&baseline.name, "now", allowed, &told);
     let said = if output.json {
         text.lines().for_each(say_on_stderr);
         FINE
@@ -148,7 +193,7 @@ fn say_on_stderr(line: &str) {
 /// The comparison as a table, with a sentence for each regression.
 pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -> String {
     let mut out = format!(
-        "Compared with {} (an engine differs if its median changed by more than {threshold:.0} % plus half the range of the repeats; a single run counts as a range of 15 %)\n",
+        "Compared with {} (an engine differs if its median changed by more than {threshold:.0} % plus half the range of the repeats, and no runs overlap; a single run counts as a range of 15 %)\n",
         sanitise_line(before),
         threshold = threshold * 100.0
     );
@@ -267,4 +312,19 @@ pub(super) fn side_by_side(all: &[Baseline]) -> String {
         let _ = writeln!(out, "  {:<15}{cells}", sanitise_line(engine));
     }
     out
+}
+
+#[cfg(test)]
+mod pressure_tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_allows_slower_runs_and_an_idle_one_does_not() {
+        let of = |pressure| Baseline { name: String::new(), runs: Vec::new(), threshold: 0.05, pressure };
+        assert!((of(0.0).allowed(0.02) - 0.05).abs() < 1e-9);
+        assert!((of(0.0).allowed(0.5) - 1.05).abs() < 1e-9);
+        assert!((of(0.5).allowed(0.0) - 1.05).abs() < 1e-9, "a baseline from a busy machine is no better");
+        assert!(of(1.0).allowed(1.0).is_finite());
+        assert_eq!((median(vec![90.0, 10.0, 20.0]), median(Vec::new()), median(vec![f64::NAN])), (0.2, 0.0, 0.0));
+    }
 }

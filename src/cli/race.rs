@@ -198,11 +198,12 @@ pub(super) fn follow(
         return Ok(outcome.exit);
     };
     let mut runs = baseline::measured(&outcome.state);
-    let suspects = baseline.slower(&runs);
+    let pressure = baseline::pressure(&outcome.state);
+    let suspects = baseline.slower(&runs, pressure);
     if !suspects.is_empty() {
         runs.extend(repeated(again, &suspects, output)?);
     }
-    Ok(outcome.exit.max(baseline::judge(baseline, &runs, output)))
+    Ok(outcome.exit.max(baseline::judge(baseline, &runs, pressure, output)))
 }
 
 /// Runs engines again that were slower than the baseline: a machine that was busy for a while is not a regression.
@@ -260,6 +261,7 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
     headless::Options {
         json: output.json,
         quiet: output.quiet,
+        full: false,
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
         colour: !output.plain && output.color.colours(io::stdout().is_terminal() && !mono && !dumb),

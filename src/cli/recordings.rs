@@ -76,14 +76,17 @@ pub(super) fn report(
             worst = worst.max(outcome.exit);
             outcome.state
         } else {
-            let outcome = follow_feed(&feed, &quiet, export);
+            let options = headless::Options { full: !output.quiet, ..headless_options(&quiet, export) };
+            let outcome = headless::run(&feed, &options, &mut io::stdout(), &mut io::stderr());
             worst = worst.max(outcome.exit);
             outcome.state
         };
         if let Some(earlier) = &earlier {
-            worst = worst.max(baseline::judge(earlier, &baseline::measured(&state), output));
+            worst =
+                worst.max(baseline::judge(earlier, &baseline::measured(&state), baseline::pressure(&state), output));
         }
-        all.push(Baseline { name: label, runs: baseline::measured(&state), threshold: LEAST_NOISE });
+        let (runs, pressure) = (baseline::measured(&state), baseline::pressure(&state));
+        all.push(Baseline { name: label, runs, threshold: LEAST_NOISE, pressure });
     }
     if several {
         worst = worst.max(together(&all, output));

@@ -97,7 +97,7 @@ fn say(err: &mut impl Write, text: &str) {
 
 fn tell(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
     let text = |state: &State| match () {
-        _ if options.quiet => report::brief(state, options.width, options.colour),
+        _ if options.quiet && !options.full => report::brief(state, options.width, options.colour),
         // A recording is read elsewhere, where its machine is not known.
         _ if options.verbose || replay => report::full_text(state, options.width, options.colour),
         _ => report::text(state, options.width, options.colour),

@@ -12,6 +12,8 @@ pub struct Options {
     pub json: bool,
     /// Only the answers, the tables, the advice and errors.
     pub quiet: bool,
+    /// The complete report, although there is no progress.
+    pub full: bool,
     /// Every finding and every note as it comes.
     pub verbose: bool,
     /// A bar that redraws itself; for a terminal only. Otherwise a line for each lane's start and end.
@@ -55,6 +57,7 @@ impl Default for Options {
         Self {
             json: false,
             quiet: false,
+            full: false,
             verbose: false,
             progress: false,
             colour: false,
