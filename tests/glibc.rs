@@ -20,14 +20,13 @@ const RELEASE: Glibc = (2, 28);
 const NATIVE: Glibc = (2, 34);
 
 /// Each imported symbol's name and the version of glibc that it is bound to.
-fn needed(program: &Path) -> Vec<(String, Glibc)> {
-    let data = std::fs::read(program).unwrap();
-    let header = FileHeader64::<Endianness>::parse(&*data).expect("a 64-bit ELF file");
+fn needed(data: &[u8]) -> Vec<(String, Glibc)> {
+    let header = FileHeader64::<Endianness>::parse(data).expect("a 64-bit ELF file");
     let endian = header.endian().unwrap();
-    let sections = header.sections(endian, &*data).unwrap();
-    let symbols = sections.symbols(endian, &*data, elf::SHT_DYNSYM).unwrap();
-    let versions =
-        sections.versions(endian, &*data).unwrap().expect("a dynamically linked program has versioned symbols");
+    let sections = header.sections(endian, data).unwrap();
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).unwrap();
+    // A library that needs no other library has none.
+    let Some(versions) = sections.versions(endian, data).unwrap() else { return Vec::new() };
     let glibc = |name: &[u8]| {
         let (major, minor) = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?.split_once('.')?;
         // "2.2.5" counts as 2.2.
@@ -46,10 +45,29 @@ fn needed(program: &Path) -> Vec<(String, Glibc)> {
         .collect()
 }
 
+/// The symbols of a program, and of the library that `watch` loads into other programs, which are newer than a version. Other programs may run on an older
+/// glibc than this one, in a container.
 fn newer(program: &Path, newest: Glibc) -> Vec<(String, Glibc)> {
-    let needed = needed(program);
-    assert!(!needed.is_empty(), "{} imports no symbol of glibc", program.display());
-    needed.into_iter().filter(|(_, version)| *version > newest).collect()
+    let data = std::fs::read(program).unwrap();
+    let of_program = needed(&data);
+    assert!(!of_program.is_empty(), "{} imports no symbol of glibc", program.display());
+    let libraries = embedded(&data);
+    assert_eq!(libraries.len(), 1, "{} contains one library", program.display());
+    let of_library = libraries.iter().flat_map(|library| needed(library));
+    of_program.into_iter().chain(of_library).filter(|(_, version)| *version > newest).collect()
+}
+
+/// The ELF files within a program, each to the end of the program, as copies: they are not aligned there.
+fn embedded(data: &[u8]) -> Vec<Vec<u8>> {
+    let starts = data.windows(7).enumerate().skip(1).filter(|(_, bytes)| *bytes == b"\x7fELF\x02\x01\x01");
+    starts
+        .map(|(at, _)| data[at..].to_vec())
+        .filter(|file| {
+            let Ok(header) = FileHeader64::<Endianness>::parse(file.as_slice()) else { return false };
+            let Ok(endian) = header.endian() else { return false };
+            header.sections(endian, file.as_slice()).is_ok_and(|sections| sections.len() > 1)
+        })
+        .collect()
 }
 
 #[test]
@@ -81,6 +99,6 @@ fn versions_of_a_system_program_are_read() {
         eprintln!("skipped: /bin/sh is not a 64-bit ELF file");
         return;
     }
-    let needed = needed(shell);
+    let needed = needed(&data);
     assert!(needed.iter().any(|(name, _)| name == "__libc_start_main"), "{needed:?}");
 }
