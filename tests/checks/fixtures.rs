@@ -387,6 +387,7 @@ fn consequences_point_to_their_cause() {
         ("log-folder-missing", "lib-open-probe", "log-location"),
         ("slim-image", "lib-open-probe", "lib-deps"),
         ("container-no-devices", "lib-open-probe", "ctr-devices"),
+        ("container-no-devices", "gpu-present", "ctr-devices"),
         ("new-kernel-no-driver", "nvfs-dkms", "gpu-present"),
     ] {
         let report = check(name);

@@ -1,5 +1,6 @@
 //! Whether there is a GPU, and why the driver does not show it.
 
+use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
@@ -104,6 +105,12 @@ fn present(ctx: &Context<'_>) -> Judged {
             judged
         } else if let Some(judged) = kept_away(ctx) {
             judged
+        } else if surroundings::lacks_devices(ctx) {
+            Judged::info(
+                ID,
+                "the bus shows a GPU, but NVML does not answer because its devices are not in this container",
+            )
+            .cause(CheckId::CtrDevices)
         } else if machine::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)
