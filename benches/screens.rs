@@ -73,6 +73,8 @@ fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) 
         phases,
         slots: 1,
         host_peak_bytes: None,
+        host_anonymous_bytes: None,
+        host_file_bytes: None,
         pinned_peak_bytes: None,
         gpu_peak_bytes: None,
         cpu_ns: None,

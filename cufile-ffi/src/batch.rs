@@ -278,6 +278,12 @@ impl Batch {
     }
 }
 
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("outstanding", &self.outstanding).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Batch {
     fn drop(&mut self) {
         if self.outstanding > 0 {

@@ -206,6 +206,31 @@ impl Agent {
                 file.len, memory.len
             )));
         }
+        let whole = Part { memory_offset: 0, file: 0, file_offset: file.start, len: file.len };
+        self.prepare_reads(memory, std::slice::from_ref(file), &[whole])
+    }
+
+    /// Prepares one transfer of many parts: each from a registered range of a file into a part of one registered memory.
+    ///
+    /// # Errors
+    /// When a part is outside its registration or NIXL refuses.
+    pub fn prepare_reads<'a, M: IoMemory>(
+        &'a self,
+        memory: &'a Registered<'a, M>,
+        files: &'a [RegisteredFile<'a>],
+        parts: &[Part],
+    ) -> Result<Transfer<'a, M>, Error> {
+        let ends = parts
+            .iter()
+            .map(|part| {
+                let outside = || Error::Invalid(format!("{part:?} is outside its registration"));
+                let file = files.get(part.file).ok_or_else(outside)?;
+                let in_memory = part.memory_offset.checked_add(part.len).is_some_and(|end| end <= memory.len);
+                let in_file = part.file_offset >= file.start
+                    && (part.file_offset - file.start).checked_add(part.len).is_some_and(|end| end <= file.len);
+                if in_memory && in_file { Ok((part, file.number)) } else { Err(outside()) }
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
         let mut transfer = Transfer {
             agent: self,
             memory: Arc::clone(&memory.memory),
@@ -213,16 +238,22 @@ impl Agent {
             request: std::ptr::null_mut(),
             running: false,
         };
-        let ends = [(memory.kind, memory.address, memory.device), (raw::MEM_FILE, file.start, file.number)];
-        for (place, (kind, start, device)) in transfer.lists.iter_mut().zip(ends) {
-            // SAFETY: a place for the handle, then a live list.
+        for (place, kind) in transfer.lists.iter_mut().zip([memory.kind, raw::MEM_FILE]) {
+            // SAFETY: a place for the handle.
+            let status = unsafe { (self.f().create_xfer_dlist)(kind, place) };
+            check("nixl_capi_create_xfer_dlist", "a read", status)?;
+        }
+        for (part, number) in ends {
+            let [into, from] = transfer.lists;
+            // SAFETY: live lists.
             let status = unsafe {
-                match (self.f().create_xfer_dlist)(kind, place) {
-                    raw::SUCCESS => (self.f().xfer_dlist_add_desc)(*place, start, memory.len, device),
+                match (self.f().xfer_dlist_add_desc)(into, memory.address + part.memory_offset, part.len, memory.device)
+                {
+                    raw::SUCCESS => (self.f().xfer_dlist_add_desc)(from, part.file_offset, part.len, number),
                     refused => refused,
                 }
             };
-            check("nixl_capi_create_xfer_dlist", "a read", status)?;
+            check("nixl_capi_xfer_dlist_add_desc", "a read", status)?;
         }
         // SAFETY: live handles; both ranges are registered with this agent, and their registrations are borrowed for the transfer's life. An agent
         // that reads files names itself as the remote one.
@@ -297,6 +328,19 @@ pub struct RegisteredFile<'a> {
     start: usize,
     len: usize,
     number: u64,
+}
+
+/// A part of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Offset in the registered memory.
+    pub memory_offset: usize,
+    /// Number of the file.
+    pub file: usize,
+    /// Offset in the file.
+    pub file_offset: usize,
+    /// Length.
+    pub len: usize,
 }
 
 /// A read that was prepared. Dropping it releases the request.

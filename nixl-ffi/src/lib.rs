@@ -18,7 +18,7 @@ mod library;
 mod raw;
 mod search;
 
-pub use agent::{Agent, Memory, Registered, RegisteredFile, Transfer};
+pub use agent::{Agent, Memory, Part, Registered, RegisteredFile, Transfer};
 pub use cufile_ffi::Tried;
 pub use error::Error;
 pub use library::Library;

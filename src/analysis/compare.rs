@@ -173,6 +173,8 @@ pub(super) mod tests {
             phases: PhaseTimes::default(),
             slots: 1,
             host_peak_bytes: None,
+            host_anonymous_bytes: None,
+            host_file_bytes: None,
             pinned_peak_bytes: None,
             gpu_peak_bytes: None,
             cpu_ns: None,

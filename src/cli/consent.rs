@@ -31,6 +31,27 @@ pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String
     }
 }
 
+/// Offers to make a folder that does not exist. Without a terminal and without consent nothing is made.
+///
+/// # Errors
+/// A sentence if the user declines, or if the folder cannot be made.
+pub(super) fn to_create(dir: &Path, yes: bool) -> Result<(), String> {
+    let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if dir.symlink_metadata().is_ok() || !(yes || has_terminal) {
+        return Ok(());
+    }
+    if !yes {
+        let _ = write!(io::stderr(), "{} does not exist. Create it? [y/N] ", dir.display())
+            .and_then(|()| io::stderr().flush());
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).map_err(|error| format!("cannot read the answer: {error}"))?;
+        if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            return Err("nothing was written".to_owned());
+        }
+    }
+    std::fs::create_dir_all(dir).map_err(|error| format!("cannot create {}: {error}", dir.display()))
+}
+
 /// Asks before the synthetic model of a shape is written, unless it exists already.
 ///
 /// # Errors

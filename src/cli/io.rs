@@ -112,6 +112,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
             bytes(least)
         ));
     }
+    super::consent::to_create(&args.dir, args.yes)?;
     io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
     let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
     // One file is read and one is written.

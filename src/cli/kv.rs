@@ -143,6 +143,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         as_found: args.as_found,
     };
     let dir = &sharded(kind, dir, args.gpu.as_deref());
+    super::consent::to_create(dir, args.yes && !args.as_found)?;
     // If a request is impossible, the files of earlier runs stay.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
     let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;

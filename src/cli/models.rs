@@ -6,6 +6,8 @@ use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::{columns, ended_by_signals};
 use crate::core::units;
 use crate::models::{self, Profile, SynthOptions, WeightsError};
+use crate::present;
+use crate::workloads::kv;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -105,6 +107,15 @@ fn list_profiles(output: &OutputArgs) -> Ran {
 
 /// Prints the parts of a model.
 pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
+    let folder = Path::new(model);
+    if let Some(store) = folder.is_dir().then(|| kv::recognise(folder)).flatten() {
+        if output.json {
+            return Ok(print_json(&serde_json::json!({"schema_version": 1, "kv_store": store})));
+        }
+        let lines = present::serving::store_lines(&store);
+        let text: String = lines.iter().map(|line| crate::text::sanitise_line(line).into_owned() + "\n").collect();
+        return Ok(print(text.as_bytes()));
+    }
     let opened = models::open(model).map_err(|error| {
         if Profile::names().contains(&model) {
             note(&format!(

@@ -54,7 +54,7 @@ pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
 pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
-pub use serving::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
+pub use serving::{IgnoredOption, KvStore, Serving, ServingConfig, StoreKind, WithoutCufile};
 pub use settings::{EngineSettings, SettingError, SettingOrder};
 pub use share::{LaneShare, Part, together};
 pub use span::Span;

@@ -195,6 +195,12 @@ pub struct RunResult {
     pub slots: u32,
     /// Peak resident memory of the lane process during the load (VmHWM).
     pub host_peak_bytes: Option<u64>,
+    /// Of the resident memory at the end of the load, the part that is not of files (RssAnon and RssShmem).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_anonymous_bytes: Option<u64>,
+    /// The part that is mapped files, which the kernel can drop (RssFile).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_file_bytes: Option<u64>,
     /// Most memory pinned at once.
     pub pinned_peak_bytes: Option<u64>,
     /// Device memory allocated by the engine.

@@ -125,3 +125,24 @@ pub struct ServingConfig {
     /// Options without which it cannot work.
     pub missing: Vec<String>,
 }
+
+/// A folder that holds KV caches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KvStore {
+    /// The system whose files these are, as `bench-kv` names it.
+    pub system: String,
+    /// Complete files, or slabs.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were not completed.
+    pub partial: u64,
+    /// Chunks without metadata, which their system does not find.
+    pub without_metadata: u64,
+    /// The models that names or descriptions mention.
+    pub models: Vec<String>,
+    /// The dimensions of the first chunk: vectors, layers, tokens, elements; empty if files do not describe them.
+    pub shape: Vec<u64>,
+    /// Whether the folder has more files than were looked at.
+    pub truncated: bool,
+}

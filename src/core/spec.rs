@@ -245,6 +245,13 @@ settings! {
         "stream_flags", Flags, (0, 16), step 1, default "15: sizes and offsets are known at the submit",
         [by(Engine::GdsStream)]
     }
+    /// register all tensors once and read them in one transfer; 0 registers and reads tensor by tensor, as in Mini-GDS
+    OneTransfer {
+        "one_transfer", Switch, SWITCH, step 1, default "0",
+        [swept(NIXL_GDS, 2, ON_AND_OFF), swept(NIXL_GDS_MT, 2, ON_AND_OFF), by(NIXL_POSIX)]
+    }
+    /// start the plugin GDS with mode=mt, which reads with threads instead of batches
+    ModeMt { "mode_mt", Switch, SWITCH, step 1, default "0", [by(NIXL_GDS)] }
     /// open cuFile to look for a direct route
     Cufile { "cufile", Switch, SWITCH, step 1, default "1 if this machine may have a direct route", [by(Engine::Auto)] }
     /// keep freed memory in the C heap of the run's process

@@ -78,23 +78,36 @@ pub struct Loaded {
     pub auto_choice: Option<AutoChoice>,
     /// Reads by route, for engines that use cuFile.
     pub route: Option<RouteCounts>,
-    /// Staging buffers that are released after the clock has stopped: the bytes are on the target, and unpinning is
-    /// not part of the load.
+    /// Staging buffers and batches that are released after the clock has stopped: the bytes are on the target, and
+    /// releasing is not part of the load.
     pub staging: Vec<Leftover>,
 }
 
-/// Pinned memory of one worker, and the queue that its copies ran on; all of them have ended.
+/// What a worker keeps until the clock has stopped; all its transfers have ended.
 #[derive(Debug)]
-pub struct Leftover {
-    pub(super) slots: Vec<Slot>,
-    pub(super) copies: CopyQueue,
+pub enum Leftover {
+    /// Pinned memory, and the queue that its copies ran on.
+    Pinned {
+        /// The memory.
+        slots: Vec<Slot>,
+        /// The queue.
+        copies: CopyQueue,
+    },
+    /// A batch. `cuFileBatchIODestroy` took 90 to 200 ms in compat mode (libcufile 1.15 on an H200, 2026-11-23), and programs keep their batches, as
+    /// NIXL's plugin does.
+    Batch(Mutex<cufile_ffi::Batch>),
 }
 
 impl Leftover {
     /// Gives everything back.
     pub(super) fn release(self) {
-        drop(self.slots);
-        drop(self.copies);
+        match self {
+            Self::Pinned { slots, copies } => {
+                drop(slots);
+                drop(copies);
+            }
+            Self::Batch(batch) => drop(batch),
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded};
+use super::context::{EngineContext, Leftover, Loaded};
 use super::error::{LoadError, explain};
 use super::slab::{self, Opening, Slab};
 use crate::core::{self, Phase, Setting, Span};
 use crate::models::plan::Block;
 use cufile_ffi::{Batch, BatchEntry, Direction, Route};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A batch that is not done after this long never will be: the slowest disk in use reads 512 MiB in a few seconds.
@@ -32,6 +33,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let thread_setting = threads.at_most(depth as u64, "one for each entry in flight");
     let threads = thread_setting.count();
     let entries = (depth / threads).max(1);
+    let kept = Mutex::new(Vec::with_capacity(threads));
     let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
         let take = || std::iter::from_fn(|| queue.take()).take(entries).collect::<Vec<Block>>();
         // The thread that checked the headers may find that everything was read.
@@ -39,7 +41,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         if blocks.is_empty() {
             return Ok(());
         }
-        let mut at = rec.now();
+        let at = rec.now();
         let mut batch = Batch::new(&cufile.driver, entries, Route::MaybeCompat)
             .map_err(|e| explain("setting a cuFile batch up", &e))?;
         rec.end(Phase::Submit, at, What::SETUP);
@@ -50,14 +52,13 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             round(context, &slab, &mut batch, &blocks, rec)?;
             blocks = take();
         }
-        at = rec.now();
-        drop(batch);
-        rec.end(Phase::Release, at, What::SETUP);
+        kept.lock().unwrap_or_else(PoisonError::into_inner).push(Leftover::Batch(Mutex::new(batch)));
         Ok(())
     })?;
     let wanted_entries = wanted.count();
     let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool supports");
     let mut loaded = slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes, in_flight])?;
+    loaded.staging = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     let compat = loaded.route.as_ref().is_some_and(|told| told.route == core::Route::Compat);
     if compat && moved_in_the_submit(&mut loaded.spans) {
         loaded.notes.push(

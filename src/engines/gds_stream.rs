@@ -43,6 +43,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let spans = 4 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let registers = opening.register.is_on();
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
         // The thread that checked the headers may find that everything was read.
@@ -76,6 +77,13 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         drop(worker);
         rec.end(Phase::Deregister, at, What::SETUP);
         Ok(())
+    })
+    .map_err(|error| match error {
+        // Seen with libcufile 1.15 on an H200 (2026-11-23), with regions of 16 and 64 MiB and one of all; lmcache-mp reads at offsets of its regions there.
+        LoadError::CuFile(words) if registers && !context.direct_possible() => LoadError::CuFile(format!(
+            "{words}; in compat mode asynchronous reads into registered memory of a model failed: leave register at 0"
+        )),
+        other => other,
     })?;
     let settings = vec![thread_setting, block_bytes, depth_setting, flag_setting];
     slab.close(first, others.into_iter(), threads, settings)

@@ -112,6 +112,8 @@ fn blank(order: &LaneOrder) -> RunResult {
         phases: PhaseTimes::default(),
         slots: 0,
         host_peak_bytes: None,
+        host_anonymous_bytes: None,
+        host_file_bytes: None,
         pinned_peak_bytes: None,
         gpu_peak_bytes: None,
         cpu_ns: None,
@@ -191,6 +193,7 @@ impl Peaks {
     /// Records the peaks so far.
     pub(crate) fn record(&self, device: &Device, counters: &Counters, result: &mut RunResult) {
         result.host_peak_bytes = own_peak_bytes().filter(|_| self.is_host_reset);
+        (result.host_anonymous_bytes, result.host_file_bytes) = own_memory();
         let free = self.free_before.zip(free_gpu_bytes(device));
         result.gpu_peak_bytes = free.map(|(before, after)| before.saturating_sub(after));
         result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
@@ -256,6 +259,16 @@ fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Recei
 pub(crate) fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * units::NS_PER_S + now.tv_nsec as u64
+}
+
+/// The resident memory of this process now: without files, and of files.
+fn own_memory() -> (Option<u64>, Option<u64>) {
+    let Ok(status) = procfs::process::Process::myself().and_then(|process| process.status()) else {
+        return (None, None);
+    };
+    let bytes = |kib: Option<u64>| kib.map(|kib| kib * units::KIB);
+    let anonymous = status.rssanon.map(|kib| kib + status.rssshmem.unwrap_or(0));
+    (bytes(anonymous), bytes(status.rssfile))
 }
 
 /// VmHWM of this process.

@@ -1,4 +1,5 @@
-//! `nixl`: the NIXL library itself, tensor by tensor: register memory and file, prepare, post, wait, release, deregister. The agent and its back end
+//! `nixl`: the NIXL library itself, tensor by tensor: register memory and file, prepare, post, wait, release, deregister; or with `one_transfer` all
+//! tensors with one registration and one transfer. The agent and its back end
 //! are set up before the clock, as the cuFile driver is (see `nixl_library`).
 
 use super::clock::{Recorder, What};
@@ -10,7 +11,8 @@ use super::gds_per_tensor::on_pages_of_their_own;
 use super::nixl_library::named;
 use crate::core::{Phase, Setting, units};
 use crate::device::{Device, DeviceMemory};
-use nixl_ffi::Memory;
+use crate::models::plan::Block;
+use nixl_ffi::{Agent, Memory, Part};
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 
@@ -50,8 +52,14 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     at = rec.end(Phase::Allocate, at, What::SETUP);
     let counts = context.cufile.map(|cufile| cufile.counts());
     let image = context.image_offsets();
+    let one_transfer = context.setting(Setting::OneTransfer, (0, "tensor by tensor, as Mini-GDS loads"));
+    if one_transfer.is_on() && staging.is_none() {
+        let all = All { agent: &agent, opened: &opened, memory: &memory, kind, offsets: &offsets };
+        at = together(context, &all, &mut rec, at)?;
+    }
+    let each = !one_transfer.is_on() || staging.is_some();
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
-        if tensor.bytes == 0 {
+        if tensor.bytes == 0 || !each {
             continue;
         }
         let what = What::tensor(index);
@@ -116,9 +124,72 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        settings: vec![odirect],
+        settings: vec![odirect, one_transfer],
         auto_choice: None,
         notes,
         route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| cufile.route(before, after)),
     })
+}
+
+/// The parts of a load in one transfer.
+struct All<'a> {
+    agent: &'a Agent,
+    opened: &'a [std::fs::File],
+    memory: &'a Arc<DeviceMemory>,
+    kind: Memory,
+    offsets: &'a [u64],
+}
+
+/// Registers the memory of all tensors as one and each file once, and reads all tensors in one transfer. Returns when it ended.
+fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut at: u64) -> Result<u64, LoadError> {
+    let (model, image) = (context.model(), context.image_offsets());
+    let refused = |error: nixl_ffi::Error| {
+        LoadError::Nixl(format!("one transfer of all tensors of {} failed: {error}", model.name))
+    };
+    let registered = all.agent.register(all.memory, all.kind, 0, all.memory.len()).map_err(refused)?;
+    at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
+    let files = all
+        .opened
+        .iter()
+        .zip(&model.shards)
+        .map(|(file, shard)| all.agent.register_file(file.as_fd(), 0, shard.file_bytes as usize))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(refused)?;
+    at = rec.end(Phase::RegisterHandle, at, What::SETUP);
+    let wanted: Vec<usize> = (0..model.tensors.len()).filter(|index| model.tensors[*index].bytes > 0).collect();
+    let parts: Vec<Part> = wanted
+        .iter()
+        .map(|index| {
+            let tensor = &model.tensors[*index];
+            Part {
+                memory_offset: all.offsets[*index] as usize,
+                file: tensor.shard as usize,
+                file_offset: tensor.file_offset as usize,
+                len: tensor.bytes as usize,
+            }
+        })
+        .collect();
+    let mut transfer = all.agent.prepare_reads(&registered, &files, &parts).map_err(refused)?;
+    at = rec.end(Phase::Submit, at, What::SETUP);
+    let mut done = transfer.post().map_err(refused)?;
+    while !done {
+        std::thread::yield_now();
+        done = transfer.poll().map_err(refused)?;
+    }
+    let blocks: Vec<Block> = wanted
+        .iter()
+        .map(|index| {
+            let tensor = &model.tensors[*index];
+            let (shard, file_offset, bytes) = (tensor.shard, tensor.file_offset, tensor.bytes);
+            Block { shard, file_offset, bytes, image_offset: image[*index] }
+        })
+        .collect();
+    at = rec.share(Phase::Transfer, at, &blocks);
+    drop(transfer);
+    at = rec.end(Phase::Release, at, What::SETUP);
+    drop(files);
+    drop(registered);
+    at = rec.end(Phase::Deregister, at, What::SETUP);
+    context.landed(blocks.iter().map(|block| block.bytes).sum());
+    Ok(at)
 }

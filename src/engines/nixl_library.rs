@@ -51,6 +51,9 @@ impl Nixl {
                 settings.push((*name, value.to_string()));
             }
         }
+        if order.settings.get(Setting::ModeMt).is_some_and(|on| on != 0) {
+            settings.push(("mode", "mt".to_owned()));
+        }
         agent.create_backend(plugin.name(), &settings).map_err(|error| {
             let hint = match (missing, agent.plugins()) {
                 (Some(missing), _) => format!("; {missing}"),

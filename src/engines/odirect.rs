@@ -297,7 +297,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     at = rec.end(Phase::Sync, at, What::SETUP);
     drop(ring);
     rec.end(Phase::Release, at, What::SETUP);
-    Ok(Done { spans: rec.into_spans(), leftover: Leftover { slots: free, copies }, refused })
+    Ok(Done { spans: rec.into_spans(), leftover: Leftover::Pinned { slots: free, copies }, refused })
 }
 
 /// The wait for the device is the transfer of the blocks that have arrived: it is cut into a span for each block, in

@@ -185,7 +185,7 @@ fn worker(
     }
     copies.drain()?;
     rec.end(Phase::Sync, at, What::SETUP);
-    Ok((rec.into_spans(), Some(Leftover { slots: free, copies })))
+    Ok((rec.into_spans(), Some(Leftover::Pinned { slots: free, copies })))
 }
 
 /// Copies in flight of one worker, oldest first.

@@ -271,7 +271,8 @@ pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
 }
 
 /// The bytes of one registration for reads on streams: regions of 16 MiB, as LMCache registers its staging memory. A
-/// read at an offset of such a region works in compat mode too (libcufile 1.15 and 1.20 on an H200, 2026-11-22).
+/// read at an offset of such a region works in compat mode too (libcufile 1.15 and 1.20 on an H200, 2026-11-22: one stream), though reads of a model did
+/// not (2026-11-23).
 pub(super) fn region_setting(context: &EngineContext<'_>) -> Chosen {
     let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
     let region = whole.min(16 * MIB);

@@ -21,6 +21,7 @@ pub mod reproduce;
 pub mod series;
 pub mod serving;
 pub mod setup;
+pub mod study;
 pub mod table;
 pub mod together;
 pub mod top;

@@ -1,7 +1,7 @@
 //! What a serving system's configuration leads to on this machine: sentences for `check --for`.
 
 use super::verdict::no_gpu;
-use crate::core::{Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile};
+use crate::core::{KvStore, Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile, units};
 
 /// One line of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,36 @@ const fn store(kind: StoreKind) -> &'static str {
         StoreKind::Nixl => "a NIXL back end",
         StoreKind::None => "no storage",
     }
+}
+
+/// A recognised store in lines.
+#[must_use]
+pub fn store_lines(store: &KvStore) -> Vec<String> {
+    let more = if store.truncated { " (only the first files were counted)" } else { "" };
+    let mut lines = vec![format!(
+        "KV-cache store of {}: {}, {}{more}.",
+        store.system,
+        units::plural(store.files, "file"),
+        units::bytes(store.bytes)
+    )];
+    if !store.models.is_empty() {
+        lines.push(format!("Models: {}.", store.models.join(", ")));
+    }
+    if let [vectors, layers, tokens, elements] = store.shape[..] {
+        lines
+            .push(format!("A chunk holds {tokens} tokens, {layers} layers, {vectors} vectors of {elements} elements."));
+    }
+    if store.partial > 0 {
+        lines.push(format!("{} not completed.", units::plural(store.partial, "file")));
+    }
+    if store.without_metadata > 0 {
+        lines.push(format!(
+            "{} without metadata: LMCache does not find them.",
+            units::plural(store.without_metadata, "chunk")
+        ));
+    }
+    lines.push(format!("Measure it: gds-top bench-kv {} DIR, on a folder of the same disk.", store.system));
+    lines
 }
 
 /// The facts about a path of the store: its file system, and whether O_DIRECT works there if that was tried.

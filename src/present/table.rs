@@ -182,6 +182,21 @@ pub const HOST_PEAK: Column = Column::new(
 )
 .detail();
 
+/// Resident memory at the end of the load: without files and of files, which the kernel can drop.
+pub const HOST_PARTS: Column = Column::new(
+    "host_parts",
+    "anonymous + files",
+    |row| {
+        let part = |of: fn(&RunResult) -> Option<u64>| row.of_typical(of, units::bytes);
+        format!("{} + {}", part(|run| run.host_anonymous_bytes), part(|run| run.host_file_bytes))
+    },
+    &[
+        ("host_anonymous_bytes", |row| raw(row.typical.and_then(|run| run.host_anonymous_bytes))),
+        ("host_file_bytes", |row| raw(row.typical.and_then(|run| run.host_file_bytes))),
+    ],
+)
+.detail();
+
 /// Memory that the engine pinned at most.
 pub const PINNED_PEAK: Column = Column::new(
     "pinned_peak",
@@ -207,7 +222,7 @@ pub const PHASES: Column =
 
 /// All columns, in order.
 pub const COLUMNS: &[Column] =
-    &[ENGINE, TIME, RANGE, RATE, RATIO, VERIFIED, RUNS, ROUTE, HOST_PEAK, PINNED_PEAK, CPU, PHASES];
+    &[ENGINE, TIME, RANGE, RATE, RATIO, VERIFIED, RUNS, ROUTE, HOST_PEAK, HOST_PARTS, PINNED_PEAK, CPU, PHASES];
 
 /// The columns that a terminal shows, or all of them.
 pub fn columns(detail: bool) -> impl Iterator<Item = &'static Column> {

@@ -143,6 +143,8 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         phases,
         slots: d.below(70) as u32,
         host_peak_bytes: d.maybe(Dice::size),
+        host_anonymous_bytes: None,
+        host_file_bytes: None,
         pinned_peak_bytes: d.maybe(Dice::size),
         gpu_peak_bytes: d.maybe(Dice::size),
         cpu_ns: d.maybe(Dice::size),

@@ -230,6 +230,8 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 phases: Span::phase_times(&spans, clock, 1),
                 slots: 1,
                 host_peak_bytes: Some(400 << 20),
+                host_anonymous_bytes: None,
+                host_file_bytes: None,
                 pinned_peak_bytes: Some(64 << 20),
                 gpu_peak_bytes: Some(landed),
                 cpu_ns: Some(clock / 2),

@@ -11,9 +11,10 @@
 
 enum { DRAM, VRAM, FILE_SEGMENT = 4 };
 struct desc { uintptr_t addr; size_t len; uint64_t dev; };
-struct list { int kind; struct desc d; int count; };
+enum { MOST = 4096 };
+struct list { int kind; struct desc d[MOST]; int count; };
 struct agent { char plugin[32]; int registered, requests; struct desc memory[64], file[64]; };
-struct request { struct desc memory, file; int polls, posted; };
+struct request { struct list memory, file; int polls, posted; };
 struct options { struct agent *agent; };
 static struct agent *the_agent;
 static int reads;
@@ -111,9 +112,9 @@ static int make(int kind, void **list)
 }
 static int put(struct list *l, uintptr_t addr, size_t len, uint64_t dev)
 {
-    if (l->count++)
+    if (l->count == MOST)
         return -1;
-    l->d = (struct desc){addr, len, dev};
+    l->d[l->count++] = (struct desc){addr, len, dev};
     return 0;
 }
 EXPORT int nixl_capi_create_reg_dlist(int kind, void **list) { return make(kind, list); }
@@ -126,12 +127,16 @@ EXPORT int nixl_capi_create_xfer_dlist(int kind, void **list) { return make(kind
 EXPORT int nixl_capi_destroy_xfer_dlist(void *list) { free(list); return 0; }
 EXPORT int nixl_capi_xfer_dlist_add_desc(void *list, uintptr_t addr, size_t len, uint64_t dev) { return put(list, addr, len, dev); }
 
-static struct desc *known(struct agent *a, const struct list *l)
+/* The registration that holds a range, or with exact the one that is it. */
+static struct desc *known(struct agent *a, int kind, const struct desc *d, int exact)
 {
-    struct desc *all = l->kind == FILE_SEGMENT ? a->file : a->memory;
-    for (int i = 0; i < 64; i++)
-        if (all[i].len == l->d.len && all[i].addr == l->d.addr && all[i].dev == l->d.dev)
+    struct desc *all = kind == FILE_SEGMENT ? a->file : a->memory;
+    for (int i = 0; i < 64; i++) {
+        int is = all[i].len == d->len && all[i].addr == d->addr;
+        int holds = all[i].addr <= d->addr && d->addr + d->len <= all[i].addr + all[i].len;
+        if (all[i].len && all[i].dev == d->dev && (exact ? is : holds))
             return &all[i];
+    }
     return NULL;
 }
 
@@ -145,7 +150,7 @@ EXPORT int nixl_capi_register_mem(void *agent, void *list, void *options)
     struct desc *all = l->kind == FILE_SEGMENT ? a->file : a->memory;
     for (int i = 0; i < 64; i++) {
         if (!all[i].len) {
-            all[i] = l->d;
+            all[i] = l->d[0];
             a->registered++;
             return 0;
         }
@@ -154,7 +159,8 @@ EXPORT int nixl_capi_register_mem(void *agent, void *list, void *options)
 }
 EXPORT int nixl_capi_deregister_mem(void *agent, void *list, void *options)
 {
-    struct desc *d = known(agent, list);
+    struct list *l = list;
+    struct desc *d = known(agent, l->kind, &l->d[0], 1);
     if (!options || !d)
         wrong("what was not registered is deregistered");
     memset(d, 0, sizeof *d);
@@ -167,11 +173,14 @@ EXPORT int nixl_capi_create_xfer_req(void *agent, int operation, void *local, vo
     (void)options;
     FAIL("create_xfer_req");
     struct list *memory = local, *file = remote;
-    if (operation != 0 || !name || !known(agent, memory) || !known(agent, file) || memory->d.len != file->d.len)
+    if (operation != 0 || !name || memory->count != file->count || !file->count)
         return -2;
+    for (int i = 0; i < file->count; i++)
+        if (!known(agent, memory->kind, &memory->d[i], 0) || !known(agent, file->kind, &file->d[i], 0) || memory->d[i].len != file->d[i].len)
+            return -2;
     struct request *r = calloc(1, sizeof *r);
-    r->memory = memory->d;
-    r->file = file->d;
+    r->memory = *memory;
+    r->file = *file;
     ((struct agent *)agent)->requests++;
     *request = r;
     return 0;
@@ -190,19 +199,22 @@ EXPORT int nixl_capi_get_xfer_status(void *agent, void *request)
     struct request *r = request;
     if (!r->posted || ++r->polls < 3)
         return r->posted ? 1 : -3;
-    /* Tensors are not aligned, and the library that reads for real would see to that. */
-    int flags = fcntl((int)r->file.dev, F_GETFL);
-    fcntl((int)r->file.dev, F_SETFL, flags & ~O_DIRECT);
-    size_t done = 0;
-    while (done < r->memory.len) {
-        ssize_t got = pread((int)r->file.dev, (char *)r->memory.addr + done, r->memory.len - done, (off_t)(r->file.addr + done));
-        if (got <= 0)
-            return -2;
-        done += (size_t)got;
+    for (int i = 0; i < r->file.count; i++) {
+        struct desc *memory = &r->memory.d[i], *file = &r->file.d[i];
+        /* Tensors are not aligned, and the library that reads for real would see to that. */
+        int flags = fcntl((int)file->dev, F_GETFL);
+        fcntl((int)file->dev, F_SETFL, flags & ~O_DIRECT);
+        size_t done = 0;
+        while (done < memory->len) {
+            ssize_t got = pread((int)file->dev, (char *)memory->addr + done, memory->len - done, (off_t)(file->addr + done));
+            if (got <= 0)
+                return -2;
+            done += (size_t)got;
+        }
     }
     const char *spoil = getenv("STANDIN_NIXL_CORRUPT");
     if (spoil && ++reads == atoi(spoil))
-        *(char *)r->memory.addr ^= 1;
+        *(char *)r->memory.d[0].addr ^= 1;
     return 0;
 }
 EXPORT int nixl_capi_release_xfer_req(void *agent, void *request)

@@ -198,7 +198,7 @@ fn run(state: &State, lane: &Lane) -> Value {
         "target": r.target, "repeat": r.repeat, "bytes": r.bytes, "wall_ns": r.wall_ns, "setup_ns": r.setup_ns,
         "bytes_per_s": if r.wall_ns > 0 { number(r.bytes_per_s) } else { Value::Null },
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
-        "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
+        "host_peak_bytes": r.host_peak_bytes, "host_anonymous_bytes": r.host_anonymous_bytes, "host_file_bytes": r.host_file_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "ceiling": ceiling(state, lane),
         "outside": r.outside, "cpu_ns": r.cpu_ns, "settings": r.settings, "settings_why": r.settings_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
         "first_difference": r.first_difference, "notes": r.notes, "workload": r.workload,

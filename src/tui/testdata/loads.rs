@@ -239,6 +239,8 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         phases,
         slots: 1,
         host_peak_bytes: Some((plan.rss_gib * (1_u64 << 30) as f64) as u64),
+        host_anonymous_bytes: None,
+        host_file_bytes: None,
         pinned_peak_bytes: Some((plan.pinned_gib * (1_u64 << 30) as f64) as u64),
         gpu_peak_bytes: gpu.then_some(total),
         cpu_ns: Some(wall_ns / 2),

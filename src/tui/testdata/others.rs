@@ -166,6 +166,8 @@ pub(crate) fn many_tensors(count: u32) -> State {
         phases: PhaseTimes::default(),
         slots: 1,
         host_peak_bytes: None,
+        host_anonymous_bytes: None,
+        host_file_bytes: None,
         pinned_peak_bytes: None,
         gpu_peak_bytes: None,
         cpu_ns: None,

@@ -17,7 +17,7 @@ const MOST_TRANSFERS: u64 = 4 << 20;
 /// Alignment of places on the target, as GDS needs it.
 const PAGE: u64 = 4096;
 /// The one file of LMCache's GDS L1 tier.
-const SLAB: &str = "lmcache_gds_slab.bin";
+pub(super) const SLAB: &str = "lmcache_gds_slab.bin";
 
 /// A file that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::state::Learn;
 use super::steps::{Figure, STEPS, Step, step};
 use super::view;
 use crate::config::{ColourDepth, Taste, ThemeName};
+use crate::present::study;
 use crate::tui::context::{Context, Ui};
 use crate::tui::jobs::lesson::Lesson;
 use crate::tui::pen::Pen;
@@ -51,6 +52,14 @@ pub fn lesson_page() -> Result<String, String> {
         }
         page.push_str("</section>\n");
     }
+    for (title, paragraphs) in study::sections() {
+        let _ = writeln!(page, "<article><h2>{title}</h2>");
+        for paragraph in paragraphs {
+            let text = paragraph.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let _ = writeln!(page, "<p>{text}</p>");
+        }
+        page.push_str("</article>\n");
+    }
     page.push_str("<footer>Made by gds-top learn --export. Sizes in binary units, rates in decimal units.</footer></main></body></html>\n");
     Ok(page)
 }
@@ -76,6 +85,7 @@ mod tests {
     fn the_page_has_every_step_with_its_picture_and_needs_nothing_else() {
         let page = lesson_page().unwrap();
         assert_eq!(page.matches("<section>").count(), STEPS);
+        assert_eq!(page.matches("<article>").count(), study::sections().len());
         assert_eq!(page.matches("<svg ").count(), 2 * STEPS, "on light ground and on dark");
         assert!(!page.contains("(key 1)") && !page.contains("sliders"), "paper has neither");
         let outside = page.replace("http://www.w3.org/2000/svg", "");

@@ -1,0 +1,193 @@
+//! Recognises the KV-cache store in a folder by the names of its files: LMCache's chunks and slab, the files of llm-d and of
+//! vLLM, UCM's blocks. Links are not followed.
+
+use super::chunk::{DATA_SUFFIX, HEADER_BYTES, Header, METADATA_SUFFIX};
+use crate::core::{KvStore, KvSystem};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// Most files that are looked at, and the deepest folder.
+const MOST_FILES: u64 = 200_000;
+const DEEPEST: usize = 6;
+/// Most models that are named.
+const MOST_MODELS: usize = 16;
+
+/// What was found so far.
+struct Search {
+    store: KvStore,
+    models: BTreeSet<String>,
+    seen: u64,
+    /// The system of files in a folder whose description was read.
+    described: Option<KvSystem>,
+}
+
+/// The store in a folder; `None` if no file has the name of one.
+#[must_use]
+pub fn recognise(folder: &Path) -> Option<KvStore> {
+    let store = KvStore {
+        system: String::new(),
+        files: 0,
+        bytes: 0,
+        partial: 0,
+        without_metadata: 0,
+        models: Vec::new(),
+        shape: Vec::new(),
+        truncated: false,
+    };
+    let mut search = Search { store, models: BTreeSet::new(), seen: 0, described: None };
+    search.walk(folder, 0);
+    let mut store = search.store;
+    if store.system.is_empty() {
+        return None;
+    }
+    if let (true, Some(system)) = (store.system == KvSystem::Llmd.name(), search.described) {
+        store.system = system.name().to_owned();
+    }
+    store.models = search.models.into_iter().take(MOST_MODELS).collect();
+    Some(store)
+}
+
+impl Search {
+    fn walk(&mut self, folder: &Path, depth: usize) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            if self.seen >= MOST_FILES {
+                self.store.truncated = true;
+                return;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth < DEEPEST {
+                self.walk(&entry.path(), depth + 1);
+            } else if kind.is_file() {
+                self.seen += 1;
+                self.file(&entry.path(), entry.metadata().map_or(0, |data| data.len()));
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, bytes: u64) {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        if name == super::layout::SLAB {
+            self.add(KvSystem::LmcacheMp, bytes);
+        } else if let Some(key) = name.strip_suffix(DATA_SUFFIX) {
+            self.add(KvSystem::Lmcache, bytes);
+            if !path.with_file_name(format!("{name}{METADATA_SUFFIX}")).is_file() {
+                self.store.without_metadata += 1;
+            }
+            self.models.extend(key.split("%40").next().map(|model| model.replace("%2F", "/")));
+            if self.store.shape.is_empty() {
+                self.store.shape = header(path).map_or_else(Vec::new, |header| header.shape.to_vec());
+            }
+        } else if name.contains(DATA_SUFFIX) && name.contains(".tmp") {
+            self.store.partial += 1;
+        } else if let Some(hash) = name.strip_suffix(".bin").filter(|hash| is_hex(hash)) {
+            // Two digits of the hash and the group: `de_g0`.
+            let group = folder.split_once("_g").filter(|(digits, _)| hash.get(3..5) == Some(digits));
+            if group.is_some() {
+                self.add(KvSystem::Llmd, bytes);
+            }
+        } else if name.ends_with(".tmp") && folder.contains("_g") {
+            self.store.partial += 1;
+        } else if name == "config.json" {
+            self.description(path);
+        } else if let Some((hash, ending)) = name.split_once('.') {
+            let both = [hash, folder].iter().all(|half| half.len() == 16 && is_hex(half));
+            match ending {
+                "dat" if both => self.add(KvSystem::Ucm, bytes),
+                "act" if both => self.store.partial += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn add(&mut self, system: KvSystem, bytes: u64) {
+        if self.store.system.is_empty() {
+            self.store.system = system.name().to_owned();
+        }
+        if self.store.system == system.name() {
+            self.store.files += 1;
+            self.store.bytes += bytes;
+        }
+    }
+
+    /// The description that llm-d and vLLM write next to the files of a model.
+    fn description(&mut self, path: &Path) {
+        let mut text = String::new();
+        let read = fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_string(&mut text));
+        let Some(described) = read.ok().and_then(|_| serde_json::from_str::<serde_json::Value>(&text).ok()) else {
+            return;
+        };
+        let system = match (described.get("gpu_blocks_per_file"), described.get("blocks_per_file")) {
+            (Some(_), _) => KvSystem::Llmd,
+            (None, Some(_)) => KvSystem::VllmFs,
+            (None, None) => return,
+        };
+        self.described = Some(system);
+        self.models.extend(described.get("model_name").and_then(|name| name.as_str()).map(str::to_owned));
+    }
+}
+
+fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn header(path: &Path) -> Option<Header> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
+    fs::File::open(path).ok()?.take(HEADER_BYTES).read_to_end(&mut bytes).ok()?;
+    Header::decode(&bytes).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::workloads::kv::layout::{Layout, tests::order};
+    use crate::workloads::kv::store;
+
+    #[test]
+    fn each_store_is_recognised_by_the_files_that_bench_kv_writes() {
+        for kind in KvSystem::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let set: &[(&str, u64)] = match kind {
+                KvSystem::Ucm => &[("block_tokens", 64)],
+                KvSystem::Llmd | KvSystem::VllmFs => &[("block_size", 64)],
+                KvSystem::Lmcache | KvSystem::LmcacheMp => &[("chunk_size", 64)],
+            };
+            let mut order = order(kind, 256, 1, set);
+            order.folder = folder.path().to_owned();
+            let settings = order.settings(&format!("{}/disk/write", kind.name()).parse().unwrap());
+            let layout = Layout::new(&order, &settings, true).unwrap();
+            if layout.is_slab() {
+                store::make_slab(&layout).unwrap();
+            }
+            let headers = store::headers(&order, &layout, 0..layout.files.len()).unwrap();
+            for (index, header) in headers.iter().enumerate() {
+                let header = (kind == KvSystem::Lmcache).then_some(header.as_slice());
+                store::write_plainly(&layout, index, header).unwrap();
+            }
+            if let Some(mapper) = &layout.mapper {
+                mapper.write_config(&folder.path().join("data")).unwrap();
+            }
+            let found = recognise(folder.path()).unwrap();
+            let files = if layout.is_slab() { 1 } else { 4 };
+            assert_eq!((found.system.as_str(), found.files, found.partial), (kind.name(), files, 0), "{found:?}");
+            assert_eq!(found.bytes, 4 * layout.file_bytes(), "{kind:?}");
+            if kind == KvSystem::Lmcache {
+                assert_eq!((found.shape, found.models), (vec![2, 3, 64, 32], vec!["tiny".to_owned()]));
+            }
+        }
+    }
+
+    #[test]
+    fn other_folders_and_links_are_not_taken_for_stores() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.safetensors"), "x").unwrap();
+        fs::write(folder.path().join("pytorch_model.bin"), "x").unwrap();
+        fs::write(folder.path().join("config.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("/", folder.path().join("root")).unwrap();
+        assert_eq!(recognise(folder.path()), None);
+    }
+}
