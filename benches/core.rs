@@ -2,10 +2,10 @@
 //! of them; prints medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use gds_top::core::{CacheState, Engine, Event, EventBody, LaneId, Target};
+use gds_top::core::{CacheState, Engine, Event, EventBody, LaneId, LaneStage, PackedSpans, Phase, Span, Target};
 use gds_top::engines::record_spans;
 use gds_top::models::{self, plan};
-use gds_top::session::State;
+use gds_top::session::{Command, Played, State, recording, replay};
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;
@@ -78,6 +78,63 @@ fn events(count: u64) -> Vec<Event> {
     bodies.zip(0..).map(|(body, at_ns)| Event { at_ns, body }).collect()
 }
 
+/// A recording of two minutes with 60 loads and about 10 MB of spans whose sizes and times compress badly.
+fn write_recording(path: &Path) {
+    const LOAD_NS: u64 = 2_000_000_000;
+    const SPANS: u64 = 20_000;
+    let mut writer = recording::Writer::create(path).expect("a recording");
+    let mut write = |at_ns: u64, body| writer.write(&Event { at_ns, body }).expect("an event");
+    for load in 0..60_u32 {
+        let (lane, at_ns) = (LaneId(load), u64::from(load) * LOAD_NS);
+        let (engine, target) = (Engine::Pread, Target::Host);
+        write(at_ns, EventBody::LanePlanned { lane, engine, cache: CacheState::Cold, target, repeat: load });
+        write(at_ns, EventBody::LaneStarted { lane, pid: 1 });
+        write(at_ns, EventBody::LaneStage { lane, stage: LaneStage::Loading });
+        let noise = |n: u64| (n + u64::from(load) * SPANS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let span = |n: u64| {
+            let start_ns = n * (LOAD_NS / SPANS) + noise(n) % 40_000;
+            let (slot, tensor) = ((n % 16) as u16, Some((n / 4) as u32));
+            let (end_ns, bytes) = (start_ns + 10_000 + noise(n + 7) % 50_000, 4096 + noise(n + 3) % (1 << 20));
+            Span { slot, phase: Phase::Transfer, tensor, start_ns, end_ns, bytes, offset: n << 20 }
+        };
+        for part in 0..20 {
+            let spans: Vec<Span> = (part * SPANS / 20..(part + 1) * SPANS / 20).map(span).collect();
+            write(
+                at_ns + (part + 1) * LOAD_NS / 20 - 1,
+                EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) },
+            );
+        }
+        write(at_ns + LOAD_NS - 1, EventBody::LaneCancelled { lane });
+    }
+    writer.finish().expect("the end of the recording");
+}
+
+/// Seeks in a replay, after it was looked through.
+fn seeks(wanted: &[String], folder: &Path) {
+    let name = "seek in two minutes of recording";
+    if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
+        return;
+    }
+    let path = folder.join("long.gdsrec");
+    write_recording(&path);
+    println!("a recording of {:.1} MB", std::fs::metadata(&path).map_or(0, |meta| meta.len()) as f64 / 1e6);
+    let options = replay::Options { player: true, paused: true, ..replay::Options::default() };
+    let started = Instant::now();
+    let feed = replay::start(&path, 1.0, options).expect("a replay");
+    let sought = || loop {
+        match feed.player.recv().expect("an answer") {
+            Played::Timeline(_) => println!("looked through in {:.0} ms", started.elapsed().as_secs_f64() * 1e3),
+            Played::Sought(state, _) => break state,
+        }
+    };
+    let mut at_s = 0;
+    bench(wanted, name, 1, || {
+        at_s = (at_s + 47) % 120;
+        feed.commands.send(Command::Seek(at_s * 1_000_000_000)).expect("a player");
+        black_box(sought());
+    });
+}
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -107,6 +164,7 @@ fn main() {
     bench(&wanted, "recording of a million spans", 1_000_000, || {
         black_box(record_spans(1_000_000));
     });
+    seeks(&wanted, folder.path());
     let events = events(1_000_000);
     bench(&wanted, "reduce of a million events", 1_000_000, || {
         let mut state = State::default();

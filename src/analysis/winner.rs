@@ -4,6 +4,8 @@ use super::compare::{ComparisonGroup, RankedEngine};
 
 /// `auto` and the engine that it chose are two samples of the same reads: medians closer than this say nothing about either.
 const TWINS_DIFFER: f64 = 1.05;
+/// Medians of `auto` and the engine that it chose this far apart are noise even if their runs overlap.
+const TWINS_DISAGREE: f64 = 1.25;
 /// With one run of each engine, times closer than this are called a tie.
 const SINGLE_RUNS_DIFFER: f64 = 1.03;
 
@@ -25,6 +27,14 @@ pub enum Outcome<'g> {
         /// The fastest.
         first: &'g RankedEngine,
         /// The next.
+        next: &'g RankedEngine,
+    },
+    /// `auto` and the engine that it chose read the same way, but their times differ: the conditions
+    /// changed between the runs, so no difference of the session means anything.
+    Noisy {
+        /// The faster of the two.
+        first: &'g RankedEngine,
+        /// The slower.
         next: &'g RankedEngine,
     },
     /// The runs of the two fastest engines overlap: the difference is within noise.
@@ -56,21 +66,27 @@ impl RankedEngine {
 }
 
 impl ComparisonGroup {
-    /// The engines that compete, the fastest first: without those in doubt, and without the slower of `auto` and the engine that it chose, unless the
-    /// repeats of both show that one is clearly faster.
+    /// The engines that compete, the fastest first: without those in doubt, and without the slower of `auto` and the engine that it chose.
     #[must_use]
     pub fn contenders(&self) -> Vec<&RankedEngine> {
         let mut contenders: Vec<&RankedEngine> = self.engines.iter().filter(|engine| !engine.in_doubt).collect();
-        if let [first, second, ..] = contenders.as_slice()
-            && first.is_twin_of(second)
+        if let [first, rest @ ..] = contenders.as_slice()
+            && let Some(twin) = rest.iter().position(|other| first.is_twin_of(other))
         {
-            let repeated = first.runs > 1 && second.runs > 1;
-            let apart = second.wall_ns as f64 > first.wall_ns as f64 * TWINS_DIFFER;
-            if !(repeated && apart && first.clearly_ahead_of(second)) {
-                contenders.remove(1);
-            }
+            contenders.remove(twin + 1);
         }
         contenders
+    }
+
+    /// `auto` and the engine that it chose, the faster first, if the repeats of both show a difference that cannot come from the engine.
+    fn twins_that_disagree(&self) -> Option<(&RankedEngine, &RankedEngine)> {
+        let sure = || self.engines.iter().filter(|engine| !engine.in_doubt);
+        let first = sure().next()?;
+        let twin = sure().find(|other| first.is_twin_of(other))?;
+        let repeated = first.runs > 1 && twin.runs > 1;
+        let apart = twin.wall_ns as f64 / first.wall_ns.max(1) as f64;
+        let disagree = apart > TWINS_DISAGREE || (apart > TWINS_DIFFER && first.clearly_ahead_of(twin));
+        (repeated && disagree).then_some((first, twin))
     }
 
     /// The result of the ranking; `None` for a group without engines.
@@ -80,6 +96,9 @@ impl ComparisonGroup {
         let first = *contenders.first()?;
         if !self.engines.iter().any(RankedEngine::moved) {
             return Some(Outcome::NothingMoved);
+        }
+        if let Some((first, next)) = self.twins_that_disagree() {
+            return Some(Outcome::Noisy { first, next });
         }
         let Some(next) = contenders.get(1).copied() else { return Some(Outcome::Alone { first }) };
         Some(match (first.runs.min(next.runs), first.clearly_ahead_of(next)) {
@@ -127,6 +146,7 @@ mod tests {
             Outcome::NothingMoved => ("nothing moved", vec![]),
             Outcome::Alone { first } => ("alone", vec![first.engine.clone()]),
             Outcome::TooFewRuns { first, next } => ("too few runs", vec![first.engine.clone(), next.engine.clone()]),
+            Outcome::Noisy { first, next } => ("noisy", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Tie { first, next } => ("tie", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Winner { first, next } => ("winner", vec![first.engine.clone(), next.engine.clone()]),
         }
@@ -149,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_and_what_it_chose_are_one_contender_unless_one_is_clearly_faster() {
+    fn auto_and_what_it_chose_are_one_contender_and_the_session_is_noisy_if_one_is_clearly_faster() {
         use Engine::{Auto, Mmap, Odirect, Pread};
         let mmap = || engine(Mmap, 300, 310);
         assert_eq!(
@@ -162,7 +182,17 @@ mod tests {
         );
         assert_eq!(
             told(vec![auto(100, 105, Odirect), engine(Odirect, 120, 130), mmap()]),
-            ("winner", vec![Auto, Odirect])
+            ("noisy", vec![Auto, Odirect])
+        );
+        assert_eq!(
+            told(vec![auto(100, 105, Odirect), engine(Mmap, 110, 112), engine(Odirect, 120, 130)]),
+            ("noisy", vec![Auto, Odirect]),
+            "also with another engine between them"
+        );
+        assert_eq!(
+            told(vec![auto(100, 200, Odirect), engine(Odirect, 150, 160), mmap()]).0,
+            "noisy",
+            "far apart, although the runs overlap"
         );
         // Apart, but by less than 5 %.
         assert_eq!(told(vec![auto(118, 118, Odirect), engine(Odirect, 122, 123), mmap()]).1, [Auto, Mmap]);

@@ -228,9 +228,9 @@ pub(super) enum Sub {
     Learn {
         /// A model to measure with 'm' during the lesson (without it: a small synthetic one)
         model: Option<String>,
-        /// Write the lesson as one HTML file. An earlier one is replaced, a file that gds-top did not write is left alone
-        #[arg(long, value_name = "FILE")]
-        export: Option<PathBuf>,
+        /// Write the lesson as one HTML page, to standard output if no file is named. An earlier page is replaced, a file that gds-top did not write is left alone
+        #[arg(long, visible_alias = "export", value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+        html: Option<PathBuf>,
         /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
         #[arg(long, value_name = "NAME|FILE")]
         theme: Option<String>,

@@ -12,21 +12,21 @@ use std::path::Path;
 /// Shows the lesson, or writes it.
 pub(super) fn run(
     model: Option<String>,
-    export: Option<&Path>,
+    html: Option<&Path>,
     headless: bool,
     race: &RaceArgs,
     output: &OutputArgs,
 ) -> Ran {
-    if let Some(path) = export {
+    if headless || html == Some(Path::new("-")) {
+        return Ok(print(tui::lesson_page()?.as_bytes()));
+    }
+    if let Some(path) = html {
         report::write_page(path, &tui::lesson_page()?).map_err(|error| error.to_string())?;
         note(&format!("wrote {}", path.display()));
         return Ok(FINE);
     }
-    if headless {
-        return Ok(print(tui::lesson_page()?.as_bytes()));
-    }
     if !has_terminal() {
-        return Err("the lesson needs a terminal; 'gds-top learn --export FILE.html' writes it without one".to_owned());
+        return Err("the lesson needs a terminal; 'gds-top learn --html FILE' writes it as a page".to_owned());
     }
     let look = settings::look(output)?;
     let feed = feed(model, race)?;

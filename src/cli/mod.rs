@@ -132,9 +132,9 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Replay { recording, speed, headless, export, output, screens }) => {
             recordings::replay(&recording, speed, headless, export.plan(), &output.on(&screens))
         }
-        Some(Sub::Learn { model, export, theme, headless, no_verify, load }) => {
+        Some(Sub::Learn { model, html, theme, headless, no_verify, load }) => {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
-            learn::run(model, export.as_deref(), headless, &args::RaceArgs { no_verify, ..load.into() }, &output)
+            learn::run(model, html.as_deref(), headless, &args::RaceArgs { no_verify, ..load.into() }, &output)
         }
         Some(Sub::Report { recordings, baseline, threshold, export, output }) => {
             recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output.output())

@@ -372,7 +372,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
     config.checks = false;
     let session = live::start(config).map_err(|error| error.to_string())?;
     let (sender, events) = crossbeam_channel::unbounded();
-    let shown = Feed { events, commands: session.commands, replay: false };
+    let shown = Feed::new(events, session.commands, false);
     let begun = std::thread::Builder::new().spawn(move || {
         for event in &session.events {
             if sender.send(event).is_err() {

@@ -109,7 +109,7 @@ fn screens_of(
 
 /// Writes the report of a running session into a new folder of the working directory.
 fn export_here(state: &State) -> String {
-    let folder = PathBuf::from(format!("gds-top-report-{}", state.started_unix_ms / 1000));
+    let folder = PathBuf::from(format!("gds-top-report-{}", units::utc_stamp(state.started_unix_ms)));
     match report::export(state, &folder, &Format::ALL) {
         Ok(files) => format!("wrote {} files to {}", files.len(), folder.display()),
         Err(error) => error.to_string(),

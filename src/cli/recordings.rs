@@ -33,6 +33,7 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
     let options = replay::Options {
         longest_gap_ns: Some(LONGEST_GAP_NS),
         shortest_load_ns: on_screen.then_some(SHORTEST_LOAD_NS),
+        player: on_screen,
         ..replay::Options::default()
     };
     let speed = if on_screen { speed } else { 0.0 };

@@ -55,6 +55,22 @@ pub fn bytes(value: u64) -> String {
     format!("{} {}", three_digits(scaled), UNITS[unit])
 }
 
+/// A moment in UTC for the name of a file: `20261123-031205Z`. The days are those of the Gregorian calendar, counted in years that begin in March.
+#[must_use]
+pub fn utc_stamp(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    // Day 0 is 1 March of the year 0; 400 years have 146 097 days.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let (month, next) = if from_march < 10 { (from_march + 3, 0) } else { (from_march - 9, 1) };
+    let (year, date) = (era * 400 + year + next, of_year - (153 * from_march + 2) / 5 + 1);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{date:02}-{hour:02}{minute:02}{second:02}Z")
+}
+
 /// A duration given in nanoseconds: `1.76 s`, `2.70 ms`, `36 µs`, `80 ns`, `3 min 20 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
@@ -124,6 +140,14 @@ pub fn bytes_per_s(bytes: u64, ns: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_named_by_its_date_and_time_in_utc() {
+        assert_eq!(utc_stamp(0), "19700101-000000Z");
+        assert_eq!(utc_stamp(951_782_400_000), "20000229-000000Z");
+        assert_eq!(utc_stamp(1_795_403_525_999), "20261123-031205Z");
+        assert_eq!(utc_stamp(1_735_689_599_000), "20241231-235959Z");
+    }
 
     #[test]
     fn three_significant_digits_over_the_whole_range() {

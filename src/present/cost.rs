@@ -7,6 +7,9 @@ use super::view::{GAP, Head, Table, number, text};
 use crate::analysis::{CostModel, SizeClass, size_classes};
 use crate::core::{PHASES, Phase, units};
 
+/// That two fitted lines have no crossover.
+pub const NO_CROSSOVER: &str = "No crossover found: the difference is within noise.";
+
 /// The first cells of a row: engine, cache state, and the load if there are several.
 pub(super) fn named(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>, several: bool) -> Vec<String> {
     let mut cells = vec![run.lane.engine.to_string(), run.lane.cache.to_string()];

@@ -9,6 +9,7 @@ pub mod comparisons;
 pub mod cost;
 pub mod engine_rows;
 pub mod failures;
+pub mod flow;
 pub mod gaps;
 pub mod grid;
 pub mod headline;

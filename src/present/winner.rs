@@ -46,6 +46,12 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     let (headline, caveat) = match group.outcome()? {
         Outcome::NothingMoved => return Some(nothing_moved(group, &opening)),
         Outcome::Alone { first } => (format!("{opening}: {} took {}.", ranked(first), time(first)), None),
+        Outcome::Noisy { first, next } => {
+            let headline = format!("{opening}: too noisy to name a winner.");
+            let differ = format!("auto and the engine that it chose differ: {} and {}.", time(first), time(next));
+            let conditions = format!("{differ} Run again (R on Race). {}", measured(group, true));
+            return Some(Answer::new(Status::Warn, headline, conditions));
+        }
         Outcome::Tie { first, next } => (
             format!("{opening}: {} and {} tie, {} and {}.", ranked(first), ranked(next), time(first), time(next)),
             Some("Their runs overlap.".to_owned()),
@@ -187,6 +193,14 @@ mod tests {
             said(chosen),
             "Cold: auto (O_DIRECT) wins, 100 ms (2.0× faster than mmap). 3 runs, all bytes verified."
         );
+    }
+
+    #[test]
+    fn a_difference_between_auto_and_the_engine_it_chose_is_noise_and_no_result() {
+        let auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, 100, 3) };
+        let chosen = vec![auto, engine_of(Engine::Odirect, 150, 3), engine_of(Engine::Mmap, 200, 3)];
+        let told = said(chosen);
+        assert!(told.starts_with("Cold: too noisy to name a winner.") && told.contains("100 ms and 150 ms"), "{told}");
     }
 
     #[test]

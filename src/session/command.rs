@@ -26,6 +26,10 @@ pub enum Command {
     Pause(bool),
     /// Replay only: speed in sixteenths of real time, see [`REAL_TIME`]; 0 is as fast as possible.
     Speed(u32),
+    /// Replay only: go to this session time, in nanoseconds. The answer is [`super::Played::Sought`].
+    Seek(u64),
+    /// Replay only: begin again at the first load when the end is reached.
+    Loop(bool),
     /// Start or stop watching which processes use GPUs and storage. Watching has an overhead, so it runs only while
     /// its screen is shown.
     WatchSystem(bool),

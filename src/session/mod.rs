@@ -3,6 +3,7 @@
 mod ceilings;
 mod command;
 mod feed;
+mod key_frames;
 mod kinds;
 mod lane;
 pub mod live;
@@ -13,11 +14,13 @@ mod scenes;
 pub mod shipped;
 mod state;
 mod timed;
+mod timeline;
 mod together;
 
 pub use command::{Command, REAL_TIME};
-pub use feed::Feed;
+pub use feed::{Feed, Played};
 pub use lane::{Lane, LaneStatus};
 pub use state::{CALLS_KEPT, CallCount, SYSTEM_HISTORY, State};
 pub use timed::TimedSample;
+pub use timeline::{LoadTime, Timeline};
 pub use together::{Group, Together};

@@ -13,5 +13,6 @@ mod version1;
 mod writer;
 
 pub use header::{Header, RECORDING_VERSION, RecordingError};
+pub(crate) use reader::Place;
 pub use reader::{Limits, Reader, Summary, read, read_with};
 pub use writer::{Finished, SIZE_GOAL_BYTES, Writer};

@@ -1,13 +1,15 @@
-//! Replaying a recording: its events come through a [`Feed`] at the pace at which they happened, or faster.
+//! Replaying a recording: its events come through a [`Feed`] at the pace at which they happened, or faster. A player can also seek.
 
 use super::command::{Command, REAL_TIME};
-use super::feed::Feed;
-use super::recording::{Reader, RecordingError, read};
+use super::feed::{Feed, Played};
+use super::key_frames::KeyFrames;
+use super::recording::{RecordingError, read};
 use super::scenes::Scenes;
 use crate::core::{Event, EventBody, LogLevel};
 use crate::device::heap;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select, unbounded};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How a recording is played.
@@ -20,6 +22,9 @@ pub struct Options {
     /// Loads shorter than this are stretched to it, and their progress is shown in steps taken from their spans: a
     /// load of 40 ms would otherwise be over before it was seen. `None` plays the events as they are.
     pub shortest_load_ns: Option<u64>,
+    /// Play for a person: everything before the first load comes at once, the recording can be sought in with [`Command::Seek`], and its times
+    /// come as [`Played::Timeline`].
+    pub player: bool,
 }
 
 /// Events that wait for a slow front; memory stays bounded however fast the recording is read.
@@ -28,11 +33,14 @@ const QUEUE: usize = 256;
 /// Events that are due within this time are handed over together: a wake-up for each of them would cost more than the screens do.
 const TICK: Duration = Duration::from_millis(40);
 
+/// How long the result is shown before a replay in a loop begins again.
+const SHOW_RESULT: Duration = Duration::from_secs(4);
+
 /// Starts to play a recording on a separate thread. `speed` is times real time; 0 (or anything else that is not a
 /// positive number) is as fast as possible. The commands `Pause`, `Speed` (0: as fast as possible) and `Quit` are
-/// honoured, others are passed over: nothing can be run in a replay. When the recording is damaged, cut off or of a
-/// later version, that is said as an event at its end. The thread ends with the recording, with `Quit`, or when the
-/// front drops the receiver.
+/// honoured, for a player also `Seek` and `Loop`; others are passed over: nothing can be run in a replay. When the recording is damaged, cut off
+/// or of a later version, that is said as an event at its end. The thread ends with the recording (that of a player waits for a seek), with
+/// `Quit`, or when the front drops the sender of commands.
 ///
 /// # Errors
 /// If the file cannot be opened or is not a recording; see [`read`].
@@ -41,6 +49,15 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
     let reader = read(path)?;
     let (event_sender, events) = bounded(QUEUE);
     let (commands, command_receiver) = unbounded();
+    let failed = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
+    let (seeker, played) = if options.player {
+        let (sender, played) = unbounded();
+        let frames = read_key_frames(path, options.shortest_load_ns, sender.clone())
+            .map_err(failed("starting a thread to look through it"))?;
+        (Some(Seeker { frames, known: None, played: sender }), played)
+    } else {
+        (None, never())
+    };
     let player = Player {
         events: event_sender,
         commands: command_receiver,
@@ -52,12 +69,35 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
             anchor_ns: 0,
         },
         longest_gap_ns: options.longest_gap_ns,
-        shortest_load_ns: options.shortest_load_ns,
+        scenes: Some(Scenes::new(reader, options.shortest_load_ns)),
+        last_ns: 0,
+        opening: options.player,
+        seeker,
+        loops: false,
     };
-    std::thread::Builder::new().name("replay".to_owned()).spawn(move || player.play(reader)).map_err(|source| {
-        RecordingError::Io { path: path.to_owned(), doing: "starting a thread to play it", source }
+    std::thread::Builder::new()
+        .name("replay".to_owned())
+        .spawn(move || player.play())
+        .map_err(failed("starting a thread to play it"))?;
+    Ok(Feed { player: played, ..Feed::new(events, commands, true) })
+}
+
+/// Looks through the recording on another thread, for the key frames and the times.
+fn read_key_frames(
+    path: &Path,
+    shortest_load_ns: Option<u64>,
+    played: Sender<Played>,
+) -> std::io::Result<Receiver<KeyFrames>> {
+    let (sender, frames) = bounded(1);
+    let path: PathBuf = path.to_owned();
+    std::thread::Builder::new().name("key-frames".to_owned()).spawn(move || {
+        // A recording that cannot be read is reported by the player, which reads it too.
+        if let Ok(found) = KeyFrames::of(&path, shortest_load_ns) {
+            let _ = played.send(Played::Timeline(Arc::clone(&found.timeline)));
+            let _ = sender.send(found);
+        }
     })?;
-    Ok(Feed { events, commands, replay: true })
+    Ok(frames)
 }
 
 fn positive(speed: f64) -> Option<f64> {
@@ -114,18 +154,60 @@ struct Player {
     commands: Receiver<Command>,
     clock: PlayClock,
     longest_gap_ns: Option<u64>,
-    shortest_load_ns: Option<u64>,
+    /// The rest of the recording; `None` at its end.
+    scenes: Option<Scenes>,
+    /// Time of the last event.
+    last_ns: u64,
+    /// No load was seen yet, and everything before the first comes at once.
+    opening: bool,
+    seeker: Option<Seeker>,
+    /// Begin again at the end.
+    loops: bool,
 }
 
-/// The front is gone or asked to end.
-struct Over;
+/// The key frames of the recording and the way to the front.
+struct Seeker {
+    frames: Receiver<KeyFrames>,
+    known: Option<KeyFrames>,
+    played: Sender<Played>,
+}
+
+impl Seeker {
+    /// The key frames; waits until they are read.
+    fn frames(&mut self) -> Option<&KeyFrames> {
+        if self.known.is_none() {
+            self.known = self.frames.recv().ok();
+        }
+        self.known.as_ref()
+    }
+}
+
+/// Why the player stops playing on.
+enum Stop {
+    /// The front is gone or asked to end.
+    Over,
+    /// The front asked for another time.
+    Seek(u64),
+}
 
 impl Player {
-    fn play(mut self, reader: Reader) {
-        let mut last_ns = 0;
+    fn play(mut self) {
+        loop {
+            let stop = match self.play_on() {
+                Ok(()) => self.rest(),
+                Err(stop) => stop,
+            };
+            match stop {
+                Stop::Over => return,
+                Stop::Seek(at_ns) => self.seek(at_ns),
+            }
+        }
+    }
+
+    /// Plays up to the end of the recording.
+    fn play_on(&mut self) -> Result<(), Stop> {
         let mut trouble = Vec::new();
-        let mut scenes = Scenes::new(reader, self.shortest_load_ns);
-        while let Some(scene) = scenes.next() {
+        while let Some(scene) = self.scenes.as_mut().and_then(Scenes::next) {
             let (event, stretch) = match scene {
                 Ok(scene) => scene,
                 Err(e) => {
@@ -133,13 +215,16 @@ impl Player {
                     continue;
                 }
             };
-            if let Some(most) = self.longest_gap_ns {
+            if self.opening {
+                self.opening = !begins_measuring(&event.body);
+                self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.max(event.at_ns));
+            } else if let Some(most) = self.longest_gap_ns {
                 // Jump over the part of a gap that is too long.
-                let from = self.clock.now_ns(Instant::now()).max(last_ns);
+                let from = self.clock.now_ns(Instant::now()).max(self.last_ns);
                 let excess = event.at_ns.saturating_sub(from).saturating_sub(most);
                 self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.saturating_add(excess));
             }
-            last_ns = last_ns.max(event.at_ns);
+            self.last_ns = self.last_ns.max(event.at_ns);
             if (stretch - self.clock.stretch).abs() > f64::EPSILON {
                 // The clock may have run ahead at the other pace while nothing happened.
                 self.clock.change(|clock| {
@@ -148,32 +233,71 @@ impl Player {
                 });
             }
             let lane_over = matches!(event.body, EventBody::LaneFinished { .. });
-            if self.deliver(event).is_err() {
-                return;
-            }
+            self.deliver(event)?;
             if lane_over {
                 // Its spans were unpacked on the way.
                 heap::give_back();
             }
         }
-        trouble.extend(scenes.reader.summary().sentence().map(|text| (LogLevel::Warn, text)));
+        // The decompressor and the lines that it unpacked are not needed any more.
+        if let Some(scenes) = self.scenes.take() {
+            trouble.extend(scenes.reader.summary().sentence().map(|text| (LogLevel::Warn, text)));
+        }
+        heap::give_back();
         for (level, text) in trouble {
-            if self.deliver(Event { at_ns: last_ns, body: EventBody::Said { level, text } }).is_err() {
-                return;
+            self.deliver(Event { at_ns: self.last_ns, body: EventBody::Said { level, text } })?;
+        }
+        Ok(())
+    }
+
+    /// Waits at the end of the recording for a seek.
+    fn rest(&mut self) -> Stop {
+        if self.seeker.is_none() {
+            return Stop::Over;
+        }
+        loop {
+            let again = self.loops && self.clock.speed.is_some();
+            if !again {
+                // The front sees from the closed channel that the end is reached.
+                self.events = bounded(1).0;
+            }
+            let timer = if again { crossbeam_channel::after(SHOW_RESULT) } else { never() };
+            select! {
+                recv(self.commands) -> command => match command {
+                    Ok(command) => if let Err(stop) = self.obey(&command) { return stop },
+                    Err(_) => return Stop::Over,
+                },
+                recv(timer) -> _ => {
+                    let opening = self.seeker.as_mut().and_then(Seeker::frames).map(|found| found.timeline.opening_ns());
+                    return opening.map_or(Stop::Over, Stop::Seek);
+                }
             }
         }
-        // The decompressor and the lines that it unpacked.
-        drop(scenes);
+    }
+
+    /// Goes to a time and reports it to the front.
+    fn seek(&mut self, at_ns: u64) {
+        let Some(seeker) = &mut self.seeker else { return };
+        let Some(frames) = seeker.frames() else { return };
+        // A recording that is gone by now is played on as far as it is open.
+        let Ok(sought) = frames.seek(at_ns) else { return };
+        let (sender, events) = bounded(QUEUE);
+        self.events = sender;
+        self.opening = false;
+        self.last_ns = sought.state.now_ns;
+        self.scenes = Some(sought.scenes);
+        self.clock.change(|clock| (clock.anchor_ns, clock.stretch) = (at_ns, 1.0));
+        let _ = seeker.played.send(Played::Sought(Box::new(sought.state), events));
         heap::give_back();
     }
 
     /// Waits until it is time, then hands the event over; commands are heard all the while.
-    fn deliver(&mut self, event: Event) -> Result<(), Over> {
+    fn deliver(&mut self, event: Event) -> Result<(), Stop> {
         loop {
             while let Ok(command) = self.commands.try_recv() {
                 self.obey(&command)?;
             }
-            let wait = self.clock.wait(event.at_ns);
+            let wait = if self.opening { Some(Duration::ZERO) } else { self.clock.wait(event.at_ns) };
             let timer = match wait {
                 Some(Duration::ZERO) => {
                     // Without a speed the clock does not run by itself; a later change of speed goes on from here.
@@ -196,7 +320,7 @@ impl Player {
         // A copy of an event may be large, so it is made only where the queue is full.
         let event = match self.events.try_send(event) {
             Ok(()) => return Ok(()),
-            Err(TrySendError::Disconnected(_)) => return Err(Over),
+            Err(TrySendError::Disconnected(_)) => return Err(Stop::Over),
             Err(TrySendError::Full(event)) => event,
         };
         loop {
@@ -207,7 +331,7 @@ impl Player {
                     Ok(command) => self.obey(&command)?,
                     Err(_) => self.nobody_commands(),
                 },
-                send(sender, unsent) -> sent => return sent.map_err(|_| Over),
+                send(sender, unsent) -> sent => return sent.map_err(|_| Stop::Over),
             }
         }
     }
@@ -215,17 +339,30 @@ impl Player {
     /// All senders of commands are gone: go on without, and never wait for a command that cannot come.
     fn nobody_commands(&mut self) {
         self.commands = never();
+        self.seeker = None;
         if self.clock.paused {
             self.clock.change(|clock| clock.paused = false);
         }
     }
 
-    fn obey(&mut self, command: &Command) -> Result<(), Over> {
+    fn obey(&mut self, command: &Command) -> Result<(), Stop> {
         match command {
-            Command::Quit => return Err(Over),
+            Command::Quit => return Err(Stop::Over),
             Command::Pause(paused) => self.clock.change(|clock| clock.paused = *paused),
             Command::Speed(speed) => {
                 self.clock.change(|clock| clock.speed = positive(f64::from(*speed) / f64::from(REAL_TIME)))
+            }
+            Command::Loop(loops) => self.loops = *loops,
+            Command::Seek(at_ns) if self.seeker.is_some() => {
+                // Of several that wait, only the last is of interest.
+                let mut last = *at_ns;
+                while let Ok(command) = self.commands.try_recv() {
+                    match command {
+                        Command::Seek(newer) => last = newer,
+                        other => self.obey(&other)?,
+                    }
+                }
+                return Err(Stop::Seek(last));
             }
             _ => {}
         }
@@ -233,10 +370,16 @@ impl Player {
     }
 }
 
+/// Whether the measurements begin with this event: a load, a grid or a watched program.
+const fn begins_measuring(body: &EventBody) -> bool {
+    matches!(body, EventBody::LaneStarted { .. } | EventBody::GridCellStarted { .. } | EventBody::ProgramSeen { .. })
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
+    use crate::session::State;
     use crate::session::recording::Writer;
 
     const MS: u64 = 1_000_000;
@@ -337,5 +480,103 @@ mod tests {
         let feed = start(&path, 0.0, Options::default()).unwrap();
         let last = feed.events.iter().last().unwrap();
         assert!(matches!(&last.body, EventBody::Said { level: LogLevel::Warn, text } if text.contains("missing")));
+    }
+
+    /// A session with several loads of many spans.
+    fn session(folder: &Path, loads: u32, spans: u64) -> std::path::PathBuf {
+        use crate::core::{CacheState, Engine, LaneId, LaneStage, PackedSpans, Phase, Span, Target};
+        let path = folder.join("loads.gdsrec");
+        let mut writer = Writer::create(&path).unwrap();
+        let mut at_ns = 0;
+        let mut write = |at_ns: u64, body| writer.write(&Event { at_ns, body }).unwrap();
+        for number in 0..loads {
+            let (lane, engine, target) = (LaneId(number), Engine::Pread, Target::Host);
+            write(at_ns, EventBody::LanePlanned { lane, engine, cache: CacheState::Cold, target, repeat: number });
+        }
+        for number in 0..loads {
+            let lane = LaneId(number);
+            write(at_ns, EventBody::LaneStarted { lane, pid: 9 });
+            write(at_ns, EventBody::LaneStage { lane, stage: LaneStage::Loading });
+            for part in 0..20_u64 {
+                at_ns += 100 * MS;
+                let landed_bytes = part << 20;
+                write(at_ns, EventBody::LaneProgress { lane, landed_bytes, pinned_bytes: 0, verified_bytes: 0 });
+                let span = |n: u64| Span {
+                    slot: (n % 8) as u16,
+                    phase: Phase::Transfer,
+                    tensor: Some(n as u32),
+                    start_ns: n * 977 + part * 100 * MS,
+                    end_ns: n * 977 + part * 100 * MS + 500 + n.wrapping_mul(2_654_435_761) % 4_000,
+                    bytes: 4096 + n.wrapping_mul(2_246_822_519) % 65_536,
+                    offset: n * 131_072,
+                };
+                let spans: Vec<Span> = (0..spans / 20).map(span).collect();
+                write(at_ns, EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) });
+            }
+            write(at_ns, EventBody::LaneCancelled { lane });
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    /// The state after all events before the first that is later than `at_ns`, and the time of that event.
+    fn straight(path: &Path, at_ns: u64, shortest_load_ns: Option<u64>) -> (State, Option<u64>) {
+        let mut scenes = Scenes::new(read(path).unwrap(), shortest_load_ns);
+        let mut state = State::default();
+        while let Some(Ok((event, _))) = scenes.next() {
+            if event.at_ns > at_ns {
+                return (state, Some(event.at_ns));
+            }
+            state.reduce(&event);
+        }
+        (state, None)
+    }
+
+    #[test]
+    fn a_seek_gives_the_state_of_a_straight_replay_and_the_events_that_follow() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = session(folder.path(), 6, 40_000);
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings/h200-qwen3-0.6b.gdsrec");
+        for (path, shortest) in [(&made, None), (&shipped, None), (&shipped, Some(2_000_000_000))] {
+            let frames = KeyFrames::of(path, shortest).unwrap();
+            assert!(frames.count() > 1, "{path:?} is long enough for key frames");
+            let end = frames.timeline.end_ns;
+            let loads: Vec<u64> = frames.timeline.loads.iter().map(|load| load.start_ns).collect();
+            let times =
+                (0..=10).rev().map(|part| end * part / 10).chain(loads.into_iter().step_by(5)).chain([0, u64::MAX]);
+            for at_ns in times {
+                let mut sought = frames.seek(at_ns).unwrap();
+                let (state, next) = straight(path, at_ns, shortest);
+                assert_eq!(format!("{:?}", sought.state), format!("{state:?}"), "{path:?} at {at_ns}");
+                let follows = sought.scenes.next().map(|scene| scene.unwrap().0.at_ns);
+                assert_eq!(follows, next, "{path:?} at {at_ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_player_opens_at_the_first_load_seeks_and_ends_with_its_front() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = session(folder.path(), 3, 200);
+        let feed = start(&path, 1.0, Options { player: true, paused: true, ..Options::default() }).unwrap();
+        let Ok(Played::Timeline(timeline)) = feed.player.recv() else { panic!("the times come first") };
+        assert_eq!((timeline.end_ns, timeline.result_ns, timeline.loads.len()), (6_000 * MS, 6_000 * MS, 3));
+        assert_eq!(
+            (timeline.load_after(0), timeline.load_before(4_500 * MS, MS)),
+            (Some(2_000 * MS), Some(4_000 * MS))
+        );
+        feed.commands.send(Command::Seek(2_000 * MS)).unwrap();
+        let Ok(Played::Sought(state, events)) = feed.player.recv() else { panic!("the answer to the seek") };
+        assert_eq!(state.now_ns, 2_000 * MS);
+        assert_eq!(state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count(), 1);
+        // At its end, and after it, the recording can still be sought in.
+        feed.commands.send(Command::Speed(0)).unwrap();
+        feed.commands.send(Command::Pause(false)).unwrap();
+        assert!(events.iter().count() > 20);
+        feed.commands.send(Command::Seek(0)).unwrap();
+        let Ok(Played::Sought(state, events)) = feed.player.recv() else { panic!("the answer to the second seek") };
+        assert_eq!(state.now_ns, 0);
+        drop(feed);
+        assert!(events.iter().count() > 40, "without a front that commands it plays to its end");
     }
 }

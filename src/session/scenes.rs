@@ -22,6 +22,16 @@ impl Scenes {
         Self { reader, shortest_ns, waiting: VecDeque::new() }
     }
 
+    /// Whether the next event comes from the reader, not from the events that were read ahead.
+    pub(super) fn is_at_reader(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Puts an event back in front of the others.
+    pub(super) fn put_back(&mut self, event: Event, pace: f64) {
+        self.waiting.push_front(Ok((event, pace)));
+    }
+
     pub(super) fn next(&mut self) -> Option<Result<(Event, f64), RecordingError>> {
         if let Some(waiting) = self.waiting.pop_front() {
             return Some(waiting);

@@ -1,7 +1,10 @@
 //! All screens: which one is shown, dispatch of inputs, drawing of a frame. It knows a screen only as a [`Screen`].
 
+mod palette;
+mod player;
+
 use super::clicks::{Clicks, Spot};
-use super::commands::{Choice, Commands, Entry, Jump, best};
+use super::commands::Commands;
 use super::context::{Context, Ui};
 use super::effect::Effect;
 use super::jobs::queue::{Job, JobDone, JobQueue, JobResult};
@@ -10,19 +13,19 @@ use super::keys::bindings::{Binding, Place};
 use super::keys::key::Key;
 use super::lane_stats::LaneStats;
 use super::pen::{Pen, cut, wrap};
-use super::screen::Screen;
+use super::screen::{Screen, Tab};
 use super::screen_id::ScreenId;
 use super::theme::Theme;
 use super::widgets::scroll::Scroll;
 use super::{ascii, everywhere, frame, help, layout, screens};
-use crate::config::ThemeName;
 use crate::core::{FixId, FixStage};
-use crate::session::{Command, REAL_TIME, State};
+use crate::session::{Command, State};
 use crossterm::event::{
     Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All screens and what they share.
@@ -45,7 +48,10 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(first: ScreenId, ctx: Context) -> Self {
+    pub(crate) fn new(first: ScreenId, mut ctx: Context) -> Self {
+        if ctx.replay {
+            ctx.keys = Arc::new(ctx.keys.for_replay());
+        }
         Self {
             ctx,
             current: first,
@@ -142,100 +148,6 @@ impl App {
         Some(format!("{} ({}): only on {} ({})", key.shown(), row.help, screen.title(), screen.number()))
     }
 
-    /// Keys while the command palette is open; `None` if the key is for all screens, as the one that ends the program.
-    fn command_key(&mut self, key: KeyEvent, session: &State) -> Option<Effect> {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let palette = self.commands.as_mut()?;
-        let last = palette.found.len().saturating_sub(1);
-        match key.code {
-            KeyCode::Esc => {
-                self.commands = None;
-                return Some(Effect { theme: Some(self.ctx.theme), ..Effect::default() });
-            }
-            KeyCode::Enter => {
-                let chosen = palette.selected().cloned();
-                self.commands = None;
-                return Some(chosen.map_or_else(Effect::default, |entry| self.choose(entry.choice, session)));
-            }
-            KeyCode::Up => palette.at = palette.at.saturating_sub(1),
-            KeyCode::Down => palette.at = (palette.at + 1).min(last),
-            KeyCode::Char('p') if control => palette.at = palette.at.saturating_sub(1),
-            KeyCode::Char('n') if control => palette.at = (palette.at + 1).min(last),
-            KeyCode::Char('u') if control => palette.query.clear(),
-            KeyCode::Char(_) if control => return None,
-            KeyCode::Backspace => _ = palette.query.pop(),
-            KeyCode::Char(c) => palette.query.push(c),
-            _ => return Some(Effect::default()),
-        }
-        if matches!(key.code, KeyCode::Backspace) || matches!(key.code, KeyCode::Char(c) if !control || c == 'u') {
-            self.find_commands(session);
-        }
-        // The selected theme is shown at once.
-        let preview = match self.commands.as_ref().and_then(|palette| palette.selected()) {
-            Some(Entry { choice: Choice::Theme(name), .. }) => *name,
-            _ => self.ctx.theme,
-        };
-        Some(Effect { theme: Some(preview), ..Effect::default() })
-    }
-
-    /// Lists the entries for the query: keys that work now, themes, and things of all screens.
-    fn find_commands(&mut self, session: &State) {
-        let Some(query) = self.commands.as_ref().map(|palette| palette.query.clone()) else { return };
-        let place = Place::Screen(self.current, self.screen().table());
-        let mut entries: Vec<Entry> = Vec::new();
-        for binding in self.bindings_of(place, self.screen().table() > 0, session) {
-            let choice = Choice::Action(binding.action);
-            let moves =
-                binding.action.moved(1, 2).is_some() || matches!(binding.action, Action::Commands | Action::Close);
-            if moves || entries.iter().any(|entry| entry.choice == choice) {
-                continue;
-            }
-            let (kind, label) = match binding.action {
-                Action::Screen(screen) => {
-                    (format!("screen {}", screen.number()), format!("{}: {}", screen.title(), binding.help))
-                }
-                _ => (binding.label.clone(), binding.help.to_owned()),
-            };
-            entries.push(Entry { kind, label, choice });
-        }
-        for name in ThemeName::ALL {
-            entries.push(Entry {
-                kind: "theme".to_owned(),
-                label: format!("theme {name}"),
-                choice: Choice::Theme(name),
-            });
-        }
-        for screen in &self.screens {
-            for (kind, label, jump) in screen.matches(&query, session, &self.ctx) {
-                entries.push(Entry { kind: kind.to_owned(), label, choice: Choice::Jump(jump) });
-            }
-        }
-        if let Some(palette) = &mut self.commands {
-            (palette.found, palette.at) = (best(&query, entries), 0);
-        }
-    }
-
-    /// Carries out an entry of the command palette.
-    fn choose(&mut self, choice: Choice, session: &State) -> Effect {
-        match choice {
-            Choice::Action(action) => self.act(action, false, session),
-            Choice::Theme(name) => {
-                self.ctx.theme = name;
-                Effect { theme: Some(name), ..Effect::default() }
-            }
-            Choice::Jump(jump) => {
-                let effect = self.show(match jump {
-                    Jump::Check(_) => ScreenId::Environment,
-                    Jump::Tensor(_) => ScreenId::Tensors,
-                    Jump::Plan(_) => ScreenId::Race,
-                });
-                let (screen, ctx) = self.screen_mut();
-                screen.jump(&jump, session, ctx);
-                effect
-            }
-        }
-    }
-
     /// Keys while a filter is typed; the answer is whether the filter took the key.
     fn filter_key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -291,6 +203,12 @@ impl App {
     fn act(&mut self, action: Action, asked: bool, session: &State) -> Effect {
         match action {
             Action::Screen(screen) => return self.show(screen),
+            Action::Fix if self.current != ScreenId::Environment => {
+                let mut effect = self.show(ScreenId::Environment);
+                let (screen, ctx) = self.screen_mut();
+                effect.commands.extend(screen.act(action, session, ctx).commands);
+                return effect;
+            }
             Action::Quit => return self.quit(asked, session),
             Action::Interrupt => return Effect { interrupt: true, ..Command::Quit.into() },
             Action::Suspend => return Effect { suspend: true, ..Effect::default() },
@@ -305,16 +223,28 @@ impl App {
             }
             Action::Faster => return self.change_speed(true),
             Action::Slower => return self.change_speed(false),
+            Action::SeekBack | Action::SeekForward | Action::PreviousLoad | Action::NextLoad | Action::ShowResult => {
+                return self.seek_by(action, session);
+            }
+            Action::PickSpeed => {
+                self.open_commands("speed ", session);
+                return Effect::default();
+            }
+            Action::Loop => {
+                self.ctx.loops = !self.ctx.loops;
+                self.ctx.notice = Some(
+                    if self.ctx.loops { "at its end the replay begins again" } else { "the replay stops at its end" }
+                        .to_owned(),
+                );
+                return Command::Loop(self.ctx.loops).into();
+            }
             Action::CancelRace => {
                 self.ctx.notice = Some("stopping the race; finished runs are kept".to_owned());
                 return Command::CancelRace.into();
             }
             Action::Help => self.help = if self.help.is_some() { None } else { Some(Scroll::default()) },
             Action::Commands => {
-                self.help = None;
-                self.ctx.filtering = false;
-                self.commands = Some(Commands::default());
-                self.find_commands(session);
+                self.open_commands("", session);
                 return Effect::default();
             }
             _ => {}
@@ -361,13 +291,6 @@ impl App {
         Effect { quit: true, ..Command::Quit.into() }
     }
 
-    fn change_speed(&mut self, faster: bool) -> Effect {
-        // From a sixteenth of real time to sixteen times.
-        let speed = if self.ctx.speed == 0 { REAL_TIME } else { self.ctx.speed };
-        self.ctx.speed = if faster { speed.saturating_mul(2).min(REAL_TIME * 16) } else { (speed / 2).max(1) };
-        Command::Speed(self.ctx.speed).into()
-    }
-
     /// The wheel moves the list or text under the pointer. A click selects the thing under it, a second click opens
     /// it.
     fn mouse(&mut self, event: MouseEvent, session: &State) -> Effect {
@@ -412,6 +335,11 @@ impl App {
                 let (screen, ctx) = self.screen_mut();
                 screen.put_cursor(at_s, session, ctx);
                 Effect::default()
+            }
+            Spot::Scrub => {
+                let share = f64::from(at.x.saturating_sub(area.x)) / f64::from(area.width.saturating_sub(1).max(1));
+                let end_ns = self.ctx.timeline.as_ref().map_or(0, |timeline| timeline.end_ns);
+                self.seek((end_ns as f64 * share) as u64)
             }
             Spot::Row(_) | Spot::Column(_) | Spot::Pane(_) => {
                 let (screen, ctx) = self.screen_mut();
@@ -492,7 +420,9 @@ impl App {
                 pen.text(0, y as u16, line, theme.text);
             }
         } else {
-            let head = frame::header(&mut pen, page, ctx, self.current, theme);
+            let tabs: Vec<(ScreenId, Tab)> =
+                self.screens.iter().map(|screen| (screen.id(), screen.tab(session, ctx))).collect();
+            let head = frame::header(&mut pen, page, ctx, (self.current, &tabs), theme);
             let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
             screen.draw(&mut body, session, ctx, theme);
             if screen.table() > 0 {
@@ -513,6 +443,7 @@ impl App {
             }
             // Last, because some keys are enabled only if the frame had space for their chart.
             let named = self.footer(session);
+            frame::notice(&mut pen.part(0, head, w, h.saturating_sub(head + 1)), session, ctx, theme);
             frame::footer(&mut pen.part(0, h - 1, w, 1), session, ctx, (&named, screen.filter()), theme);
         }
         if theme.ascii {
@@ -523,8 +454,12 @@ impl App {
     /// The bindings that the footer names, each action once.
     fn footer<'a>(&'a self, session: &'a State) -> Vec<&'a Binding> {
         let mut named: Vec<&Binding> = Vec::new();
-        for binding in self.bindings(session).filter(|b| !b.short.is_empty()) {
-            if !named.iter().any(|other| other.action == binding.action) {
+        let mut taken: Vec<Key> = Vec::new();
+        for binding in self.bindings(session) {
+            // A key of the screen hides the same key of all screens.
+            let hidden = binding.keys.first().is_some_and(|key| taken.contains(key));
+            taken.extend(&binding.keys);
+            if !hidden && !binding.short.is_empty() && !named.iter().any(|other| other.action == binding.action) {
                 named.push(binding);
             }
         }

@@ -18,6 +18,8 @@ pub(crate) enum Spot {
     Column(usize),
     /// A pane.
     Pane(usize),
+    /// The bar of a replay, from the beginning of the recording to its end.
+    Scrub,
     /// The plot of a chart: from the left to the right edge, in microseconds on the clock of the charts.
     Time { from_us: i64, to_us: i64 },
 }

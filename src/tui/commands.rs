@@ -1,7 +1,7 @@
 //! The command palette: all actions, screens, themes and things to jump to, found by a few letters.
 
 use super::keys::action::Action;
-use super::pen::{Pen, Run};
+use super::pen::{Pen, Run, cut};
 use super::theme::Theme;
 use super::widgets::sheet;
 use crate::config::ThemeName;
@@ -27,6 +27,8 @@ pub(crate) enum Jump {
 pub(crate) enum Choice {
     Action(Action),
     Theme(ThemeName),
+    /// The speed of a replay, in sixteenths of real time.
+    Speed(u32),
     Jump(Jump),
 }
 
@@ -61,8 +63,9 @@ impl Commands {
         let mut lines: Vec<Vec<Run>> = Vec::with_capacity(MOST);
         for (row, entry) in self.found.iter().enumerate() {
             let (mark, style) = if row == self.at { ("▸ ", theme.accent) } else { ("  ", theme.text) };
-            let kind = format!("{:<8}", entry.kind);
-            lines.push(vec![(mark.to_owned(), theme.accent), (kind, theme.dim), (entry.label.clone(), style)]);
+            let kind = format!("{:<9}", entry.kind);
+            let label = cut(&entry.label, pen.width().min(WIDEST).saturating_sub(21));
+            lines.push(vec![(mark.to_owned(), theme.accent), (kind, theme.dim), (label, style)]);
         }
         if lines.is_empty() {
             lines.push(vec![("  No command, screen, check or tensor matches.".to_owned(), theme.dim)]);

@@ -3,7 +3,7 @@
 use super::keys::bindings::Bindings;
 use super::lane_stats::LaneStats;
 use crate::config::ThemeName;
-use crate::session::State;
+use crate::session::{State, Timeline};
 use std::sync::Arc;
 
 /// The context of all screens.
@@ -18,6 +18,12 @@ pub(crate) struct Context {
     pub(crate) paused: bool,
     /// Speed of a replay in sixteenths of real time; 0 is as fast as possible.
     pub(crate) speed: u32,
+    /// The times of the recording, once it was looked through.
+    pub(crate) timeline: Option<Arc<Timeline>>,
+    /// The time that was sought last, and whether the session was there.
+    pub(crate) sought: Option<(u64, bool)>,
+    /// A replay begins again at its end.
+    pub(crate) loops: bool,
     /// The feed closed: the session is over, the screens stay.
     pub(crate) over: bool,
     /// The report can be written from here.
@@ -58,6 +64,15 @@ impl Context {
     /// The runs that the screens of measurements show: those of the session, or of the earlier plan that was chosen.
     pub(crate) fn page<'s>(&self, session: &'s State) -> &'s State {
         self.plan.and_then(|number| session.earlier.get(number)).map_or(session, |page| page)
+    }
+
+    /// The time of a replay: the time that was sought until events after it arrive.
+    pub(crate) fn position_ns(&self, session: &State) -> u64 {
+        match self.sought {
+            Some((at_ns, false)) => at_ns,
+            Some((at_ns, true)) => at_ns.max(session.now_ns),
+            None => session.now_ns,
+        }
     }
 
     /// Whether commands still reach a session on this machine.

@@ -7,7 +7,7 @@ use super::jobs::thread::JobThread;
 use super::painter::Painter;
 use super::theme::Look;
 use crate::config::Background;
-use crate::session::{Command, Feed, State};
+use crate::session::{Command, Feed, Played, State};
 use crossbeam_channel::{Receiver, after, never, select};
 use crossterm::event::Event as Input;
 use ratatui::backend::Backend;
@@ -137,6 +137,20 @@ pub(crate) fn run<B: Backend>(
                 if let Some(ending) = carry_out(effect, &wires, painter, &mut Inside { app: &mut app, state: &state }, outside)? {
                     return Ok(Ending { state, quit: true, signal: ending });
                 }
+            },
+            recv(wires.feed.player) -> played => match played {
+                Ok(Played::Timeline(timeline)) => {
+                    app.ctx.timeline = Some(timeline);
+                    pace.news();
+                }
+                Ok(Played::Sought(sought, events)) => {
+                    state = *sought;
+                    wires.feed.events = events;
+                    app.sought(&state);
+                    pace.messages = (state.messages.len(), None);
+                    pace.key();
+                }
+                Err(_) => wires.feed.player = never(),
             },
             recv(wires.background) -> background => match background {
                 Ok(background) => {

@@ -4,6 +4,7 @@ use super::context::Ui;
 use super::keys::action::Action;
 use super::keys::key::{control, letter, plain};
 use super::keys::table::{Row, always, bind};
+use super::remedy::next_open;
 use super::screen_id::ScreenId;
 use crate::session::State;
 use crossterm::event::KeyCode;
@@ -13,8 +14,22 @@ pub(crate) const TABLE: &[Row<bool>] = &[
     bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", |ui, state| uncovered(ui, state)
         && ui.ctx.is_live()
         && state.is_measuring()),
-    bind!(Action::Export, [letter('x')], "x", "", "write the report as files", |ui, state| uncovered(ui, state)
-        && ui.ctx.can_export),
+    bind!(
+        Action::Fix,
+        [letter('f')],
+        "f",
+        "",
+        "show the fix of the selected check, or the next one that is still to be applied",
+        |ui, state| uncovered(ui, state) && next_open(state, state.verdicts.first(), None).is_some()
+    ),
+    bind!(
+        Action::Export,
+        [letter('x')],
+        "x",
+        "",
+        "export the report as files: JSON, Markdown, HTML, CSV, trace",
+        |ui, state| uncovered(ui, state) && ui.ctx.can_export
+    ),
     bind!(
         Action::Copy,
         [letter('y')],
@@ -40,6 +55,20 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         replaying
     ),
     bind!(Action::Faster, [letter(']')], "]", "", "in a replay: faster, up to sixteen times", replaying),
+    bind!(Action::SeekBack, [plain(KeyCode::Left)], "←→", "1 s", "in a replay: a second back", seeks),
+    bind!(Action::SeekForward, [plain(KeyCode::Right)], "→", "", "in a replay: a second forward", seeks),
+    bind!(
+        Action::PreviousLoad,
+        [letter('<')],
+        "< >",
+        "load",
+        "in a replay: to the start of the load, or of the one before",
+        seeks
+    ),
+    bind!(Action::NextLoad, [letter('>')], ">", "", "in a replay: to the start of the next load", seeks),
+    bind!(Action::ShowResult, [letter('E')], "E", "result", "in a replay: to the end of the last load", seeks),
+    bind!(Action::PickSpeed, [letter('V')], "V", "", "in a replay: choose the speed from a list", seeks),
+    bind!(Action::Loop, [letter('O')], "O", "", "in a replay: begin again at the end, or stop there", seeks),
     bind!(Action::Screen(ScreenId::Environment), [letter('1')], "1", "", "checks, verdict and fixes", always),
     bind!(
         Action::Screen(ScreenId::Race),
@@ -74,6 +103,11 @@ pub(crate) const TABLE: &[Row<bool>] = &[
 
 fn uncovered(ui: &Ui<'_, bool>, _: &State) -> bool {
     !*ui.screen
+}
+
+/// The times of the recording are known, so that a time can be sought.
+fn seeks(ui: &Ui<'_, bool>, _: &State) -> bool {
+    ui.ctx.timeline.is_some()
 }
 
 fn replaying(ui: &Ui<'_, bool>, _: &State) -> bool {

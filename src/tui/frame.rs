@@ -1,5 +1,6 @@
 //! The frame: the machine, the verdict, the tabs, the keys that work now, and the CPU time and memory of the program.
 
+use crate::core::units::NS_PER_S;
 use crate::core::{LogLevel, Metric, Route, Status};
 use crate::present::labels::proof;
 use crate::present::verdict;
@@ -8,16 +9,17 @@ use crate::tui::clicks::Spot;
 use crate::tui::context::Context;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Binding;
-use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
+use crate::tui::screen::Tab;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words::unchecked;
 
 /// The machine in one line, the tabs in the next; returns the rows taken.
-pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: ScreenId, theme: &Theme) -> u16 {
+pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, shown: Tabs<'_>, theme: &Theme) -> u16 {
     let (w, h) = (pen.width(), pen.height());
     if h < 20 {
-        tabs(&mut pen.part(0, 0, w, 1), state, ctx, current, true, theme);
+        tabs(&mut pen.part(0, 0, w, 1), state, ctx, shown, true, theme);
         return 1;
     }
     let mut top = pen.part(0, 0, w, 3);
@@ -41,9 +43,43 @@ pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: S
         title.push((" ".to_owned(), theme.faint));
         top.runs(2, 0, &title);
     }
-    tabs(&mut top.part(1, 1, w.saturating_sub(2), 1), state, ctx, current, false, theme);
+    scrub(&mut top.part(2, 2, w.saturating_sub(4), 1), state, ctx, theme);
+    tabs(&mut top.part(1, 1, w.saturating_sub(2), 1), state, ctx, shown, false, theme);
     3
 }
+
+/// The bar of a replay: its time, its length, and a tick for each load.
+fn scrub(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
+    let Some(timeline) = ctx.timeline.as_ref().filter(|timeline| timeline.end_ns > 0) else { return };
+    let now = ctx.position_ns(state).min(timeline.end_ns);
+    let minutes = |ns: u64| format!("{:02}:{:02}", ns / NS_PER_S / 60, ns / NS_PER_S % 60);
+    let loads = match timeline.loads.len() {
+        0 => String::new(),
+        all => format!("  load {} of {all}", timeline.load_at(now)),
+    };
+    let right = format!(" {}{loads} ", minutes(timeline.end_ns));
+    let from = pen.text(0, 0, &format!(" {} ", minutes(now)), theme.text);
+    let columns = pen.width().saturating_sub(from + width(&right) as u16);
+    if columns < 10 {
+        return;
+    }
+    let column = |ns: u64| ((ns as f64 / timeline.end_ns as f64) * f64::from(columns - 1)) as u16;
+    let head = column(now);
+    for x in 0..columns {
+        let (glyph, style) = if x < head { ('━', theme.accent) } else { ('─', theme.faint) };
+        pen.cell(from + x, 0, glyph, style);
+    }
+    for load in &timeline.loads {
+        let x = column(load.start_ns);
+        pen.cell(from + x, 0, if x < head { '┿' } else { '┼' }, if x < head { theme.accent } else { theme.dim });
+    }
+    pen.cell(from + head, 0, '●', theme.accent);
+    pen.hit(0, from, columns, Spot::Scrub);
+    pen.text(from + columns, 0, &right, theme.dim);
+}
+
+/// The screen that is shown, and the tabs of all.
+type Tabs<'a> = (ScreenId, &'a [(ScreenId, Tab)]);
 
 /// Host, GPU, driver, CUDA, libcufile: as much of it as is known.
 fn machine_parts(state: &State) -> Vec<String> {
@@ -92,39 +128,40 @@ fn badge(state: &State, ctx: &Context, theme: &Theme) -> Vec<Run> {
     vec![(format!("{} {word}", status.mark()), style), (format!("  {}", proof(verdict.proven)), theme.dim)]
 }
 
-fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: ScreenId, with_badge: bool, theme: &Theme) {
+fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'_>, with_badge: bool, theme: &Theme) {
     let room = usize::from(pen.width());
     // As much of the titles as fits: all of them, all shortened, or the current one only; next to them the text at
     // the right, long or short.
-    type Title = fn(ScreenId) -> &'static str;
+    type Title = fn(ScreenId, &Tab) -> &'static str;
+    let long: Title = |_, tab| tab.title;
+    let short: Title = |id, tab| if tab.title == id.title() { id.short_title() } else { tab.title };
     let needs = |gap: usize, title: Title| {
-        ScreenId::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1
+        tabs.iter().map(|(screen, tab)| width(title(*screen, tab)) + 2 + gap).sum::<usize>() + 1
     };
     let told = |brief| if with_badge { badge(state, ctx, theme) } else { clock(state, ctx, brief, theme) };
-    let ways: [(usize, Title, bool); 3] =
-        [(3, ScreenId::title, false), (1, ScreenId::title, false), (1, ScreenId::title, true)];
+    let ways: [(usize, Title, bool); 3] = [(3, long, false), (1, long, false), (1, long, true)];
     let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + runs_width(&told(*brief)) < room;
     let alone: (usize, Title, bool) = match room {
-        room if needs(4, ScreenId::title) <= room => (3, ScreenId::title, true),
-        room if needs(2, ScreenId::title) <= room => (1, ScreenId::title, true),
-        _ => (1, ScreenId::short_title, true),
+        room if needs(4, long) <= room => (3, long, true),
+        room if needs(2, long) <= room => (1, long, true),
+        _ => (1, short, true),
     };
     let (gap, title, brief) = ways.into_iter().find(fits).unwrap_or(alone);
     let gap = gap as u16;
     let bare = needs(2, title) > room;
-    // A watched program has its calls in the place of the race.
-    let is_watched = super::screens::calls::is_shown(state);
-    let name = |screen| if is_watched && screen == ScreenId::Race { "Calls" } else { title(screen) };
     let mut x = 1;
-    for screen in ScreenId::ALL {
-        let start = x;
+    for (screen, tab) in tabs {
+        let (start, screen) = (x, *screen);
         if screen == current {
-            let end = pen.text(x + 1, 0, &format!("{} {}", screen.number(), name(screen)), theme.accent);
+            let end = pen.text(x + 1, 0, &format!("{} {}", screen.number(), title(screen, tab)), theme.accent);
             pen.restyle(x, 0, (end + 1).saturating_sub(x), 1, theme.selected);
             x = end + gap;
         } else {
-            let end = pen.text(x + 1, 0, &screen.number().to_string(), theme.accent);
-            x = if bare { end } else { pen.text(end + 1, 0, name(screen), theme.dim) } + gap;
+            // A screen without content can be opened, and says why it has none.
+            let (number, name) =
+                if tab.is_empty { (theme.dim, theme.faint_text()) } else { (theme.accent, theme.text) };
+            let end = pen.text(x + 1, 0, &screen.number().to_string(), number);
+            x = if bare { end } else { pen.text(end + 1, 0, title(screen, tab), name) } + gap;
         }
         pen.hit(0, start, x.saturating_sub(start), Spot::Screen(screen));
     }
@@ -156,12 +193,15 @@ fn clock(state: &State, ctx: &Context, brief: bool, theme: &Theme) -> Vec<Run> {
     } else if state.running_lane().is_some() || (state.checks_took_ns.is_none() && !state.checks.is_empty()) {
         runs.push((format!("{}   ", ctx.spinner()), theme.accent));
     }
-    runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
+    // The bar of a replay has the time already.
+    if ctx.timeline.is_none() {
+        runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
+    }
     runs
 }
 
 /// `2×`, `1/4×`.
-fn speed_word(sixteenths: u32) -> String {
+pub(crate) fn speed_word(sixteenths: u32) -> String {
     match sixteenths {
         0 => "at full speed".to_owned(),
         n if n >= REAL_TIME => format!("{}×", n / REAL_TIME),
@@ -169,8 +209,20 @@ fn speed_word(sixteenths: u32) -> String {
     }
 }
 
-/// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place, and so does `filter` while it
-/// is typed.
+/// A question of ours or a fresh message of the session, in the lines above the keys.
+pub(crate) fn notice(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
+    let Some((text, style)) = message(state, ctx, theme) else { return };
+    let (w, h) = (pen.width(), pen.height());
+    let lines = wrap(&text, w.saturating_sub(2));
+    let rows = lines.len().min(3) as u16;
+    let mut place = pen.part(0, h.saturating_sub(rows), w, rows);
+    place.wipe(theme.ground);
+    for (y, line) in lines.iter().take(3).enumerate() {
+        place.text(1, y as u16, line, style);
+    }
+}
+
+/// The keys that do something now; at the right the program's own cost. `filter` takes the keys' place while it is typed.
 pub(crate) fn footer(
     pen: &mut Pen<'_>,
     state: &State,
@@ -184,10 +236,6 @@ pub(crate) fn footer(
     let cost = own_cost(state, ctx);
     let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
-    if let Some((text, style)) = message(state, ctx, theme) {
-        pen.text(1, 0, &cut(&text, w.saturating_sub(2)), style);
-        return;
-    }
     if ctx.filtering {
         let end = pen.text(1, 0, "/", theme.accent);
         let end = pen.text(end, 0, filter, theme.strong);

@@ -103,7 +103,9 @@ impl LaneStats {
     }
 
     fn curve(&self, lane: &Lane) -> Option<&LandingCurve> {
-        self.lanes.get(&lane.id)?.curve.as_ref()
+        // A lane of a replay that went back may have fewer spans than the curve was made of.
+        let known = self.lanes.get(&lane.id).filter(|known| known.spans == lane.spans.len())?;
+        known.curve.as_ref()
     }
 
     /// The advice from the finished runs, the largest overhead first.

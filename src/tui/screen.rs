@@ -13,9 +13,23 @@ use crate::session::State;
 use std::any::Any;
 use std::time::Duration;
 
+/// The tab of a screen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tab {
+    /// The name of the content.
+    pub(crate) title: &'static str,
+    /// There is nothing to show.
+    pub(crate) is_empty: bool,
+}
+
 /// A screen with its state, keys, update and view. `session` is all that is known; a screen of measurements shows a page of it.
 pub(crate) trait Screen: Any {
     fn id(&self) -> ScreenId;
+
+    /// The tab of the screen: named after its content, and whether it has any.
+    fn tab(&self, _session: &State, _ctx: &Context) -> Tab {
+        Tab { title: self.id().title(), is_empty: false }
+    }
 
     /// The page of the session that the screen shows.
     fn page<'s>(&self, session: &'s State, _ctx: &Context) -> &'s State {

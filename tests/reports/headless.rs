@@ -13,7 +13,7 @@ fn feed(events: &[Event]) -> (Feed, crossbeam_channel::Receiver<Command>) {
     let (sender, receiver) = crossbeam_channel::unbounded();
     events.iter().for_each(|e| sender.send(e.clone()).unwrap());
     let (commands, commanded) = crossbeam_channel::unbounded();
-    (Feed { events: receiver, commands, replay: false }, commanded)
+    (Feed::new(receiver, commands, false), commanded)
 }
 
 fn told(events: &[Event], options: &Options) -> (Outcome, String, String) {
@@ -53,7 +53,7 @@ fn the_bar_of_a_running_lane_redraws_itself_and_goes_away() {
         let (sender, receiver) = crossbeam_channel::unbounded();
         let (commands, _commanded) = crossbeam_channel::unbounded();
         events.iter().take(landing).for_each(|e| sender.send(e.clone()).unwrap());
-        let feed = Feed { events: receiver, commands, replay: true };
+        let feed = Feed::new(receiver, commands, true);
         // Nothing more happens, and the session goes on until the bar was drawn all the same.
         let mut err = Watched { told: Vec::new(), session: Some(sender) };
         run(&feed, &Options { progress: true, ascii, ..Options::default() }, &mut Vec::new(), &mut err);

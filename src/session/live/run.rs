@@ -72,7 +72,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .name("session".to_owned())
         .spawn(move || session.run(source))
         .map_err(SessionError::Thread)?;
-    Ok(Feed { events, commands, replay: false })
+    Ok(Feed::new(events, commands, false))
 }
 
 impl Session {
@@ -225,7 +225,7 @@ impl Session {
                 }
                 Command::Quit => return After::GoOn,
                 Command::WatchSystem(on) => self.watcher.set(on),
-                Command::CancelRace | Command::Pause(_) | Command::Speed(_) => {}
+                Command::CancelRace | Command::Pause(_) | Command::Speed(_) | Command::Seek(_) | Command::Loop(_) => {}
             }
         }
         After::GoOn

@@ -53,7 +53,7 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>) -> Result<Feed, WatchS
         .name("watch".to_owned())
         .spawn(move || follow(watched, &bus, &command_receiver))
         .map_err(SessionError::Thread)?;
-    Ok(Feed { events, commands, replay: false })
+    Ok(Feed::new(events, commands, false))
 }
 
 fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {

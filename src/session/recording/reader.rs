@@ -81,6 +81,14 @@ pub fn read_with(path: &Path, limits: Limits) -> Result<Reader, RecordingError> 
     Reader::open(path, limits)
 }
 
+/// A place between two events, from which another reader of the same recording reads on.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    line_number: u64,
+    summary: Summary,
+    version1: Option<Version1>,
+}
+
 /// Returns the events of a recording in order. After an error it ends; a missing end and events of unknown kinds are
 /// not errors, they are counted in [`Reader::summary`].
 pub struct Reader {
@@ -200,6 +208,22 @@ impl Reader {
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary
+    }
+
+    /// The place of the next event.
+    pub(crate) fn place(&self) -> Place {
+        Place { line_number: self.line_number, summary: self.summary.clone(), version1: self.version1.clone() }
+    }
+
+    /// Bytes after decompression so far.
+    pub(crate) const fn unpacked_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// Unpacks, without reading the events, up to a place that is not before this one.
+    pub(crate) fn go_to(&mut self, place: &Place) {
+        while self.line_number < place.line_number && matches!(self.next_line(), Line::Whole) {}
+        (self.summary, self.version1) = (place.summary.clone(), place.version1.clone());
     }
 
     /// Passes over the spans of a lane from here on: unpacking them takes more time and memory than all other events together.

@@ -5,7 +5,7 @@ use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Rout
 use std::collections::BTreeMap;
 
 /// Facts of earlier events of a recording that later ones need.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Version1 {
     /// By the id of a finding the words by which a verdict's advice names it.
     advised_by: BTreeMap<String, String>,

@@ -125,6 +125,23 @@ impl Bindings {
         Ok(())
     }
 
+    /// The bindings of a replay: its keys come before those of the screens, which keep their other keys. On Learn they are those of the lesson.
+    pub(crate) fn for_replay(&self) -> Self {
+        const PLAYER: [Action; 4] = [Action::SeekBack, Action::SeekForward, Action::PreviousLoad, Action::NextLoad];
+        let taken: Vec<Key> =
+            self.all.iter().filter(|row| PLAYER.contains(&row.action)).flat_map(|row| row.keys.clone()).collect();
+        let (mut map, mut changed) = (self.clone(), Vec::new());
+        let screens = |place| matches!(place, Place::Screen(screen, 0) if screen != ScreenId::Learn);
+        for row in map.all.iter_mut().filter(|row| screens(row.place)) {
+            if row.keys.iter().any(|key| taken.contains(key)) && row.keys.iter().any(|key| !taken.contains(key)) {
+                row.keys.retain(|key| !taken.contains(key));
+                changed.push(row.action);
+            }
+        }
+        map.relabel(&changed);
+        map
+    }
+
     /// Updates the labels of changed actions, and of actions that share a place with them.
     fn relabel(&mut self, touched: &[Action]) {
         let first: Vec<(Action, Option<Key>)> =

@@ -238,3 +238,40 @@ fn a_rate_meter_is_a_gap_for_a_load_that_is_shorter_than_its_average() {
     }
     assert!(meter(&state) < metered, "{metered}");
 }
+
+#[test]
+fn the_panes_of_a_race_do_not_move_while_its_loads_end() {
+    let theme = Theme::new(Taste::default());
+    for (w, h) in [(120, 36), (120, 44), (200, 60)] {
+        let (mut state, mut ui) = (crate::session::State::default(), app(ScreenId::Race));
+        let mut rows = std::collections::BTreeSet::new();
+        for event in testdata::events(Scene::Done) {
+            state.reduce(&event);
+            ui.ctx.clock_ns = state.now_ns;
+            let ended = matches!(event.body, crate::core::EventBody::LaneFinished { .. });
+            if !ended && !matches!(event.body, crate::core::EventBody::LaneStage { .. }) {
+                continue;
+            }
+            let shown = text(&frame(&state, &mut ui, &theme, w, h));
+            rows.insert(shown.lines().position(|line| line.contains("╭ Bandwidth")));
+        }
+        assert_eq!(rows.len(), 1, "{w}x{h}: {rows:?}");
+    }
+}
+
+#[test]
+fn an_engine_that_cannot_run_can_be_selected_and_its_reason_is_shown_in_full() {
+    let state = testdata::state(Scene::NoGpu);
+    let (mut ui, theme) = (app(ScreenId::Race), Theme::new(Taste::default()));
+    let refused = crate::present::engine_rows::unavailable(&state);
+    assert!(!refused.is_empty());
+    frame(&state, &mut ui, &theme, 80, 24);
+    keys(&mut ui, &state, "G");
+    assert_eq!(race(&mut ui).refused, Some(refused.len() - 1));
+    let notice = ui.ctx.notice.clone().unwrap_or_default();
+    assert!(notice.contains(&refused[refused.len() - 1].1), "{notice}");
+    let shown = text(&frame(&state, &mut ui, &theme, 80, 24));
+    assert!(shown.contains('▸') && shown.lines().last().unwrap().contains("q quit"), "the keys stay: {shown}");
+    keys(&mut ui, &state, "g");
+    assert_eq!(race(&mut ui).refused, None);
+}

@@ -103,7 +103,7 @@ impl Stage {
         for event in tape {
             events.send(event).unwrap();
         }
-        let feed = Feed { events: event_receiver, commands: command_sender, replay };
+        let feed = Feed::new(event_receiver, command_sender, replay);
         let (background, background_receiver) = unbounded();
         let wires = Wires {
             feed,
@@ -139,7 +139,7 @@ impl Stage {
         let (event_sender, signal_sender) = (unbounded().1, unbounded().1);
         let (_, commands) = (unbounded::<Command>(), unbounded().0);
         let idle = Wires {
-            feed: Feed { events: event_sender, commands, replay: false },
+            feed: Feed::new(event_sender, commands, false),
             input: unbounded().1,
             background: unbounded().1,
             signals: signal_sender,

@@ -221,3 +221,14 @@ fn no_line_of_the_help_is_cut() {
         }
     }
 }
+
+#[test]
+fn without_a_gpu_the_disks_and_charts_have_the_width_and_an_empty_table_is_a_line() {
+    let state = testdata::in_use(testdata::state(Scene::NoGpu), false);
+    let shown = text(&frame(&state, &mut app(ScreenId::System), &Theme::new(Taste::default()), 200, 60));
+    let line =
+        |part: &str| shown.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {shown}"));
+    let storage = shown.lines().nth(line("╭ Storage")).unwrap();
+    assert!(storage.starts_with('╭') && storage.ends_with('╮'), "{storage}");
+    assert!(line("╭ Storage") - line("╭ GPUs") <= 5, "{shown}");
+}

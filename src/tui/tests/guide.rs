@@ -10,7 +10,7 @@ use crate::session::{Command, State};
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
 use crate::tui::screen_id::ScreenId;
-use crate::tui::screens::environment::RowKey;
+use crate::tui::screens::environment::{Pane, RowKey};
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
@@ -91,7 +91,7 @@ fn a_fix_is_opened_from_the_checklist_and_closing_it_leads_back() {
     press(&mut ui, &state, KeyCode::Char('i'));
     assert_eq!(sheets(&mut ui), (None, true));
     assert!(press(&mut ui, &state, KeyCode::Char('a')).commands.is_empty(), "nothing is applied without its preview");
-    let copied = press(&mut ui, &state, KeyCode::Char('c')).copy;
+    let copied = press(&mut ui, &state, KeyCode::Char('y')).copy;
     assert_eq!(copied.as_deref(), Some("sudo gds-top fix udev-record"));
     press(&mut ui, &state, KeyCode::Enter);
     assert_eq!(sheets(&mut ui), (Some(FixId::UdevRecord), true));
@@ -195,4 +195,43 @@ fn a_dry_run_is_shown_until_the_fix_is_applied() {
     assert!(!shows_it(&state));
     dry(&mut state);
     assert!(shows_it(&state), "a dry run after the fix is the newest");
+}
+
+#[test]
+fn a_blocked_station_of_the_road_opens_its_fix_and_a_free_one_says_that_it_is_free() {
+    let state = state();
+    let mut ui = app(ScreenId::Environment);
+    let theme = Theme::new(Taste::default());
+    let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
+    let road = shown.lines().find(|line| line.contains("goal")).unwrap().to_owned();
+    assert!(["disk", "PCIe", "GPU", "cuFile", "✖"].iter().all(|part| road.contains(part)), "{road}");
+    press(&mut ui, &state, KeyCode::Tab);
+    press(&mut ui, &state, KeyCode::Tab);
+    assert_eq!(environment(&mut ui).pane, Pane::Road);
+    press(&mut ui, &state, KeyCode::Enter);
+    assert_eq!(sheets(&mut ui).0, Some(FixId::UdevRecord), "the first blocked station is selected at first");
+    press(&mut ui, &state, KeyCode::Esc);
+    for _ in 0..4 {
+        press(&mut ui, &state, KeyCode::Left);
+    }
+    let names = [0, 1, 2, 3].map(|_| {
+        press(&mut ui, &state, KeyCode::Enter);
+        let opened = sheets(&mut ui).0;
+        let free = ui.ctx.notice.as_deref().is_some_and(|words| words.contains("nothing blocks"));
+        press(&mut ui, &state, KeyCode::Esc);
+        environment(&mut ui).pane = Pane::Road;
+        press(&mut ui, &state, KeyCode::Right);
+        (opened.is_some(), free)
+    });
+    assert!(names.iter().any(|(opened, _)| *opened) && names.iter().any(|(_, free)| *free), "{names:?}");
+}
+
+#[test]
+fn the_next_fix_is_reached_from_every_screen() {
+    let state = state();
+    for screen in ScreenId::ALL {
+        let mut ui = app(screen);
+        press(&mut ui, &state, KeyCode::Char('f'));
+        assert_eq!((ui.current, sheets(&mut ui).0), (ScreenId::Environment, Some(FixId::UdevRecord)), "{screen:?}");
+    }
 }

@@ -172,7 +172,7 @@ fn a_tensor_is_opened_compared_and_left_again() {
     ui.input(&Input::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)), &state);
     let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
     assert!(shown.contains("moved in") && shown.contains("of the clock"), "{shown}");
-    key(&mut ui, &state, 'c');
+    key(&mut ui, &state, 'C');
     frame(&state, &mut ui, &theme(), 120, 36);
     assert_ne!(tensors(&mut ui).rival.as_ref().map(|(lane, _)| *lane), first);
     ui.input(&Input::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)), &state);
@@ -193,7 +193,8 @@ fn a_key_without_effect_gives_the_reason() {
     for (screen, pressed, reason) in [
         (ScreenId::Tensors, 'P', "only on Race (2)"),
         (ScreenId::Race, 'P', "not available now"),
-        (ScreenId::Report, 'f', "only on Environment (1)"),
+        (ScreenId::Report, 'f', "not available now"),
+        (ScreenId::Report, 'i', "only on Environment (1)"),
     ] {
         ui.current = screen;
         frame(&state, &mut ui, &theme(), 120, 36);

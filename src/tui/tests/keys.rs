@@ -86,7 +86,7 @@ fn an_error_in_the_settings_names_its_place_and_a_remedy() {
 
 #[test]
 fn one_key_may_mean_different_things_on_different_screens_and_two_may_be_exchanged() {
-    assert!(Keymap::with(&[setting("fix", &["s"])]).is_ok(), "there is no sorting on the screen of fixes");
+    assert!(Keymap::with(&[setting("recheck", &["s"])]).is_ok(), "there is no sorting on the screen of checks");
     assert!(Keymap::with(&[setting("fix", &["r"]), setting("recheck", &["f"])]).is_ok());
     assert!(Keymap::with(&[setting("fix", &["f"]), setting("play", &["space"])]).is_ok(), "as it is anyway");
     let map = Keymap::with(&[setting("undo", &[])]).unwrap();

@@ -13,6 +13,7 @@ mod input;
 mod jobs;
 mod keys;
 mod plans;
+mod player;
 mod snapshots;
 mod tensors;
 mod themes;

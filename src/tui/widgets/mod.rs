@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 pub(crate) mod canvas;
 pub(crate) mod chart;
+pub(crate) mod flow;
 pub(crate) mod headline;
 pub(crate) mod path_drawing;
 pub(crate) mod scatter;

@@ -62,6 +62,8 @@ impl TimeView {
             return;
         }
         let at = match self.cursor {
+            // A run's clock starts at 0, and not every chart shows the set-up before it.
+            None if right && from < 0.0 && to > 0.0 => 0.0,
             None if right => from,
             None => to - step,
             Some(at) if right => at + step,
@@ -149,6 +151,16 @@ mod tests {
         view.step(WHOLE, true);
         view.step(WHOLE, true);
         assert_eq!((view.cursor, view.end), (None, None));
+    }
+
+    #[test]
+    fn the_first_step_of_the_cursor_is_at_the_start_of_the_clock() {
+        let mut view = TimeView::default();
+        view.step((-1.5, 4.0), true);
+        assert_eq!(view.cursor, Some(0.0));
+        let mut past = TimeView::default();
+        past.step((-60.0, 0.0), true);
+        assert_eq!(past.cursor, Some(-60.0));
     }
 
     proptest! {

@@ -1,12 +1,13 @@
 //! The keys of the Environment screen and of its two sheets, and when they do something.
 
-use super::selection::{fix_of_selection, sheet_plan};
+use super::selection::{fix_of_selection, selected_finding, sheet_plan};
 use super::state::{Environment, Pane, Ui};
 use crate::core::{FixId, FixStage};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
 use crate::tui::keys::table::{Row, always, bind, down, up};
+use crate::tui::remedy::plan_for;
 use crossterm::event::KeyCode;
 
 pub(super) const TABLE: &[Row<Environment>] = &[
@@ -18,7 +19,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         [plain(KeyCode::Enter)],
         "⏎",
         "open",
-        "open or fold a group; on a check, go to its details; on a process or a tensor, look at it alone",
+        "open or fold a group; on a check, go to its details, and from there to its fix; on a station of the road, open its fix; on a process or a tensor, look at it alone",
         opens
     ),
     bind!(
@@ -100,8 +101,8 @@ pub(super) const FIX: &[Row<Environment>] = &[
     ),
     bind!(
         Action::CopyCommands,
-        [letter('c'), letter('y')],
-        "c",
+        [letter('y')],
+        "y",
         "copy",
         "in a fix or the checklist: copy its commands",
         |ui, state| sheet_plan(state, ui).is_some()
@@ -154,14 +155,7 @@ pub(super) const GUIDE: &[Row<Environment>] = &[
         "in the checklist: run all checks and the proof again",
         is_live
     ),
-    bind!(
-        Action::CopyCommands,
-        [letter('c'), letter('y')],
-        "c",
-        "copy",
-        "in a fix or the checklist: copy its commands",
-        always
-    ),
+    bind!(Action::CopyCommands, [letter('y')], "y", "copy", "in a fix or the checklist: copy its commands", always),
     bind!(
         Action::Undo,
         [letter('u')],
@@ -190,7 +184,8 @@ fn is_live(ui: &Ui<'_>, _: &State) -> bool {
 }
 
 fn opens(ui: &Ui<'_>, state: &State) -> bool {
-    ui.screen.pane == Pane::List && has_checks(ui, state)
+    let fix = || selected_finding(state, ui).is_some_and(|finding| plan_for(state, finding).is_some());
+    has_checks(ui, state) && (ui.screen.pane != Pane::Detail || fix())
 }
 
 /// A fix is open, and nothing of it is being done.

@@ -6,6 +6,7 @@ mod commands;
 mod fix;
 mod guide;
 mod keys;
+mod road;
 mod selection;
 mod state;
 mod view;
@@ -26,7 +27,8 @@ use crate::tui::keys::bindings::{Binding, Place};
 use crate::tui::keys::spec::Spec;
 use crate::tui::keys::table::{Row, specs};
 use crate::tui::pen::Pen;
-use crate::tui::screen::Screen;
+use crate::tui::remedy::plan_for;
+use crate::tui::screen::{Screen, Tab};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words;
@@ -45,6 +47,10 @@ pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
 impl Screen for Environment {
     fn id(&self) -> ScreenId {
         ScreenId::Environment
+    }
+
+    fn tab(&self, session: &State, ctx: &Context) -> Tab {
+        Tab { title: ScreenId::Environment.title(), is_empty: words::unchecked(session, ctx) }
     }
 
     fn table(&self) -> usize {
@@ -88,9 +94,7 @@ impl Screen for Environment {
             Action::Guide => self.guide = Some(guide::first_open(session)),
             Action::Open => self.open(session, ctx),
             Action::Left | Action::Right => self.sideways(action == Action::Right, session, ctx),
-            Action::NextPane => {
-                self.pane = if self.pane == Pane::List { Pane::Detail } else { Pane::List };
-            }
+            Action::NextPane => self.next_pane(session, ctx),
             Action::NextVerdict => self.verdict = (self.verdict + 1) % session.verdicts.len().max(1),
             Action::Filter => self.pane = Pane::List,
             Action::Close => self.close(),
@@ -115,6 +119,10 @@ impl Screen for Environment {
                 }
             }
             Spot::Pane(pane) => self.pane = pane_of(pane),
+            Spot::Column(hop) if hop >= road::FIRST_SPOT => {
+                (self.pane, self.hop) = (Pane::Road, hop - road::FIRST_SPOT);
+                self.open_hop(session, ctx);
+            }
             _ => {}
         }
         Effect::default()
@@ -249,7 +257,46 @@ impl Environment {
         }
     }
 
-    fn open(&mut self, session: &State, ctx: &Context) {
+    /// The list, the details, and if something blocks the direct route its road.
+    fn next_pane(&mut self, session: &State, ctx: &Context) {
+        let hops = road::shown(session, &Ui { ctx, screen: self });
+        self.pane = match self.pane {
+            Pane::List => Pane::Detail,
+            Pane::Detail if !hops.is_empty() => {
+                self.hop = road::first_blocked(&hops).unwrap_or(0);
+                Pane::Road
+            }
+            Pane::Detail | Pane::Road => Pane::List,
+        };
+    }
+
+    /// Opens the fix of the selected station; without one, selects the check that blocks it.
+    fn open_hop(&mut self, session: &State, ctx: &mut Context) {
+        let hops = road::shown(session, &Ui { ctx, screen: self });
+        let Some(hop) = hops.get(self.hop) else { return };
+        let plan = hop.open.iter().find_map(|finding| plan_for(session, finding));
+        match (plan, hop.open.first()) {
+            (Some(plan), _) => self.open_fix(plan.id),
+            (None, Some(finding)) => {
+                let id = finding.id.clone();
+                self.jump(&Jump::Check(id), session, ctx);
+                self.pane = Pane::Detail;
+            }
+            (None, None) => ctx.notice = Some(format!("{}: nothing blocks the direct route here", hop.name)),
+        }
+    }
+
+    fn open(&mut self, session: &State, ctx: &mut Context) {
+        if self.pane == Pane::Road {
+            return self.open_hop(session, ctx);
+        }
+        if self.pane == Pane::Detail {
+            let finding = selected_finding(session, &Ui { ctx, screen: self });
+            if let Some(plan) = finding.and_then(|finding| plan_for(session, finding)) {
+                self.open_fix(plan.id);
+            }
+            return;
+        }
         match selected_row(session, &Ui { ctx, screen: self }) {
             Some(RowKey::Group(group)) => {
                 if !self.toggled.remove(&group) {
@@ -263,9 +310,14 @@ impl Environment {
     }
 
     /// In the list of checks, as in any tree: right opens and goes in, left goes back and closes.
-    fn sideways(&mut self, inwards: bool, session: &State, ctx: &Context) {
+    fn sideways(&mut self, inwards: bool, session: &State, ctx: &mut Context) {
         let row = selected_row(session, &Ui { ctx, screen: self });
         let is_open = |group| selection::is_open(session, &Ui { ctx, screen: self }, group);
+        if self.pane == Pane::Road {
+            let last = road::shown(session, &Ui { ctx, screen: self }).len().saturating_sub(1);
+            self.hop = if inwards { (self.hop + 1).min(last) } else { self.hop.saturating_sub(1) };
+            return;
+        }
         match (inwards, self.pane, row) {
             (true, Pane::List, Some(RowKey::Group(group))) if !is_open(group) => self.open(session, ctx),
             (true, Pane::List, Some(RowKey::Check(_))) => self.pane = Pane::Detail,
@@ -287,6 +339,8 @@ impl Environment {
         } else if let Some(at) = self.guide {
             let last = guide::rows(session).len().saturating_sub(1);
             self.guide = action.moved(at, last).or(self.guide);
+        } else if self.pane == Pane::Road && action == Action::Down {
+            self.pane = Pane::List;
         } else if self.pane == Pane::Detail {
             self.detail.act(action);
         } else {

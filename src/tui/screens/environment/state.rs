@@ -16,6 +16,8 @@ pub(crate) enum Pane {
     #[default]
     List,
     Detail,
+    /// The road to the direct route.
+    Road,
 }
 
 /// A line of the list of checks, by its content and not by its number, so that the selection stays if the list grows.
@@ -59,6 +61,8 @@ pub(crate) struct Environment {
     pub(crate) toggled: BTreeSet<Group>,
     pub(crate) filter: String,
     pub(crate) pane: Pane,
+    /// The selected station of the road.
+    pub(crate) hop: usize,
     pub(crate) detail: Scroll,
     /// The verdict that is shown, by its number.
     pub(crate) verdict: usize,

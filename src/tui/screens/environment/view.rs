@@ -9,6 +9,7 @@
 
 use super::answer;
 use super::checks::{detail, list};
+use super::road;
 use super::selection::GROUPS;
 use super::state::{Pane, Ui};
 use crate::core::units::rate;
@@ -55,7 +56,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     if w < WIDE {
         let mut pane = pen.part(0, y, w, rest);
         return match ui.screen.pane {
-            Pane::List => list(&mut pane, state, ui, true, theme),
+            Pane::List | Pane::Road => list(&mut pane, state, ui, true, theme),
             Pane::Detail => detail(&mut pane, state, ui, theme),
         };
     }
@@ -141,7 +142,8 @@ fn ways(
     let after = start + path_drawing::COLUMNS + 3;
     pen.text(indent, 0, "now", theme.dim);
     // Two lines of blocks right below each other would run into one.
-    let two = gpu && verdict.possible != verdict.route;
+    let hops = road::hops(state, verdict);
+    let two = gpu && !hops.is_empty();
     path_drawing::draw_as(
         pen,
         (start, 0),
@@ -182,14 +184,11 @@ fn ways(
         return 1;
     }
     pen.text(indent, step, "goal", theme.dim);
-    path_drawing::draw_as(
-        pen,
-        (start, step),
-        &Way { route: verdict.possible, gpu, through: HOST_MEMORY },
-        step > 1,
-        theme,
-    );
-    if wordy {
+    let selected = (ui.screen.pane == Pane::Road).then_some(ui.screen.hop);
+    let end = road::draw(pen, start, step, &hops, selected, theme);
+    let after = after.max(end + 2);
+    let room = pen.width().saturating_sub(after);
+    if wordy && verdict.possible != verdict.route {
         pen.runs(after, step, &answer::goal(state, verdict, room.saturating_sub(1), theme));
     }
     step + 1

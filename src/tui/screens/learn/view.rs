@@ -409,7 +409,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
             if pen.width() < 90 {
                 "  arithmetic, not measured".to_owned()
             } else {
-                "  arithmetic, not measured: time = tensors × cost / slots + bytes / rate".to_owned()
+                "  arithmetic, not measured: time = tensors × overhead / slots + bytes / rate".to_owned()
             },
             theme.dim,
         ),
@@ -443,10 +443,10 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
         inside.text(3, y, name, if chosen { theme.strong } else { theme.text });
         for i in 0..all {
             let (glyph, style) = if i == at { ('◆', theme.accent) } else { ('─', theme.faint) };
-            inside.cell(18 + i as u16 * 2, y, glyph, style);
-            inside.cell(19 + i as u16 * 2, y, '─', theme.faint);
+            inside.cell(23 + i as u16 * 2, y, glyph, style);
+            inside.cell(24 + i as u16 * 2, y, '─', theme.faint);
         }
-        inside.text(18 + all as u16 * 2 + 2, y, &value, theme.strong);
+        inside.text(23 + all as u16 * 2 + 2, y, &value, theme.strong);
     }
     let wall = simulation.wall_ns(told.bytes, rate, slots);
     let measured = told.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);

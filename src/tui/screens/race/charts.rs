@@ -161,7 +161,7 @@ fn on_host(state: &State, ui: &Ui<'_>) -> bool {
 }
 
 /// The lane that the memory charts are about.
-fn chosen<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s Lane> {
+pub(super) fn chosen<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s Lane> {
     let at = selected_entry(state, ui.ctx)?;
     row_groups(state).iter().flat_map(|h| &h.rows).nth(at)?.shown()
 }

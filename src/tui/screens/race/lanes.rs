@@ -1,18 +1,22 @@
-//! The lanes of a race: bars of time on one scale, figures, routes with their proof.
+//! The lanes of a race: bars of time on one axis, figures, routes with their proof.
 
+use super::axis::{Axis, loaded_share};
 use super::names::{entry_marker, longest_name};
 use super::phases;
 use crate::core::units::{bytes, count, duration, rate};
 use crate::core::{Engine, ModelInfo, Status, Target};
+use crate::present::ceilings::reached;
 use crate::present::engine_rows::{unavailable, without_run};
 use crate::present::failures::stderr_tail;
 use crate::present::progress::{elapsed_ns, rate_now, stage_words};
 use crate::present::table::{ROUTE, ResultRow, TIME, VERIFIED};
 use crate::present::{EngineRow, GAP, RowGroup, headline, labels, row_groups};
-use crate::session::{Lane, LaneStatus, State};
+use crate::session::{LaneStatus, State};
 use crate::tui::clicks::Spot;
 use crate::tui::context::Context;
+use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, width};
+use crate::tui::screen_id::ScreenId;
 use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
@@ -23,7 +27,8 @@ use ratatui::style::Style;
 struct Columns {
     name: u16,
     bar: u16,
-    percent: u16,
+    /// How much of its bytes a running lane has loaded; of a finished one the share of the ceiling.
+    share: u16,
     rate: u16,
     time: u16,
     ratio: u16,
@@ -33,20 +38,19 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(w: u16, state: &State, ctx: &Context, groups: &[RowGroup<'_>]) -> Self {
+    fn new(w: u16, state: &State, groups: &[RowGroup<'_>]) -> Self {
         let entries = || groups.iter().flat_map(|h| &h.rows);
         let places = entries().filter(|e| e.place().is_some()).map(|e| width(&e.name()));
         let placed = places.max().unwrap_or(0) as u16;
         let repeats = entries().any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
-        let moving = groups.iter().any(|h| racing(h, state, ctx)) || state.running_lane().is_some();
         // Parts of one model have nothing that they could be compared with.
         let compared = groups.iter().any(|h| !h.together())
             || entries().filter_map(|e| e.lanes.first()).any(|lane| state.alone_ns(lane).is_some());
         let mut columns = Self {
             name: longest_name(state, w).max(placed.min(26)) + 5,
             bar: 0,
-            percent: if moving { 6 } else { 0 },
+            share: if w >= 70 { 9 } else { 0 },
             rate: 11,
             time: 9,
             ratio: if w >= 70 && compared { 9 } else { 0 },
@@ -61,7 +65,7 @@ impl Columns {
         };
         columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         if columns.bar < 12 {
-            columns.percent = 0;
+            columns.share = 0;
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
         if columns.bar < 3 {
@@ -73,7 +77,7 @@ impl Columns {
     }
 
     const fn figures(&self) -> u16 {
-        self.percent + self.rate + self.time + self.ratio + self.n + self.route + self.verified
+        self.share + self.rate + self.time + self.ratio + self.n + self.route + self.verified
     }
 }
 
@@ -130,20 +134,26 @@ fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<R
     runs
 }
 
-/// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme, phase_rows: u16) {
+/// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went. `refused` is the selected line of the engines that cannot run.
+pub(crate) fn draw(
+    pen: &mut Pen<'_>,
+    state: &State,
+    (ctx, refused): (&Context, Option<usize>),
+    theme: &Theme,
+    phase_rows: u16,
+) {
     let groups = row_groups(state);
     let title = title(state, &groups, pen.width(), theme);
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
     if groups.is_empty() {
-        nothing(&mut inside, state, ctx, theme);
+        nothing(&mut inside, state, (ctx, refused), theme);
         return;
     }
-    let columns = Columns::new(w, state, ctx, &groups);
+    let columns = Columns::new(w, state, &groups);
     let lanes_height = h.saturating_sub(phase_rows);
     let mut lanes = inside.part(0, 0, w, lanes_height);
-    let selected = selected_entry(state, ctx);
+    let selected = selected_entry(state, ctx).filter(|_| refused.is_none());
     let mut rows: Vec<Row<'_, '_>> = Vec::new();
     let mut index = 0;
     for group in &groups {
@@ -158,10 +168,18 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
             index += 1;
         }
     }
-    rows.extend(unavailable(state).into_iter().map(|(engines, why)| Row::Unavailable(engines, why)));
-    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, theme);
+    rows.extend(unavailable(state).into_iter().enumerate().map(|(n, (names, why))| Row::Unavailable(n, names, why)));
+    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, !state.ceilings.is_empty(), theme);
+    if let [group] = groups.as_slice() {
+        Axis::new(columns.name, columns.bar, group, state, ctx).label(&mut lanes, 0, theme.faint_text());
+    }
     let room = usize::from(lanes_height.saturating_sub(1));
-    let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
+    let is_selected = |row: &Row<'_, '_>| match row {
+        Row::Entry(_, _, number) => Some(*number) == selected,
+        Row::Unavailable(number, ..) => Some(*number) == refused,
+        _ => false,
+    };
+    let at = rows.iter().position(is_selected).unwrap_or(0);
     let first = at.saturating_sub(room.saturating_sub(2)).min(rows.len().saturating_sub(room));
     if rows.len() > room {
         sheet::scrollbar(&mut lanes.part(0, 1, w, room as u16), rows.len(), first, theme);
@@ -175,7 +193,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
         };
         let mut line = lanes.part(0, y as u16 + 1, w, 1);
         match row {
-            Row::Group(group) => group_row(&mut line, group, theme),
+            Row::Group(group) => {
+                group_row(&mut line, group, theme);
+                Axis::new(columns.name, columns.bar, group, state, ctx).label(&mut line, 0, theme.faint_text());
+            }
             Row::Entry(group, entry, i) => {
                 line.hit(0, 0, w, Spot::Row(*i));
                 entry_row(&mut line, &columns, group, entry, state, ctx, theme);
@@ -195,7 +216,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
                     theme.dim,
                 );
             }
-            Row::Unavailable(engine, why) => {
+            Row::Unavailable(number, engine, why) => {
+                line.hit(0, 0, w, Spot::Row(index + number));
                 line.text(2, 0, "–", theme.status(Status::Na));
                 // One engine keeps to the column of names; several with the same reason take as many columns as they
                 // need.
@@ -203,11 +225,19 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
                 let name = line.fit(4, 0, room, engine, theme.dim);
                 let at = columns.name.max(name + 1);
                 line.fit(at, 0, w.saturating_sub(at + 1), why, theme.dim);
+                if Some(*number) == refused {
+                    line.restyle(0, 0, w, 1, theme.selected);
+                    line.cell(0, 0, '▸', theme.accent);
+                }
             }
         }
     }
     if phase_rows > 0 {
-        phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ctx, columns.name, theme);
+        let group = phases::shown_group(state, ctx);
+        if let Some(group) = group {
+            let axis = Axis::new(columns.name, columns.bar, &group, state, ctx);
+            phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ctx, (columns.name, axis), theme);
+        }
     }
 }
 
@@ -215,20 +245,53 @@ enum Row<'a, 's> {
     Group(&'a RowGroup<'s>),
     Entry(&'a RowGroup<'s>, &'a EngineRow<'s>, usize),
     StderrTail(String),
-    Unavailable(String, String),
+    Unavailable(usize, String, String),
 }
 
-fn nothing(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
+fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<usize>), theme: &Theme) {
     // Nothing will run in a session that is over, or on a captured machine.
     let still = state.ended.is_some() || ctx.over || ctx.captured;
     let spinner = if still { '–' } else { ctx.spinner() };
     for answer in headline::race(state, ctx.clock_ns).iter().take(1) {
         pen.text(2, 1, &format!("{spinner} {}", answer.headline), theme.dim);
     }
-    for (i, (engine, why)) in unavailable(state).iter().enumerate() {
-        let text = format!("– {engine} {why}");
-        pen.fit(2, 3 + i as u16, pen.width().saturating_sub(4), &text, theme.dim);
+    let refusals = unavailable(state);
+    let mut y = 3 + refusals.len() as u16 + u16::from(!refusals.is_empty());
+    for (key, words) in invitation(state, ctx) {
+        pen.text(4, y, &key, theme.accent);
+        pen.text(8.max(5 + width(&key) as u16), y, words, theme.text);
+        y += 1;
     }
+    for (i, (engine, why)) in refusals.iter().enumerate() {
+        let text = format!("– {engine} {why}");
+        let y = 3 + i as u16;
+        pen.fit(2, y, pen.width().saturating_sub(4), &text, theme.dim);
+        pen.hit(y, 0, pen.width(), Spot::Row(i));
+        if Some(i) == refused {
+            pen.restyle(0, y, pen.width(), 1, theme.selected);
+            pen.cell(0, y, '▸', theme.accent);
+        }
+    }
+}
+
+/// Things that can be run or looked at if nothing was run: a key or a command, and its effect.
+fn invitation(state: &State, ctx: &Context) -> Vec<(String, &'static str)> {
+    let mut rows = Vec::new();
+    if ctx.captured {
+        rows.push((
+            "gds-top MODEL".to_owned(),
+            "on the machine itself compares the engines there; a capture runs nothing",
+        ));
+    } else if ctx.is_live() && !state.race_plans.is_empty() {
+        rows.push((
+            ctx.keys.key_of(Action::Plans),
+            "everything that can be run here: models, KV caches, the storage grid",
+        ));
+    } else {
+        rows.push(("gds-top MODEL".to_owned(), "compares the engines with a model"));
+    }
+    rows.push((ctx.keys.key_of(Action::Screen(ScreenId::Learn)), "recorded loads of two models on an H200, explained"));
+    rows
 }
 
 /// The last line that a lane which died wrote to standard error.
@@ -242,14 +305,21 @@ fn racing(group: &RowGroup<'_>, state: &State, ctx: &Context) -> bool {
     !group.settled() && !ctx.over && state.ended.is_none()
 }
 
-fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], theme: &Theme) {
+fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], bounded: bool, theme: &Theme) {
     let style = theme.faint_text();
-    let long = "time, shorter is faster";
-    let bar = if width(long) < usize::from(columns.bar) { long } else { "time" };
-    pen.text(columns.name, 0, bar, style);
+    // The axis itself is labelled, if there is one for all rows.
+    if groups.len() > 1 || columns.bar < 30 {
+        let long = "time, shorter is faster";
+        let bar = if width(long) < usize::from(columns.bar) { long } else { "time" };
+        pen.text(columns.name, 0, bar, style);
+    } else {
+        let axis = columns.name + columns.bar / 7;
+        pen.right(axis.saturating_sub(1), 0, if columns.bar >= 60 { "set-up" } else { "" }, style);
+        pen.text(axis + 3, 0, "time, shorter is faster", style);
+    }
     let mut x = columns.name + columns.bar;
     for (column, word) in [
-        (columns.percent, ""),
+        (columns.share, if bounded { "ceiling" } else { "" }),
         (columns.rate, "rate"),
         (columns.time, "time"),
         (columns.ratio, if groups.iter().all(RowGroup::together) { "vs alone" } else { "vs best" }),
@@ -313,14 +383,22 @@ fn entry_row(
         pen.cell(1, 0, digit, if digit == '1' { theme.accent } else { theme.dim });
     }
     let mut x = columns.name;
-    let scale = scale_ns(group, state, ctx);
+    let axis = Axis::new(columns.name, columns.bar, group, state, ctx);
     let time = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
-    let share = time.filter(|_| scale > 0).map_or(0.0, |ns| ns as f64 / scale as f64);
-    bars::bar(pen, x, 0, columns.bar.saturating_sub(1), share, ('▆', style), (' ', theme.faint));
+    let setup = match running {
+        Some(lane) => lane.started_ns.map(|start| lane.clock_ns.unwrap_or(ctx.clock_ns).saturating_sub(start)),
+        None => entry.ranked().map(|ranked| ranked.setup_ns),
+    };
+    axis.setup(pen, setup.unwrap_or(0), theme);
+    bars::bar(pen, axis.zero, 0, axis.columns, time.map_or(0.0, |ns| axis.share(ns)), ('▆', style), (' ', theme.faint));
+    let walls: Vec<u64> = entry.good().map(|run| run.wall_ns).collect();
+    if walls.len() > 1 && running.is_none() {
+        axis.dots(pen, &walls, theme.strong);
+    }
     if let Some(lane) = running.filter(|lane| lane.clock_ns.is_none()) {
         let LaneStatus::Running(stage) = lane.status else { return };
         let words = format!("{} {}", ctx.spinner(), stage_words(stage, lane.cache));
-        pen.fit(x, 0, columns.bar.saturating_sub(1), &format!("{words} "), theme.dim);
+        pen.fit(axis.zero + 1, 0, axis.columns.saturating_sub(1), &format!("{words} "), theme.dim);
     }
     x += columns.bar;
     let figure = |pen: &mut Pen<'_>, x: &mut u16, column: u16, text: &str, style| {
@@ -329,15 +407,15 @@ fn entry_row(
             pen.right(*x, 0, text, style);
         }
     };
-    let loaded = match running {
-        Some(lane) => loaded_share(lane, state),
-        None if entry.n() > 0 => Some(1.0),
-        None => None,
+    let share = match running {
+        Some(lane) => loaded_share(lane, state).map(|share| (format!("{:.0} % in", share * 100.0), theme.dim)),
+        None => entry
+            .typical()
+            .and_then(|lane| reached(state, lane))
+            .map(|(_, share)| (format!("{:.0} %", share * 100.0), theme.strong)),
     };
-    let percent = loaded
-        .filter(|_| live || running.is_some())
-        .map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
-    figure(pen, &mut x, columns.percent, &percent, theme.dim);
+    let (share, share_style) = share.unwrap_or_default();
+    figure(pen, &mut x, columns.share, &share, share_style);
     let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
     let speed = match running {
         Some(lane) => rate_now(lane),
@@ -370,24 +448,6 @@ fn entry_row(
     let (mark, word, style) = verified(entry, row.as_ref(), theme);
     let text = if columns.verified > 6 { format!("{mark} {word}") } else { mark.to_string() };
     pen.text(x + 2, 0, &text, style);
-}
-
-/// The time that fills a bar: the slowest finished run of the group, or the expected time of a running one if that is longer.
-fn scale_ns(group: &RowGroup<'_>, state: &State, ctx: &Context) -> u64 {
-    let expected = |entry: &EngineRow<'_>| {
-        let lane = entry.running()?;
-        let elapsed = elapsed_ns(lane, ctx.clock_ns)?;
-        // Before some bytes have arrived there is no basis for an estimate.
-        let share = loaded_share(lane, state).filter(|share| *share > 0.02).unwrap_or(1.0);
-        Some((elapsed as f64 / share) as u64)
-    };
-    group.rows.iter().filter_map(|entry| expected(entry).max(entry.wall_ns())).max().unwrap_or(0)
-}
-
-/// The share of its bytes that a running lane has on the target.
-fn loaded_share(lane: &Lane, state: &State) -> Option<f64> {
-    let total = state.bytes_of(lane);
-    (total > 0).then(|| lane.landed_bytes() as f64 / total as f64)
 }
 
 /// The route of a row's reads, and how good it is.

@@ -1,5 +1,6 @@
 //! Screen 2: the engines compared, the layers of a read, the storage grid and the plans.
 
+mod axis;
 pub(crate) mod charts;
 mod grid;
 mod keys;
@@ -15,6 +16,8 @@ mod view;
 pub(crate) use layers::LAYERS_PANE;
 pub(crate) use state::Race;
 
+use crate::core::Engine;
+use crate::present::engine_rows::unavailable;
 use crate::present::headline;
 use crate::session::{Command, State};
 use crate::tui::clicks::Spot;
@@ -26,7 +29,7 @@ use crate::tui::keys::bindings::{Binding, Place};
 use crate::tui::keys::spec::Spec;
 use crate::tui::keys::table::{Row, specs};
 use crate::tui::pen::Pen;
-use crate::tui::screen::Screen;
+use crate::tui::screen::{Screen, Tab};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::screens::calls;
 use crate::tui::selection::{entry_count, selected_entry};
@@ -49,6 +52,19 @@ fn shows_grid(page: &State) -> bool {
 impl Screen for Race {
     fn id(&self) -> ScreenId {
         ScreenId::Race
+    }
+
+    fn tab(&self, session: &State, ctx: &Context) -> Tab {
+        let page = ctx.page(session);
+        // A watched program has its calls in the place of the race.
+        let is_watched = super::calls::is_shown(page);
+        let title = match page.lanes.first().map(|lane| &lane.engine) {
+            _ if is_watched => "Calls",
+            _ if shows_grid(page) => "I/O grid",
+            Some(Engine::Workload(_)) => "KV cache",
+            _ => ScreenId::Race.title(),
+        };
+        Tab { title, is_empty: page.lanes.is_empty() && page.grid.is_none() && !is_watched }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
@@ -107,10 +123,11 @@ impl Screen for Race {
 
     fn click(&mut self, spot: Spot, session: &State, ctx: &mut Context) -> Effect {
         if let Spot::Row(number) = spot {
-            if shows_grid(ctx.page(session)) {
+            let page = ctx.page(session);
+            if shows_grid(page) {
                 self.cell = Some(number);
             } else {
-                ctx.entry = Some(number);
+                self.select(number, page, ctx);
             }
         }
         Effect::default()
@@ -217,9 +234,23 @@ impl Race {
                 Action::Right => Some((at + 1).min(cells.saturating_sub(1))),
                 _ => action.moved(at, cells.saturating_sub(1)).or(self.cell),
             };
-        } else if let Some(last) = entry_count(page).checked_sub(1) {
-            let at = selected_entry(page, ctx).unwrap_or(0);
-            ctx.entry = action.moved(at, last).or(ctx.entry);
+        } else if let Some(last) = (entry_count(page) + unavailable(page).len()).checked_sub(1) {
+            let at = match self.refused {
+                Some(number) => entry_count(page) + number,
+                None => selected_entry(page, ctx).unwrap_or(0),
+            };
+            if let Some(next) = action.moved(at, last) {
+                self.select(next, page, ctx);
+            }
+        }
+    }
+
+    /// Selects an entry, or an engine that cannot run: its reason is then shown in full.
+    fn select(&mut self, number: usize, page: &State, ctx: &mut Context) {
+        self.refused = number.checked_sub(entry_count(page));
+        match self.refused.and_then(|at| unavailable(page).into_iter().nth(at)) {
+            Some((engines, why)) => ctx.notice = Some(format!("{engines}: {why}")),
+            None => ctx.entry = Some(number),
         }
     }
 

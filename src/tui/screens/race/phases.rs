@@ -1,8 +1,9 @@
 //! The phases of each lane: stacked bars on one scale of time, in the pane of the lanes or in a separate one.
 
+use super::axis::Axis;
 use super::names::{entry_marker, longest_name};
-use crate::core::{Phase, PhaseTimes, RunResult};
-use crate::present::phases::{share, split};
+use crate::core::{PHASES, PhaseTimes, RunResult};
+use crate::present::phases::{share, split, title};
 use crate::present::{EngineRow, RowGroup, row_groups};
 use crate::session::State;
 use crate::tui::context::Context;
@@ -12,12 +13,22 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::row_name;
 
-/// Rows that the phases take below the lanes: a heading, the bars, a legend; 0 while there is nothing to show.
-pub(crate) fn rows(state: &State, ctx: &Context) -> u16 {
-    match Shown::of(state, ctx).map_or(0, |shown| shown.timed().len()) {
-        0 => 0,
-        n => n as u16 + 3,
+/// Rows that the phases take below the lanes of a pane of `w` columns: a heading, the bars, a legend. They are kept from the start of a race, so
+/// that the panes below do not move when a load ends.
+pub(crate) fn rows(state: &State, ctx: &Context, w: u16) -> u16 {
+    let Some(shown) = Shown::of(state, ctx) else { return 0 };
+    // A session that is over has all of its phases.
+    if (ctx.over || state.ended.is_some()) && shown.timed().is_empty() {
+        return 0;
     }
+    let every: usize = PHASES.into_iter().map(|phase| title(phase).len() + 4).sum();
+    let legend = every.div_ceil(usize::from(w.saturating_sub(8)).max(20)).min(3);
+    (shown.group.rows.len() + 2 + legend) as u16
+}
+
+/// The group whose phases are shown.
+pub(super) fn shown_group<'s>(state: &'s State, ctx: &Context) -> Option<RowGroup<'s>> {
+    Shown::of(state, ctx).map(|shown| shown.group)
 }
 
 /// The group of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
@@ -55,23 +66,23 @@ impl<'s> Shown<'s> {
     }
 }
 
-/// Draws the bars below the lanes, `name` columns from the left, under a heading.
-pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ctx: &Context, name: u16, theme: &Theme) {
+/// Draws the bars below the lanes under a heading, on the axis of the lanes.
+pub(super) fn below(pen: &mut Pen<'_>, state: &State, ctx: &Context, (name, axis): (u16, Axis), theme: &Theme) {
     let Some(shown) = Shown::of(state, ctx) else { return };
     let group = if shown.several { format!(", {} cache", shown.group.cache) } else { String::new() };
     pen.text(name, 1, &format!("where the time went{group}"), theme.faint_text());
     let (w, h) = (pen.width(), pen.height());
-    bars_of(&mut pen.part(0, 2, w, h.saturating_sub(2)), &shown, name, theme);
+    bars_of(&mut pen.part(0, 2, w, h.saturating_sub(2)), &shown, name, Some(axis), theme);
 }
 
 /// The phases in a separate pane.
 pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
-    let mut title = vec![("Where the time went".to_owned(), theme.strong)];
+    let mut head = vec![("Where the time went".to_owned(), theme.strong)];
     let shown = Shown::of(state, ctx);
     if let Some(shown) = shown.as_ref().filter(|shown| shown.several) {
-        title.push((format!(" ─ {}", shown.group.cache), theme.dim));
+        head.push((format!(" ─ {}", shown.group.cache), theme.dim));
     }
-    let mut inside = pen.frame(&title, theme.faint);
+    let mut inside = pen.frame(&head, theme.faint);
     let Some(shown) = shown.filter(|shown| !shown.timed().is_empty()) else {
         let words = format!("{} No load has finished yet.", if ctx.over { '–' } else { ctx.spinner() });
         inside.text(2, 1, &words, theme.dim);
@@ -81,43 +92,37 @@ pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
     // Next to a chart, the names leave half of the pane to the bars.
     let name = (longest_name(state, w) + 5).min((w / 2).max(11));
     let airy = u16::from(usize::from(h) >= shown.timed().len() + 3);
-    bars_of(&mut inside.part(0, airy, w, h.saturating_sub(airy)), &shown, name, theme);
+    bars_of(&mut inside.part(0, airy, w, h.saturating_sub(airy)), &shown, name, None, theme);
 }
 
-/// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why, and below them what
-/// the colours mean. If not all fit, those around the selected lane.
-fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
+/// Stacked bars on one scale of time, so that a bar's length is its time and its parts are the reasons, and below them the
+/// legend of the colours. If not all fit, those around the selected lane. `axis` is that of the lanes above.
+fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, axis: Option<Axis>, theme: &Theme) {
     let timed = shown.timed();
     let (w, h) = (pen.width(), pen.height());
-    let Some(scale) = timed.iter().map(|(_, _, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
+    let Some(slowest) = timed.iter().map(|(_, _, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
+    let (from, columns, scale) = match axis.filter(|axis| axis.scale_ns > 0) {
+        Some(axis) => (axis.zero, axis.columns, axis.scale_ns),
+        None => (name, w.saturating_sub(name + 2), slowest),
+    };
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, _, r)| r.phases).collect();
-    let mut items: Vec<Vec<Run>> = bars::phase_legend(&times, theme).chunks(2).map(<[Run]>::to_vec).collect();
-    let mut legend = legend(&items, w.saturating_sub(4));
-    // A bar without its legend is a riddle, a legend without the bars is nothing: one line of it stays.
-    let lines = legend.len().min(usize::from(h).saturating_sub(timed.len()).max(usize::from(h > 3)));
-    if lines < legend.len() {
-        // If not all can be named, the largest are.
-        let sum = |phase| times.iter().map(|t| t.get(phase) as f64 / scale as f64).sum::<f64>();
-        let mut phases: Vec<(Phase, f64)> = bars::in_legend(&times).map(|phase| (phase, sum(phase))).collect();
-        let order = phases.clone();
-        phases.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let place = |phase: Phase| order.iter().position(|(known, _)| *known == phase);
-        items = phases.iter().filter_map(|(phase, _)| items.get(place(*phase)?).cloned()).collect();
-        legend = self::legend(&items, w.saturating_sub(4));
-    }
+    let items: Vec<Vec<Run>> = bars::phase_legend(&times, theme).chunks(2).map(<[Run]>::to_vec).collect();
+    let legend = legend(&items, w.saturating_sub(4));
+    // A bar without its legend cannot be read, so the legend keeps its lines and the bars scroll.
+    let lines = legend.len().min(usize::from(h).saturating_sub(1));
     let room = usize::from(h) - lines.min(usize::from(h));
     let selected = timed.iter().position(|(number, _, _)| *number == shown.selected).unwrap_or(0);
     let first = (selected + 1).saturating_sub(room).min(timed.len().saturating_sub(room));
     let scrolls = timed.len() > room;
-    let columns = w.saturating_sub(name + 2);
     for (y, (_, entry, result)) in timed.iter().skip(first).take(room).enumerate() {
         let y = y as u16;
         pen.cell(2, y, entry_marker(entry, theme), theme.lane(entry.engine));
         pen.text(4, y, &row_name(entry, name.saturating_sub(5)), theme.text);
-        if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
+        if bars::phases(pen, from, y, columns, &result.phases, scale, theme) {
             continue;
         }
-        let end = (result.phases.total_ns() as f64 / scale as f64 * f64::from(columns)).ceil() as u16 + name + 1;
+        let end = (result.phases.total_ns() as f64 / scale as f64 * f64::from(columns)).ceil();
+        let end = end.min(f64::from(columns)) as u16 + from + 1;
         for runs in (1..=3).rev().map(|most| greatest(&result.phases, most, theme)) {
             if runs_width(&runs) as u16 + end < w {
                 pen.runs(end + 1, y, &runs);

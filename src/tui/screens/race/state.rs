@@ -29,6 +29,8 @@ pub(crate) struct Race {
     pub(crate) charted: Cell<bool>,
     /// There were more than it had room for.
     pub(crate) more: Cell<bool>,
+    /// The selected line of the engines that cannot run.
+    pub(crate) refused: Option<usize>,
     /// The selected line of the plans, if they are open.
     pub(crate) plans: Option<usize>,
 }

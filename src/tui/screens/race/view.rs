@@ -15,12 +15,14 @@ use super::{charts, lanes, layers, phases};
 use crate::analysis::Advice;
 use crate::core::Engine;
 use crate::present::advice::sentence;
+use crate::present::flow::of_run;
 use crate::present::headline::race;
 use crate::session::State;
 use crate::tui::layout::WIDE;
-use crate::tui::pen::{Pen, wrap};
+use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::headline;
+use crate::tui::widgets::flow::least_columns;
+use crate::tui::widgets::{self, headline};
 use crate::tui::words::headline_in;
 
 /// Fewest rows in which a chart says something, its border included.
@@ -28,6 +30,19 @@ const CHART_ROWS: u16 = 8;
 
 /// Fewest rows in which the two timelines of a read's layers stand, their border included.
 const LAYER_ROWS: u16 = 6;
+
+/// The path of the bytes of the selected run, or of the one that runs.
+fn flow(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
+    let Some(path) = charts::chosen(state, ui).and_then(|lane| of_run(state, lane, ui.ctx.clock_ns)) else { return };
+    let words = path.bottleneck().unwrap_or_default();
+    let room = pen.width();
+    let drawn = room.min(least_columns(&path) + 12 * path.hops.len() as u16);
+    let beside = usize::from(room - drawn) > width(&words) + 3;
+    widgets::flow::draw(&mut pen.part(0, 0, drawn, 1), &path, ui.ctx.frames, theme);
+    if beside {
+        pen.text(drawn + 3, 0, &words, theme.dim);
+    }
+}
 
 /// Draws the screen.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
@@ -45,14 +60,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let advice = why().find(about_cufile).or(why().next()).or(advice.first());
     let advice = advice.filter(|_| airy && state.running_lane().is_none());
     let mut advice: Vec<String> = advice.map(|advice| wrap(&sentence(advice), room)).unwrap_or_default();
+    // The words have the same number of rows during a race and after it, so that the panes do not move.
+    let block = if airy { 3 } else { 0 };
     // Air above and below the words is worth less than a pane, and so is the reason in words: the panes show it.
     let said = wrap(&answer.text, room).len().min(3) as u16;
     let fewest = lanes::rows(state).saturating_add(CHART_ROWS);
-    if (fewest.saturating_add(said)..fewest.saturating_add(said + advice.len().min(3) as u16)).contains(&h) {
-        advice.clear();
+    let roomy = h > fewest.saturating_add(block);
+    let block = if roomy { block.max(said) } else { said };
+    let shown = usize::from(block - said);
+    if advice.len() > shown {
+        advice.truncate(shown);
+        advice.iter_mut().last().into_iter().for_each(|line| line.push_str(" …"));
     }
-    let told = said + advice.len().min(3) as u16;
-    let whole = fewest.saturating_add(phases::rows(state, ui.ctx)).saturating_add(told);
+    let told = block;
+    let whole = fewest.saturating_add(phases::rows(state, ui.ctx, w)).saturating_add(told);
     let whole = if whole <= h { whole } else { fewest.saturating_add(told) };
     let spare = h.checked_sub(whole);
     let (above, below) = match spare {
@@ -63,12 +84,21 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     };
     let mut y = above;
     y += headline::draw(&mut pen.part(0, y, w, 3), &answer, theme);
-    for line in advice.iter().take(3) {
-        pen.text(3, y, line, theme.dim);
+    for (row, line) in (y..).zip(&advice) {
+        pen.text(3, row, line, theme.dim);
+    }
+    y += block.saturating_sub(said) + below;
+    // The path of the bytes has its line from the start, so that nothing moves when a load begins.
+    if h >= 30 && w >= WIDE && !ui.ctx.small && layers::shown(state, ui).is_none() {
+        flow(&mut pen.part(3, y, w.saturating_sub(6), 1), state, ui, theme);
         y += 1;
     }
-    y += below;
     let rest = h.saturating_sub(y);
+    // Without a run the charts would be empty.
+    if state.lanes.is_empty() {
+        lanes::draw(&mut pen.part(0, y, w, rest), state, (ui.ctx, ui.screen.refused), theme, 0);
+        return;
+    }
     let layered = layers::shown(state, ui).filter(|_| !ui.screen.charts);
     if let Some(read) = layered.as_ref().filter(|_| ui.screen.expanded && !ui.ctx.small) {
         layers::draw(&mut pen.part(0, y, w, rest), read, ui, theme);
@@ -83,7 +113,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         let panes = layers::panes(state, ui);
         match (ui.screen.pane % panes, layers::shown(state, ui)) {
             (LAYERS_PANE, Some(read)) => layers::draw(&mut pane, &read, ui, theme),
-            (0, _) => lanes::draw(&mut pane, state, ui.ctx, theme, 0),
+            (0, _) => lanes::draw(&mut pane, state, (ui.ctx, ui.screen.refused), theme, 0),
             (1, _) => phases::pane(&mut pane, state, ui.ctx, theme),
             (chart, _) => charts::one(&mut pane, state, ui, theme, chart - 2),
         }
@@ -92,7 +122,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         return;
     }
     let bare = lanes::rows(state);
-    let phase_rows = phases::rows(state, ui.ctx);
+    let phase_rows = phases::rows(state, ui.ctx, w);
     let with_phases = bare.saturating_add(phase_rows);
     // The lanes answer the question. The phases give the reason, in the same pane or, if that is full, in a separate
     // one next to a chart.
@@ -104,7 +134,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     } else {
         (rest, 0, false)
     };
-    lanes::draw(&mut pen.part(0, y, w, top), state, ui.ctx, theme, shown);
+    lanes::draw(&mut pen.part(0, y, w, top), state, (ui.ctx, ui.screen.refused), theme, shown);
     let left = rest.saturating_sub(top);
     if left >= least
         && let Some(read) = &layered

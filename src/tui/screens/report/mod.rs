@@ -15,7 +15,7 @@ use crate::tui::keys::bindings::Place;
 use crate::tui::keys::spec::Spec;
 use crate::tui::keys::table::specs;
 use crate::tui::pen::Pen;
-use crate::tui::screen::Screen;
+use crate::tui::screen::{Screen, Tab};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words::headline_in;
@@ -27,6 +27,12 @@ pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
 impl Screen for Report {
     fn id(&self) -> ScreenId {
         ScreenId::Report
+    }
+
+    fn tab(&self, session: &State, ctx: &Context) -> Tab {
+        let page = ctx.page(session);
+        let has_runs = !page.lanes.is_empty() || page.grid.is_some() || page.watch.is_some();
+        Tab { title: ScreenId::Report.title(), is_empty: page.checks.is_empty() && !has_runs }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {

@@ -39,7 +39,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
     if pictures > 0 {
         // Bars, a legend that may take two lines, and the border.
-        let upper = (phases::rows(state, ui.ctx).max(2) + 4).min(rest / 2);
+        let upper = (phases::rows(state, ui.ctx, pictures).max(2) + 2).min(rest / 2);
         let x = w - pictures;
         phases::pane(&mut pen.part(x, y, pictures, upper), state, ui.ctx, theme);
         charts::bandwidth_of_all(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui.ctx, theme);

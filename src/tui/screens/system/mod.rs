@@ -23,7 +23,7 @@ use crate::tui::keys::bindings::Place;
 use crate::tui::keys::spec::Spec;
 use crate::tui::keys::table::specs;
 use crate::tui::pen::Pen;
-use crate::tui::screen::Screen;
+use crate::tui::screen::{Screen, Tab};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use order::selected;
@@ -39,6 +39,14 @@ pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
 impl Screen for System {
     fn id(&self) -> ScreenId {
         ScreenId::System
+    }
+
+    fn tab(&self, session: &State, ctx: &Context) -> Tab {
+        let never = ctx.captured || ctx.replay || ctx.over;
+        Tab {
+            title: ScreenId::System.title(),
+            is_empty: never && session.system.is_empty() && !state::is_past(session, ctx),
+        }
     }
 
     fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool {

@@ -6,11 +6,12 @@ use super::state::Ui;
 use super::time::{self, over_time, series};
 use crate::core::ProcessUse;
 use crate::core::units::bytes;
+use crate::present::flow::{self as flows, Flow};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::bars;
+use crate::tui::widgets::{bars, flow};
 
 /// The panes of a process on a small screen, one at a time: reads, memory, files.
 const SMALL_PANES: usize = 3;
@@ -23,13 +24,19 @@ pub(super) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &
         return small(pen, process, state, ui, &mut about, theme);
     }
     let files = process.files.len() + process.mapped.len();
-    let top = (about.len() as u16 + 2).min(h);
+    let top = (about.len() as u16 + 3).min(h);
     let title = [(format!("{} ", process.name), theme.strong), (process.pid.to_string(), theme.dim)];
     let mut pane = pen.part(0, 0, w, top);
     let mut inside = pane.frame(&title, theme.faint);
     for (y, line) in about.iter().enumerate() {
         inside.runs(1, y as u16, line);
     }
+    flow::draw(
+        &mut inside.part(1, about.len() as u16, w.saturating_sub(4), 1),
+        &path(process, state),
+        ui.ctx.frames,
+        theme,
+    );
     let rest = h.saturating_sub(top);
     let file_rows = if files == 0 && process.files_readable { 0 } else { (files.clamp(1, 8) as u16 + 2).min(rest / 2) };
     let charts = rest.saturating_sub(file_rows);
@@ -101,6 +108,15 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
         format!("seems to read by {}: {} (seen from outside, no proof)", route_word(process.route), process.evidence);
     lines.extend(wrap(&seen, room).into_iter().map(|line| vec![(line, theme.text)]));
     lines
+}
+
+/// The path of the process' reads; into the GPU the rate of the link if no other process uses a GPU.
+fn path(process: &ProcessUse, state: &State) -> Flow {
+    let into_gpu = state.system.back().and_then(|(_, sample)| {
+        let alone = sample.processes.iter().filter(|other| other.cuda).count() == 1;
+        sample.gpus.first().filter(|_| alone && sample.gpus.len() == 1)?.rx_bytes_per_s
+    });
+    flows::of_process(process, into_gpu)
 }
 
 /// One value of a process over the time that it was watched, in seconds before now.

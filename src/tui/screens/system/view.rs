@@ -49,7 +49,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let lines = if sample.gpus.is_empty() && sample.gpu_problem.is_some() { 3 } else { sample.gpus.len().max(1) };
     let rows = lines.max(sample.disks.len().max(1)).min(8) as u16 + 3;
     let top = rows.min(rest / 2);
-    if w >= SIDE_BY_SIDE {
+    let no_gpu = sample.gpus.is_empty();
+    if no_gpu && !ui.ctx.small {
+        // The disks have the width that the GPUs do not need.
+        let lines = sample.disks.len().clamp(1, 8) as u16 + 3;
+        let gpu_rows = wrap(no_gpu_words(sample), w.saturating_sub(4)).len().clamp(1, 3) as u16 + 2;
+        gpus(&mut pen.part(0, y, w, gpu_rows), sample, theme);
+        disks(&mut pen.part(0, y + gpu_rows, w, lines), sample, theme);
+        let used = gpu_rows + lines;
+        lower(&mut pen.part(0, y + used, w, rest.saturating_sub(used)), sample, state, ui, theme);
+    } else if w >= SIDE_BY_SIDE {
         let left = w * 9 / 16;
         gpus(&mut pen.part(0, y, left, top), sample, theme);
         disks(&mut pen.part(left, y, w - left, top), sample, theme);
@@ -73,7 +82,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
 /// The processes, and below them, if there is space, the activity of disks and links.
 fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    let need = sample.processes.len().clamp(1, 30) as u16 + 4;
+    // An empty table is a line of text.
+    let need = if sample.processes.is_empty() { 3 } else { sample.processes.len().min(30) as u16 + 4 };
     let charts = if need + charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
     if charts > 0 {
@@ -144,11 +154,24 @@ fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], them
     x
 }
 
+/// The widths of columns, with the rest of `w` columns shared among them, after a name of `longest` columns.
+fn spread<const N: usize>(rooms: [u16; N], w: u16, longest: u16) -> [u16; N] {
+    let taken: u16 = rooms.iter().sum();
+    let shown = rooms.iter().filter(|room| **room > 0).count().max(1) as u16;
+    let more = (w.saturating_sub(taken + longest + 2) / shown).min(12);
+    rooms.map(|room| if room > 0 { room + more } else { 0 })
+}
+
+/// Why there is no GPU.
+fn no_gpu_words(sample: &SystemSample) -> &str {
+    sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.")
+}
+
 fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     let mut inside = pen.frame(&[("GPUs".to_owned(), theme.strong)], theme.faint);
     let w = inside.width();
     if sample.gpus.is_empty() {
-        let text = sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.");
+        let text = no_gpu_words(sample);
         let h = usize::from(inside.height());
         let lines = wrap(text, w.saturating_sub(2));
         for (y, line) in lines.iter().take(h).enumerate() {
@@ -162,7 +185,7 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     let bar = if w >= 40 + 10 + longest { 10 } else { 0 };
     let columns = |texts: [String; 6]| -> Vec<(u16, String)> {
         let rooms = [10 + bar, 6, 11, 11, if w >= 70 { 10 } else { 0 }, if w >= 76 { 8 } else { 0 }];
-        rooms.into_iter().zip(texts).collect()
+        spread(rooms, w, longest).into_iter().zip(texts).collect()
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
     let name = w.saturating_sub(taken + 2);
@@ -202,7 +225,8 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     }
     let columns = |texts: [String; 5]| -> Vec<(u16, String)> {
         let rooms = [11, if w >= 60 { 11 } else { 0 }, 9, 7, 6];
-        rooms.into_iter().zip(texts).collect()
+        let longest = sample.disks.iter().map(|disk| width(&disk.name)).max().unwrap_or(0) as u16 + 3;
+        spread(rooms, w, longest).into_iter().zip(texts).collect()
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
     let name = w.saturating_sub(taken + 2);

@@ -42,8 +42,8 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
     bind!(Action::Reverse, [letter('S')], "S", "", "turn the order around", has_rows),
     bind!(
         Action::Compare,
-        [letter('c')],
-        "c",
+        [letter('C')],
+        "C",
         "compare",
         "compare with the next engine, at last with none",
         |ui, state| has_rows(ui, state) && entries_with_spans(state).len() > 1

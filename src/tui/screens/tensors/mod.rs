@@ -10,6 +10,7 @@ mod view;
 
 pub(crate) use state::Tensors;
 
+use crate::core::Engine;
 use crate::core::units::{bytes, duration};
 use crate::session::State;
 use crate::tui::clicks::Spot;
@@ -23,7 +24,7 @@ use crate::tui::keys::bindings::Place;
 use crate::tui::keys::spec::Spec;
 use crate::tui::keys::table::specs;
 use crate::tui::pen::Pen;
-use crate::tui::screen::Screen;
+use crate::tui::screen::{Screen, Tab};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::selection::entry_count;
 use crate::tui::theme::Theme;
@@ -35,6 +36,14 @@ pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
 impl Screen for Tensors {
     fn id(&self) -> ScreenId {
         ScreenId::Tensors
+    }
+
+    fn tab(&self, session: &State, ctx: &Context) -> Tab {
+        let page = ctx.page(session);
+        // A workload writes and reads pieces of a cache instead of tensors.
+        let cache = page.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
+        let title = if cache { "Pieces" } else { ScreenId::Tensors.title() };
+        Tab { title, is_empty: page.lanes.iter().all(|lane| lane.spans.is_empty()) }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {

@@ -11,6 +11,7 @@ use super::{detail, table};
 use crate::analysis::TensorRow;
 use crate::core::units::{bytes, duration, rate};
 use crate::core::{Engine, Status};
+use crate::present::cost::NO_CROSSOVER;
 use crate::session::{Lane, State};
 use crate::tui::jobs::tensor_rows::TensorRows;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
@@ -224,7 +225,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
                     let (below, above) = (below.engine.label(), above.engine.label());
                     format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
                 }
-                None if together => "no crossover found: the difference is within noise".to_owned(),
+                None if together => NO_CROSSOVER.to_owned(),
                 None => "no crossover without two fitted lines".to_owned(),
             };
             let room = inside.width().saturating_sub(2);

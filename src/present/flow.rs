@@ -1,0 +1,198 @@
+//! The path of the bytes of a run, hop by hop, with the rate that was measured at each, and the hop that is at its ceiling.
+
+use super::progress::{elapsed_ns, rate_now};
+use crate::core::units::{self, NS_PER_S};
+use crate::core::{CeilingKind, Engine, Metric, NixlPlugin, ProcessUse, Target};
+use crate::session::{Lane, State};
+
+/// A hop at this share of its ceiling, or above it, limits the run.
+const LIMITS_FROM: f64 = 0.7;
+/// Bytes from the device below this share of the bytes on the target are not the source of the load.
+const LEAST_SOURCE: f64 = 0.05;
+/// Time of a running load over which rates are measured.
+const WINDOW_NS: u64 = NS_PER_S;
+/// A rate meter of the GPU is an average; over a shorter time it shows mostly the time before.
+const SHORTEST_METERED_NS: u64 = NS_PER_S;
+
+/// One hop of the path.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hop {
+    /// The station at its start.
+    pub from: &'static str,
+    /// Bytes per second; `None` if it was not measured.
+    pub bytes_per_s: Option<f64>,
+    /// The rate as a share of the hop's measured ceiling.
+    pub share: Option<f64>,
+    /// Whether it limits the run.
+    pub limits: bool,
+}
+
+/// The path of the bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// The hops in order.
+    pub hops: Vec<Hop>,
+    /// The last station.
+    pub to: &'static str,
+    /// Bytes are moving now.
+    pub moves: bool,
+}
+
+impl Flow {
+    /// The bottleneck in words: `Limited by storage: 97 % of its ceiling.`; `None` if no hop is at its ceiling.
+    #[must_use]
+    pub fn bottleneck(&self) -> Option<String> {
+        let hop = self.hops.iter().find(|hop| hop.limits)?;
+        Some(format!("Limited by {}: {:.0} % of its ceiling.", hop.from, hop.share? * 100.0))
+    }
+
+    /// Marks the hop that is nearest to its ceiling, if it is near.
+    fn mark(mut self) -> Self {
+        let nearest = self.hops.iter().filter_map(|hop| hop.share).reduce(f64::max);
+        if let Some(nearest) = nearest.filter(|share| *share >= LIMITS_FROM)
+            && let Some(hop) = self.hops.iter_mut().find(|hop| hop.share == Some(nearest))
+        {
+            hop.limits = true;
+        }
+        self
+    }
+}
+
+/// The path of a run that loads or has loaded; `None` before its clock started, and for workloads, whose paths differ from call to call.
+#[must_use]
+pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
+    let run = lane.result.as_deref().filter(|run| run.is_good());
+    let start = lane.clock_ns?;
+    let elapsed = elapsed_ns(lane, clock_ns).filter(|ns| *ns > 0)?;
+    let end = start.saturating_add(elapsed);
+    let moves = lane.is_running() && lane.loaded_ns.is_none();
+    let from = if moves { start.max(end.saturating_sub(WINDOW_NS)) } else { start };
+    let landed = match run {
+        Some(run) => units::bytes_per_s(run.bytes, run.wall_ns),
+        None => rate_now(lane),
+    }?;
+    let engine = run.and_then(|run| run.chosen_engine()).unwrap_or(&lane.engine);
+    let counts = run.and_then(|run| run.route.as_ref());
+    let direct = counts.is_some_and(|counts| counts.route.is_direct());
+    let to = if lane.target == Target::Host { "host memory" } else { "GPU" };
+    let through = through(engine, direct, to)?;
+    let disk = read_rate(state, from, end);
+    let from_storage = disk.is_none_or(|disk| disk >= landed * LEAST_SOURCE);
+    let into_gpu = if to == "GPU" && end - from >= SHORTEST_METERED_NS { pcie_rate(state, from, end) } else { None };
+    let bound = |kind: CeilingKind, rate: Option<f64>| {
+        let model = state.model_of(lane).map(|model| model.name.as_str());
+        let of = state.ceilings.iter().filter(|c| c.kind == kind && c.bytes_per_s > 0.0);
+        let fits = of.filter(|c| c.model.is_none() || c.model.as_deref() == model);
+        Some(rate? / fits.map(|c| c.bytes_per_s).reduce(f64::min)?)
+    };
+    let mut hops = Vec::new();
+    let mut add = |from, bytes_per_s, share| hops.push(Hop { from, bytes_per_s, share, limits: false });
+    if from_storage || through.is_empty() {
+        add("storage", disk.or(Some(landed)), bound(CeilingKind::DirectRead, disk.or(Some(landed))));
+    }
+    for station in through {
+        let rate = if station == "pinned memory" { into_gpu.or(Some(landed)) } else { Some(landed) };
+        let kind = if station == "pinned memory" { CeilingKind::PinnedCopy } else { CeilingKind::CachedRead };
+        // A page cache that is being filled is as fast as the storage.
+        let share = if kind == CeilingKind::CachedRead && from_storage { None } else { bound(kind, Some(landed)) };
+        add(station, rate, share);
+    }
+    Some(Flow { hops, to, moves }.mark())
+}
+
+/// The stations between the storage and the target.
+fn through(engine: &Engine, direct: bool, to: &str) -> Option<Vec<&'static str>> {
+    let mut stations = match engine {
+        Engine::Workload(_) | Engine::Auto => return None,
+        _ if direct => Vec::new(),
+        Engine::Mmap | Engine::Command(_) | Engine::Loader(_) => vec!["page cache"],
+        Engine::Pread | Engine::Nixl(NixlPlugin::Posix) => vec!["page cache", "pinned memory"],
+        _ => vec!["pinned memory"],
+    };
+    if to != "GPU" {
+        stations.retain(|station| *station != "pinned memory");
+    }
+    Some(stations)
+}
+
+/// Bytes per second from the model's device between two times; `None` if its counter was not read often enough.
+fn read_rate(state: &State, from: u64, to: u64) -> Option<f64> {
+    const SLACK_NS: u64 = NS_PER_S / 5;
+    let near = from.saturating_sub(SLACK_NS)..=to.saturating_add(SLACK_NS);
+    let mut read =
+        state.series_between(Metric::DeviceReadBytes, None, near.clone()).filter(|(at, _)| near.contains(at));
+    let (first_at, first) = read.next()?;
+    let (last_at, last) = read.last()?;
+    let ns = last_at.checked_sub(first_at).filter(|ns| *ns >= NS_PER_S / 10)?;
+    // The counter was read a little before the load and after it; all of its bytes belong to the load.
+    let span = (to - from).min(ns).max(1);
+    (last >= first).then(|| (last - first) * NS_PER_S as f64 / span as f64)
+}
+
+/// The mean of the readings of the GPU's link; `None` without one.
+fn pcie_rate(state: &State, from: u64, to: u64) -> Option<f64> {
+    let read = state.series_between(Metric::PcieRxBytesPerS, None, from..=to);
+    let values: Vec<f64> = read.filter(|(at, _)| (from..=to).contains(at)).map(|(_, rate)| rate).collect();
+    (values.len() >= 5).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The path of the reads of a process, as far as its counters show it.
+#[must_use]
+pub fn of_process(process: &ProcessUse, into_gpu: Option<f64>) -> Flow {
+    let storage = process.storage_bytes_per_s;
+    let calls = process.call_bytes_per_s;
+    let hop = |from, bytes_per_s| Hop { from, bytes_per_s, share: None, limits: false };
+    let mut hops = vec![hop("storage", storage)];
+    // Calls that fetched more than the storage gave were answered by the page cache.
+    let cached = calls.unwrap_or(0.0) > storage.unwrap_or(0.0) * (1.0 + LEAST_SOURCE) + 1e6;
+    if cached {
+        hops.push(hop("page cache", calls));
+    }
+    if process.cuda {
+        hops.push(hop("process memory", into_gpu));
+    }
+    let moves = [storage, calls].into_iter().flatten().any(|rate| rate > 1e6);
+    Flow { hops, to: if process.cuda { "GPU" } else { "process memory" }, moves }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::session::recording::Reader;
+    use crate::session::shipped;
+    use std::path::Path;
+
+    #[test]
+    fn each_finished_load_of_a_recording_has_a_path_that_fits_its_engine() {
+        let mut state = State::default();
+        for event in Reader::from_bytes(Path::new("small"), shipped::SMALL.bytes()).unwrap() {
+            state.reduce(&event.unwrap());
+        }
+        let mut seen = 0;
+        for lane in state.lanes.iter().filter(|lane| lane.result.as_deref().is_some_and(|run| run.is_good())) {
+            let Some(flow) = of_run(&state, lane, state.now_ns) else { continue };
+            let stations: Vec<&str> = flow.hops.iter().map(|hop| hop.from).collect();
+            match lane.engine {
+                Engine::Odirect => assert_eq!(stations.last(), Some(&"pinned memory"), "{:?}", lane.id),
+                Engine::Mmap => assert_eq!(stations.last(), Some(&"page cache"), "{:?}", lane.id),
+                _ => {}
+            }
+            assert_eq!(flow.to, "GPU");
+            assert!(!flow.moves && flow.hops.iter().filter(|hop| hop.limits).count() <= 1);
+            assert!(flow.hops.iter().all(|hop| hop.bytes_per_s.is_none_or(|rate| rate > 0.0)), "{flow:?}");
+            seen += 1;
+        }
+        assert!(seen >= 10, "{seen} loads");
+    }
+
+    #[test]
+    fn the_hop_nearest_to_its_ceiling_limits_the_run_and_none_does_far_below() {
+        let hop = |from, share| Hop { from, bytes_per_s: Some(1e9), share, limits: false };
+        let flow =
+            |a, b| Flow { hops: vec![hop("storage", a), hop("pinned memory", b)], to: "GPU", moves: false }.mark();
+        assert_eq!(flow(Some(0.97), Some(0.2)).bottleneck().unwrap(), "Limited by storage: 97 % of its ceiling.");
+        assert!(flow(Some(0.75), Some(0.8)).hops[1].limits);
+        assert_eq!(flow(Some(0.5), None).bottleneck(), None);
+    }
+}
