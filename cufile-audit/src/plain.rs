@@ -82,7 +82,7 @@ unsafe fn replace(name: *const c_char, place: *mut usize) {
     if name.is_null() || place.is_null() {
         return;
     }
-    // SAFETY: the caller says so.
+    // SAFETY: by the conditions of this function.
     unsafe {
         let number = audit::plain_function(CStr::from_ptr(name).to_bytes());
         if let Some(other) = number.filter(|_| *place != 0).and_then(|number| redirect_plain(number, *place)) {

@@ -46,7 +46,7 @@ pub struct Latencies {
     pub rows: Vec<(String, Vec<u64>)>,
 }
 
-/// The histogram of latencies; empty if there were no single reads.
+/// The histogram of latencies; empty without single reads.
 #[must_use]
 pub fn latencies(report: &WatchReport) -> Latencies {
     let mut columns: Vec<u64> = report.latencies.iter().map(|class| class.up_to_ns).collect();

@@ -34,7 +34,7 @@ pub struct Attached {
 /// Attaches to a process, for a time or until it ends.
 ///
 /// # Errors
-/// If there is no such process.
+/// If the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
     let process = Process::new(number).map_err(|error| WatchError::Attach(pid, error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What a KV-cache system keeps in a file, by the file's name.
+//! Recognises the content of a file of a KV-cache system by the file's name.
 
 use crate::core::KvName;
 use std::path::Path;

@@ -241,7 +241,7 @@ impl Recorder {
 /// Each probe is a descriptor for each CPU.
 fn more_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, opening the probes fails and says so.
+    // If this fails, opening the probes fails with a reason.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

@@ -1,4 +1,4 @@
-//! Where the functions of a library are in its file.
+//! Finds the functions of a library in its file.
 
 use cufile_audit::layout::{FUNCTIONS, Function};
 use object::{Object, ObjectSegment, ObjectSymbol};

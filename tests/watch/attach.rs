@@ -55,7 +55,7 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         }
         let (reads, batches) = (seen.count("cuFileRead"), seen.count("cuFileBatchIOSubmit"));
         assert!(batches > 4 && reads > 4 * batches, "{:?}", seen.calls());
-        // A round that was under way at either end is missed in part.
+        // A round that runs at either end is missed in part.
         let near = |count: u64, rounds: u64| count.abs_diff(batches * rounds) <= 3 * rounds;
         assert!(near(seen.count("cuFileHandleRegister"), 3) && near(seen.count("cuFileBufRegister"), 1));
         let file = seen.file(&place.data());
