@@ -5,7 +5,7 @@ use super::outcome::{BAD_ANSWER, FINE, note, print};
 use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
 use crate::core::{CacheState, Engine, Metric, units};
 use crate::session::{LaneStatus, State, recording};
-use crate::text::sanitise_line;
+use crate::text::{json_values, sanitise_line};
 use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -104,18 +104,25 @@ impl Report {
 /// # Errors
 /// A sentence if the file cannot be read, is neither, or contains no successful run.
 pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, String> {
-    const MOST_BYTES: u64 = 1 << 30;
+    const MOST_BYTES: u64 = 256 << 20;
+    const MOST_VALUES: u64 = 20_000_000;
     let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
     let (runs, pressure) = if name.ends_with(".json") {
         let failed = |e: std::io::Error| format!("reading {} failed: {e}", path.display());
         let seen = std::fs::metadata(path).map_err(failed)?;
         if !seen.is_file() || seen.len() > MOST_BYTES {
             return Err(format!(
-                "{} is not a report of gds-top: it is not a regular file of at most 1 GiB",
+                "{} is not a report of gds-top: it is not a regular file of at most 256 MiB",
                 path.display()
             ));
         }
         let text = std::fs::read(path).map_err(failed)?;
+        if json_values(&text) > MOST_VALUES {
+            return Err(format!(
+                "{} is not a report of gds-top: it has more than {MOST_VALUES} values",
+                path.display()
+            ));
+        }
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
         let pressure = median(report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent).collect());

@@ -5,6 +5,7 @@ use crate::core::{CacheState, Machine, Setting, units};
 use crate::engines;
 use crate::present::SessionAnalysis;
 use crate::session::{State, recording, shipped};
+use crate::text::json_values;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -123,13 +124,17 @@ struct Analysis {
 
 fn reported(path: &Path) -> Result<Measured, String> {
     // A report of a large model has some megabytes; a file above this limit is not a report.
-    const MOST_BYTES: u64 = 1 << 30;
+    const MOST_BYTES: u64 = 256 << 20;
+    const MOST_VALUES: u64 = 20_000_000;
     let bad = |what: String| format!("{} is not a report of gds-top: {what}", path.display());
     let length = std::fs::metadata(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
     if !length.is_file() || length.len() > MOST_BYTES {
-        return Err(bad("it is not a regular file of at most 1 GiB".to_owned()));
+        return Err(bad("it is not a regular file of at most 256 MiB".to_owned()));
     }
     let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
+    if json_values(&text) > MOST_VALUES {
+        return Err(bad(format!("it has more than {MOST_VALUES} values")));
+    }
     let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
     Ok((report.analysis.timings, report.machine))
 }

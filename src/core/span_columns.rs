@@ -6,6 +6,10 @@
 use super::phase::Phase;
 use super::span::Span;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Slots with an entry in a list: a run has at most a few hundred threads.
+const LISTED_SLOTS: usize = 512;
 
 /// A span as differences to the spans before it.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +31,10 @@ pub(super) struct Difference {
 pub(super) struct Coder {
     /// Unit of times, in nanoseconds.
     unit: u64,
-    /// The end of the last span of each slot.
+    /// The end of the last span of each of the first slots.
     slot_end: Vec<u64>,
+    /// The same of higher slots. A list would take half a megabyte for one span of slot 65535.
+    high_slot_end: BTreeMap<u16, u64>,
     tensor: i64,
     /// The end of the last bytes that moved.
     pub(super) bytes_end: u64,
@@ -36,11 +42,15 @@ pub(super) struct Coder {
 
 impl Coder {
     pub(super) fn new(unit_ns: u64) -> Self {
-        Self { unit: unit_ns.max(1), slot_end: Vec::new(), tensor: 0, bytes_end: 0 }
+        Self { unit: unit_ns.max(1), slot_end: Vec::new(), high_slot_end: BTreeMap::new(), tensor: 0, bytes_end: 0 }
     }
 
     fn slot_end(&mut self, slot: u16) -> &mut u64 {
+        let number = slot;
         let slot = usize::from(slot);
+        if slot >= LISTED_SLOTS {
+            return self.high_slot_end.entry(number).or_default();
+        }
         if slot >= self.slot_end.len() {
             self.slot_end.resize(slot + 1, 0);
         }
@@ -174,7 +184,7 @@ mod tests {
 
     fn span() -> impl Strategy<Value = Span> {
         (
-            0..9_u16,
+            prop_oneof![0..9_u16, any::<u16>()],
             0..12_u8,
             proptest::option::of(0..u32::MAX - 1),
             any::<u32>(),

@@ -4,6 +4,7 @@ use super::error::FleetError;
 use super::node::Workload;
 use crate::analysis::median;
 use crate::core::Status;
+use crate::text::json_values;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -14,7 +15,11 @@ use std::path::{Path, PathBuf};
 const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
 
 /// A larger file is not the report of a node; it is listed as not read.
-const LARGEST: u64 = 1 << 30;
+const LARGEST: u64 = 256 << 20;
+/// Most JSON values of one text; a report of a model of 100 000 tensors has ten million.
+const MOST_VALUES: u64 = 20_000_000;
+/// Most reports in one text.
+const MOST_REPORTS: usize = 10_000;
 
 /// A report, as far as it is compared.
 #[derive(Debug, Deserialize)]
@@ -241,11 +246,12 @@ fn lost(files: &[PathBuf]) -> Input {
 }
 
 fn slurp(file: &Path) -> Result<Vec<u8>, String> {
-    let open = std::fs::File::open(file).map_err(|error| error.to_string())?;
-    let meta = open.metadata().map_err(|error| error.to_string())?;
+    // Before it is opened: opening a FIFO waits for a writer.
+    let meta = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if !meta.is_file() {
         return Err("it is not a regular file".to_owned());
     }
+    let open = std::fs::File::open(file).map_err(|error| error.to_string())?;
     if meta.len() > LARGEST {
         return Err(format!("it has {} bytes, more than {LARGEST}", meta.len()));
     }
@@ -257,8 +263,18 @@ fn slurp(file: &Path) -> Result<Vec<u8>, String> {
 /// The reports of one text: one, or several one after another.
 fn add(input: &mut Input, source: &str, text: &[u8]) {
     let mut found = 0;
+    if json_values(text) > MOST_VALUES {
+        let why = format!("it has more than {MOST_VALUES} values");
+        input.unread.push(Unread { source: source.to_owned(), why });
+        return;
+    }
     for report in serde_json::Deserializer::from_slice(text).into_iter::<Report>() {
         found += 1;
+        if found > MOST_REPORTS {
+            let why = format!("it has more than {MOST_REPORTS} reports; the others were not read");
+            input.unread.push(Unread { source: source.to_owned(), why });
+            return;
+        }
         let name = if found > 1 { format!("{source} (document {found})") } else { source.to_owned() };
         match report {
             Ok(report) if report.schema_version == 0 => {

@@ -54,6 +54,10 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
         }
     }
     progress.clear(err);
+    if let Some(why) = feed.refused.get() {
+        say(err, why);
+        return Outcome { state, exit: 2, exported: Vec::new() };
+    }
     let mut exit = exit_code_of(&state, &options.asked);
     if state.ended.is_none() && !feed.replay {
         say(err, "The session ended unexpectedly. Results are incomplete.");

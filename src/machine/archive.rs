@@ -1,16 +1,27 @@
 //! Captured machines as .tar.zst: written completely or not at all, and read from strangers without trust.
 
 use crate::trust::Scratch;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Most entries of an archive; a capture has a few hundred.
-const MAX_ENTRIES: usize = 50_000;
+/// Most entries of an archive, folders that they imply included; a capture has a few thousand.
+const MAX_ENTRIES: usize = 20_000;
+/// Longest path in an archive, as in the kernel.
+const MAX_PATH_BYTES: usize = 4096;
+/// Deepest path in an archive; sysfs has about twenty levels.
+const MAX_DEPTH: usize = 64;
+/// Most bytes of an entry that describes the next one. It holds a path or two.
+const MAX_EXTENSION_BYTES: u64 = 16 << 10;
 /// Most bytes of one file.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Most bytes of all of it, unpacked; a capture has a few million.
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
+/// The decompressor keeps this much at most, 8 MiB.
+const WINDOW_LOG: u32 = 23;
+
 /// The reader's error if an archive unpacks to more bytes than the bound.
 #[derive(Debug, thiserror::Error)]
 #[error("it unpacks to more than {} MiB", MAX_TOTAL_BYTES >> 20)]
@@ -56,9 +67,15 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(bad("it is neither a folder nor a regular file".to_owned()));
     }
-    let folder = Scratch::new("gds-top-root-")
-        .map_err(|e| format!("no temporary folder for {name}: {e}; check {}", std::env::temp_dir().display()))?;
-    let decoder = zstd::Decoder::new(file).map_err(|e| bad(format!("it is not compressed with zstd ({e})")))?;
+    let folder = Scratch::new("gds-top-root-").map_err(|e| {
+        format!(
+            "{name} could not be unpacked: no temporary folder can be made in {}: {e}",
+            std::env::temp_dir().display()
+        )
+    })?;
+    let no_zstd = |e: io::Error| bad(format!("it is not compressed with zstd ({e})"));
+    let mut decoder = zstd::Decoder::new(file).map_err(no_zstd)?;
+    decoder.window_log_max(WINDOW_LOG).map_err(no_zstd)?;
     let mut archive = tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES });
     let broken = |e: io::Error| {
         if is_too_large(&e) {
@@ -67,19 +84,36 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
             bad(format!("it is damaged or not a tar archive ({e})"))
         }
     };
-    let mut written = 0_u64;
-    for (number, entry) in archive.entries().map_err(broken)?.enumerate() {
-        if number >= MAX_ENTRIES {
-            return Err(bad(format!("it has more than {MAX_ENTRIES} entries")));
-        }
+    // A disk without space says nothing about the archive.
+    let unwritten = |e: io::Error| format!("{name} could not be unpacked: {}", no_space(&e, folder.path()));
+    let (mut written, mut made) = (0_u64, 0_usize);
+    let mut next = Described::default();
+    // Raw: the entries that describe the next one are bounded here; the crate takes them in at any length.
+    for (number, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
         let mut entry = entry.map_err(broken)?;
-        let asked = entry.path().map_err(broken)?.into_owned();
+        if next.take(&mut entry).map_err(|what| bad(what))? {
+            continue;
+        }
+        let Described { path, link } = std::mem::take(&mut next);
+        let asked = match path {
+            Some(path) => path,
+            None => entry.path().map_err(broken)?.into_owned(),
+        };
         let inside = inside(&asked).ok_or_else(|| bad(format!("its entry {asked:?} leads out of it")))?;
         if inside.as_os_str().is_empty() {
             continue;
         }
+        if inside.as_os_str().len() > MAX_PATH_BYTES || inside.components().count() > MAX_DEPTH {
+            return Err(bad(format!("an entry is deeper than {MAX_DEPTH} folders or {MAX_PATH_BYTES} bytes")));
+        }
+        made += parents(folder.path(), &inside).map_err(|problem| match problem {
+            Parents::System(e) => unwritten(e),
+            Parents::Entry(what) => bad(format!("its entry {asked:?} {what}")),
+        })?;
+        if number + made >= MAX_ENTRIES {
+            return Err(bad(format!("it has more than {MAX_ENTRIES} entries")));
+        }
         let at = folder.path().join(&inside);
-        parents(folder.path(), &inside).map_err(|what| bad(format!("its entry {asked:?} {what}")))?;
         let there = fs::symlink_metadata(&at).ok();
         match entry.header().entry_type() {
             tar::EntryType::Directory => {
@@ -87,28 +121,31 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
                     return Err(bad(format!("{asked:?} is in it twice")));
                 }
                 if there.is_none() {
-                    fs::create_dir(&at).map_err(broken)?;
+                    fs::create_dir(&at).map_err(unwritten)?;
                 }
             }
             tar::EntryType::Regular | tar::EntryType::Continuous => {
                 if there.is_some() {
                     return Err(bad(format!("{asked:?} is in it twice")));
                 }
-                let mut out = fs::File::create_new(&at).map_err(broken)?;
-                let copied = io::copy(&mut entry.by_ref().take(MAX_FILE_BYTES + 1), &mut out).map_err(broken)?;
+                let mut out = Unwritten { file: fs::File::create_new(&at).map_err(unwritten)?, error: None };
+                let copied = io::copy(&mut entry.by_ref().take(MAX_FILE_BYTES + 1), &mut out);
+                let copied = copied.map_err(|e| out.error.take().map_or_else(|| broken(e), unwritten))?;
                 written = written.saturating_add(copied);
                 if copied > MAX_FILE_BYTES || written > MAX_TOTAL_BYTES {
                     return Err(bad(format!("{asked:?} makes it larger than a capture can be")));
                 }
             }
             tar::EntryType::Symlink => {
-                let target = entry.link_name().map_err(broken)?.map(std::borrow::Cow::into_owned).unwrap_or_default();
+                let target = match link {
+                    Some(link) => link,
+                    None => entry.link_name().map_err(broken)?.map(std::borrow::Cow::into_owned).unwrap_or_default(),
+                };
                 if there.is_some() || !stays(&inside, &target) {
                     return Err(bad(format!("its link {asked:?} leads out of it, to {target:?}")));
                 }
-                std::os::unix::fs::symlink(&target, &at).map_err(broken)?;
+                std::os::unix::fs::symlink(&target, &at).map_err(unwritten)?;
             }
-            tar::EntryType::XGlobalHeader => {}
             other => {
                 return Err(bad(format!("{asked:?} is a {}; only files, folders and links may be in it", kind(other))));
             }
@@ -141,19 +178,105 @@ fn inside(path: &Path) -> Option<PathBuf> {
     Some(out)
 }
 
-/// Makes the missing folders of an entry; none of them may be a link or a file.
-fn parents(top: &Path, inside: &Path) -> Result<(), String> {
-    let mut at = top.to_owned();
+/// A path and a target of a link that entries before an entry give it.
+#[derive(Default)]
+struct Described {
+    path: Option<PathBuf>,
+    link: Option<PathBuf>,
+}
+
+impl Described {
+    /// Takes in an entry that describes the next one; false for any other.
+    fn take(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> Result<bool, String> {
+        let kind = entry.header().entry_type();
+        if !(kind.is_gnu_longname()
+            || kind.is_gnu_longlink()
+            || kind.is_pax_local_extensions()
+            || kind.is_pax_global_extensions())
+        {
+            return Ok(false);
+        }
+        let mut bytes = Vec::new();
+        let damaged = |e: io::Error| {
+            if is_too_large(&e) { TooLarge.to_string() } else { format!("it is damaged ({e})") }
+        };
+        entry.by_ref().take(MAX_EXTENSION_BYTES + 1).read_to_end(&mut bytes).map_err(damaged)?;
+        if bytes.len() as u64 > MAX_EXTENSION_BYTES {
+            return Err(format!("the name of an entry is larger than {} KiB", MAX_EXTENSION_BYTES >> 10));
+        }
+        let text = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b"\0").unwrap_or(bytes)));
+        if kind.is_gnu_longname() {
+            self.path = Some(text(&bytes));
+        } else if kind.is_gnu_longlink() {
+            self.link = Some(text(&bytes));
+        } else if kind.is_pax_local_extensions() {
+            for extension in tar::PaxExtensions::new(&bytes) {
+                let extension = extension.map_err(|e| format!("it is damaged ({e})"))?;
+                match extension.key_bytes() {
+                    b"path" => self.path = Some(text(extension.value_bytes())),
+                    b"linkpath" => self.link = Some(text(extension.value_bytes())),
+                    b"size" => return Err("the size of an entry is not in its header".to_owned()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A file that keeps the error of its last write: `io::copy` does not say which side failed.
+struct Unwritten {
+    file: fs::File,
+    error: Option<io::Error>,
+}
+
+impl Write for Unwritten {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| {
+            let kind = error.kind();
+            self.error = Some(error);
+            kind.into()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// An error of a write below the folder for temporary files, in words.
+fn no_space(error: &io::Error, folder: &Path) -> String {
+    let above = folder.parent().unwrap_or(folder).display();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!("{above} has not enough space ({error}); set TMPDIR to a folder with more")
+        }
+        _ => format!("writing to {above} failed: {error}"),
+    }
+}
+
+/// Why the folders of an entry are not there.
+enum Parents {
+    Entry(&'static str),
+    System(io::Error),
+}
+
+/// Makes the missing folders of an entry and returns their number; none of them may be a link or a file.
+fn parents(top: &Path, inside: &Path) -> Result<usize, Parents> {
+    let (mut at, mut made) = (top.to_owned(), 0);
     for name in inside.parent().into_iter().flat_map(Path::components) {
         at.push(name);
         match fs::symlink_metadata(&at) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(meta) if meta.is_symlink() => return Err("is behind a link".to_owned()),
-            Ok(_) => return Err("is below a file".to_owned()),
-            Err(_) => fs::create_dir(&at).map_err(|e| format!("cannot be unpacked: {e}"))?,
+            Ok(meta) if meta.is_symlink() => return Err(Parents::Entry("is behind a link")),
+            Ok(_) => return Err(Parents::Entry("is below a file")),
+            Err(_) => {
+                fs::create_dir(&at).map_err(Parents::System)?;
+                made += 1;
+            }
         }
     }
-    Ok(())
+    Ok(made)
 }
 
 /// Whether a link stays within the captured machine. Absolute ones do: they mean that machine's root, and are never followed by the kernel.
@@ -293,7 +416,63 @@ mod tests {
         }
         encoder.finish().unwrap();
         let said = unpack(file.path()).err().unwrap();
-        assert!(said.contains(&TooLarge.to_string()), "{said}");
+        assert!(said.contains("larger than 16 KiB"), "{said}");
+        let zeros = vec![0_u8; 60 << 20];
+        let names: Vec<String> = (0..5).map(|n| format!("machine/files/{n}")).collect();
+        let entries: Vec<_> =
+            names.iter().map(|name| (name.as_str(), tar::EntryType::Regular, "", zeros.as_slice())).collect();
+        let said = refusal(&entries);
+        assert!(said.contains(&TooLarge.to_string()) || said.contains("larger than"), "{said}");
+    }
+
+    #[test]
+    fn a_disk_without_space_is_not_the_archive_s_fault() {
+        for code in [libc::ENOSPC, libc::EDQUOT] {
+            let said = no_space(&io::Error::from_raw_os_error(code), Path::new("/tmp/scratch"));
+            assert!(said.contains("/tmp has not enough space") && said.contains("TMPDIR"), "{said}");
+        }
+        // A write that fails is kept apart from an archive that cannot be read.
+        let mut out = Unwritten { file: fs::File::open("/dev/null").unwrap(), error: None };
+        assert!(out.write(b"x").is_err() && out.error.is_some());
+    }
+
+    #[test]
+    fn folders_that_paths_imply_are_counted() {
+        // 2000 paths with ten new folders each.
+        let folders = "/a".repeat(10);
+        let names: Vec<String> = (0..2_100).map(|n| format!("machine/files/{n}{folders}/file")).collect();
+        let entries: Vec<_> =
+            names.iter().map(|name| (name.as_str(), tar::EntryType::Regular, "", b"".as_slice())).collect();
+        let said = refusal(&entries);
+        assert!(said.contains("more than 20000 entries"), "{said}");
+        let long = format!("machine{}", "/a".repeat(2_000));
+        let record = format!(" path={long}\n");
+        let length = record.len() + (record.len() + 4).to_string().len();
+        let record = format!("{length}{record}");
+        let said = refusal(&[
+            ("pax", tar::EntryType::XHeader, "", record.as_bytes()),
+            ("machine/files/x", tar::EntryType::Regular, "", b""),
+        ]);
+        assert!(said.contains("deeper than 64 folders"), "{said}");
+    }
+
+    #[test]
+    fn long_names_of_both_forms_are_read() {
+        let name = format!("machine/files/{}", "x/".repeat(40)) + &"n".repeat(120);
+        let mut record = format!(" path={name}\n");
+        record = format!("{}{record}", record.len() + 3);
+        let gnu = format!("{name}\0");
+        for describing in [("x", tar::EntryType::XHeader, record), ("x", tar::EntryType::GNULongName, gnu)] {
+            let (first, kind, bytes) = describing;
+            let made = archive(&[
+                (first, kind, "", bytes.as_bytes()),
+                ("short", tar::EntryType::Regular, "", b"content"),
+                ("machine/files/second", tar::EntryType::Regular, "", b"second"),
+            ]);
+            let (_kept, top) = unpack(made.path()).unwrap();
+            assert_eq!(fs::read_to_string(top.parent().unwrap().join(&name)).unwrap(), "content", "{kind:?}");
+            assert_eq!(fs::read_to_string(top.join("files/second")).unwrap(), "second");
+        }
     }
 
     #[test]

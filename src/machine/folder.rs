@@ -20,7 +20,9 @@ use std::path::{Component, Path, PathBuf};
 /// Most links followed for one path, as in the kernel.
 const MAX_LINKS: u32 = 40;
 /// Most bytes of one of the JSON files next to `files/`.
-const MAX_JSON_BYTES: u64 = 64 << 20;
+const MAX_JSON_BYTES: u64 = 16 << 20;
+/// Most JSON values in one of them. A value without content takes 2 bytes of the file and up to 100 of memory.
+const MAX_JSON_VALUES: usize = 500_000;
 
 /// A captured machine.
 pub(super) struct Folder {
@@ -386,6 +388,10 @@ impl Json<'_> {
             Err(Unread::Missing) => return Ok(None),
             Err(why) => return Err(format!("{} {why}", path.display())),
         };
+        // Texts have these characters too; a kernel log has about 10 000 commas.
+        if bytes.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() > MAX_JSON_VALUES {
+            return Err(format!("{} has more than {MAX_JSON_VALUES} values", path.display()));
+        }
         serde_json::from_slice(&bytes).map_err(|error| {
             format!("{} is not a valid part of a capture: {error}; take the capture again", path.display())
         })

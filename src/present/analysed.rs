@@ -24,7 +24,9 @@ pub struct AnalysedRun<'a> {
 impl AnalysedRun<'_> {
     /// Whether another run did the same: a repeat, alone or together with the same others.
     fn is_repeat_of(&self, other: &Self) -> bool {
-        let run = |l: &Self| l.good().map(|r| (r.model.clone(), r.target.clone()));
+        fn run<'a>(l: &'a AnalysedRun<'_>) -> Option<(&'a str, &'a str)> {
+            l.good().map(|r| (r.model.as_str(), r.target.as_str()))
+        }
         let part = |l: &Self| l.lane.share.as_ref().map(|s| (s.group.is_some(), s.label(&l.lane.target)));
         (&self.lane.engine, self.lane.cache, part(self)) == (&other.lane.engine, other.lane.cache, part(other))
             && run(self) == run(other)
@@ -248,21 +250,23 @@ fn analysed<'a>(state: &'a State, lane: &'a Lane) -> AnalysedRun<'a> {
     let mut rows = model.map(|m| tensor_rows(m, &spans)).unwrap_or_default();
     let in_blocks = spans.iter().any(|span| span.bytes > 0 && span.tensor.is_none());
     rows.retain(|r| r.start_ns.is_some());
-    let repeats: Vec<u64> = state
-        .lanes
-        .iter()
-        .filter(|l| l.engine == lane.engine && l.cache == lane.cache && alike(l, lane))
-        .filter_map(|l| l.result.as_deref().filter(|r| r.error.is_none()).map(|r| r.wall_ns))
-        .collect();
-    // A lane that ran with others, or with a part, is not a sample of a complete load alone.
-    let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none());
-    let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats));
+    let repeats = || -> Vec<u64> {
+        let same = |l: &&Lane| l.engine == lane.engine && l.cache == lane.cache && alike(l, lane);
+        let good = |l: &Lane| l.result.as_deref().filter(|r| r.error.is_none()).map(|r| r.wall_ns);
+        state.lanes.iter().filter(same).filter_map(good).collect()
+    };
+    // A lane that ran with others, or with a part, is not a sample of a complete load alone. Without rows there is no model, so the repeats are not
+    // searched: there may be thousands.
+    let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none() && !rows.is_empty());
+    let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats()));
     AnalysedRun { lane, rows, cost, in_blocks }
 }
 
 /// Whether two lanes loaded the same onto the same target, both alone or both together with others.
 fn alike(a: &Lane, b: &Lane) -> bool {
-    let model = |lane: &Lane| lane.result.as_deref().map(|run| run.model.clone());
+    fn model(lane: &Lane) -> Option<&str> {
+        lane.result.as_deref().map(|run| run.model.as_str())
+    }
     a.target == b.target && a.share == b.share && a.group().is_some() == b.group().is_some() && model(a) == model(b)
 }
 

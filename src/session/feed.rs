@@ -5,7 +5,7 @@ use super::state::State;
 use super::timeline::Timeline;
 use crate::core::Event;
 use crossbeam_channel::{Receiver, Sender, never};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A front's connection to a session. When `events` closes, the session is over.
 #[derive(Clone, Debug)]
@@ -18,13 +18,15 @@ pub struct Feed {
     pub replay: bool,
     /// Replay only: answers of the player, which are not events of the recording.
     pub player: Receiver<Played>,
+    /// Why the recording was not read to its end although it has one: it exceeds a limit. Set before `events` closes.
+    pub refused: Arc<OnceLock<String>>,
 }
 
 impl Feed {
     /// The feed of a live session, or of a replay without a player.
     #[must_use]
     pub fn new(events: Receiver<Event>, commands: Sender<Command>, replay: bool) -> Self {
-        Self { events, commands, replay, player: never() }
+        Self { events, commands, replay, player: never(), refused: Arc::default() }
     }
 }
 

@@ -6,6 +6,7 @@
 //! end it is compressed again, harder, and takes the place of an earlier recording in one step.
 
 mod header;
+mod limits;
 mod partial;
 mod reader;
 mod spans;
@@ -13,6 +14,7 @@ mod version1;
 mod writer;
 
 pub use header::{Header, RECORDING_VERSION, RecordingError};
+pub use limits::Limits;
 pub(crate) use reader::Place;
-pub use reader::{Limits, Reader, Summary, read, read_with};
+pub use reader::{Reader, Summary, read, read_with};
 pub use writer::{Finished, SIZE_GOAL_BYTES, Writer};

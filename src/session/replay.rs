@@ -9,7 +9,7 @@ use crate::core::{Event, EventBody, LogLevel};
 use crate::device::heap;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select, unbounded};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How a recording is played.
@@ -74,12 +74,14 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
         opening: options.player,
         seeker,
         loops: false,
+        refused: Arc::default(),
     };
+    let refused = player.refused.clone();
     std::thread::Builder::new()
         .name("replay".to_owned())
         .spawn(move || player.play())
         .map_err(failed("starting a thread to play it"))?;
-    Ok(Feed { player: played, ..Feed::new(events, commands, true) })
+    Ok(Feed { player: played, refused, ..Feed::new(events, commands, true) })
 }
 
 /// Looks through the recording on another thread, for the key frames and the times.
@@ -163,6 +165,7 @@ struct Player {
     seeker: Option<Seeker>,
     /// Begin again at the end.
     loops: bool,
+    refused: Arc<OnceLock<String>>,
 }
 
 /// The key frames of the recording and the way to the front.
@@ -211,6 +214,9 @@ impl Player {
             let (event, stretch) = match scene {
                 Ok(scene) => scene,
                 Err(e) => {
+                    if matches!(e, RecordingError::TooLarge { .. }) {
+                        let _ = self.refused.set(e.to_string());
+                    }
                     trouble.push((LogLevel::Error, e.to_string()));
                     continue;
                 }

@@ -8,7 +8,7 @@ use crate::core::{
     AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
     Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport, WatchedCall,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -113,6 +113,8 @@ pub struct State {
     pub stopped: bool,
     /// Which lanes are repeats of one another.
     pub(super) kinds: Kinds,
+    /// The first lane of each number: a long race has thousands, with many events each.
+    places: BTreeMap<LaneId, usize>,
 }
 
 impl State {
@@ -129,7 +131,9 @@ impl State {
             EventBody::MachineSeen { machine } => self.machine = Some(machine.clone()),
             EventBody::CheckDone { finding } => self.put_finding(finding),
             EventBody::VerdictReached { verdict } => {
-                match self.verdicts.iter_mut().find(|v| v.path == verdict.path && v.gpu == verdict.gpu) {
+                // Compared as bytes: the comparison of paths takes them apart, and there may be thousands.
+                let same = |v: &&mut Verdict| v.path.as_os_str() == verdict.path.as_os_str() && v.gpu == verdict.gpu;
+                match self.verdicts.iter_mut().find(same) {
                     Some(old) => *old = verdict.clone(),
                     None => self.verdicts.push(verdict.clone()),
                 }
@@ -178,6 +182,7 @@ impl State {
                     stderr_tail: None,
                     share: None,
                 });
+                self.places.entry(*lane).or_insert(self.lanes.len() - 1);
                 self.stopped = false;
                 self.kinds.add(&self.lanes);
             }
@@ -243,7 +248,7 @@ impl State {
             | EventBody::LaneDied { lane, .. }
             | EventBody::LaneCancelled { lane } => {
                 // A damaged recording may name a lane that was never planned; it is passed over.
-                if let Some(at) = self.lanes.iter().position(|l| l.id == *lane) {
+                if let Some(at) = self.place(*lane) {
                     self.lanes[at].reduce(at_ns, &event.body);
                     if matches!(event.body, EventBody::LaneShared { .. }) {
                         self.kinds.add_again(at, &self.lanes);
@@ -251,6 +256,12 @@ impl State {
                 }
             }
         }
+    }
+
+    /// The place of a lane in [`State::lanes`].
+    fn place(&self, lane: LaneId) -> Option<usize> {
+        let is = |at: &usize| self.lanes.get(*at).is_some_and(|l| l.id == lane);
+        self.places.get(&lane).copied().filter(is).or_else(|| self.lanes.iter().position(|l| l.id == lane))
     }
 
     fn end_grid(&mut self) {

@@ -11,7 +11,7 @@ mod table;
 pub use columns::{TIE, glyph_width, indented, truncate, truncate_middle, width, wrap};
 pub use csv::{CsvRows, csv_cell};
 pub use diff::{DiffLine, diff};
-pub use json::{pretty_json, write_json};
+pub use json::{json_values, pretty_json, write_json};
 pub use sanitise::{is_unsafe, sanitise, sanitise_coloured, sanitise_line};
 pub use shell::{quoted, quoted_line};
 pub use table::table_lines;

@@ -447,3 +447,29 @@ fn a_script_without_a_gpu_or_with_a_wrong_setting_ends_with_a_sentence() {
     let run = &on_gpu(&built, folder.path(), &["--engine", "loader:fastsafetensors", "--set", "threads=0"], &[])[0];
     assert!(run["error"].as_str().unwrap_or_default().contains("AssertionError"), "{run:#}");
 }
+
+#[test]
+fn a_command_that_floods_its_line_protocol_takes_no_memory() {
+    let (_folder, model) = model();
+    // Three million short lines, 400 MB of long ones, and one of 100 MB.
+    let flood = "command:(yes '{\"landed\": 1}' | head -c 42000000; head -c 400000000 /dev/zero | tr '\\0' x | fold -w 60000; \
+                 head -c 100000000 /dev/zero; echo) >&$GDS_TOP_FD";
+    let mut child = command(&model.path, &["--engine", flood, "--no-telemetry"]).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stdout, &mut text).map(|_| text)
+    });
+    let mut most_kib = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let peak =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        most_kib = peak.unwrap_or(0).max(most_kib);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let report: Value = serde_json::from_str(&reader.join().unwrap().unwrap()).unwrap();
+    let notes = report["runs"][0]["notes"].to_string();
+    assert!(notes.contains("were dropped"), "{notes}");
+    assert!(most_kib > 0 && most_kib < 200 << 10, "{most_kib} KiB");
+}

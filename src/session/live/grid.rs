@@ -1,12 +1,13 @@
 //! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
 
 use super::child::{ChildProcess, PATIENCE};
+use super::lines::messages as lines_of;
 use super::plan::GridRequest;
 use super::session::{After, Heard, Session};
 use crate::core::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
 use crate::workloads::io::{self, Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::Command;
 use std::thread::Builder;
 use std::time::Duration;
@@ -145,7 +146,7 @@ impl Session {
         };
         let (lines, messages) = bounded(64);
         let reader = Builder::new().spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            for line in lines_of(stdout) {
                 if lines.send(line).is_err() {
                     break;
                 }

@@ -3,11 +3,12 @@
 use super::bus::Bus;
 use super::child::{ChildProcess, PATIENCE, on_thread};
 use super::gate::{GATES, Place};
+use super::lines::messages;
 use super::process::{LaneEnd, not_started, signal_words};
 use crate::core::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, Setting, units};
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus};
 use std::thread::Builder;
@@ -200,6 +201,9 @@ fn wait(
     }
 }
 
+/// Frames that were not understood and are reported one by one.
+const MOST_GARBLED: u32 = 3;
+
 /// Turns frames into events until the pipe closes. Returns the route of the result and whether it is an error, if a result came.
 fn forward(
     bus: &Bus,
@@ -211,12 +215,15 @@ fn forward(
     let mut finished = None;
     let mut moved = (0, 0);
     let mut limit = setup_limit;
-    for line in BufReader::with_capacity(1 << 16, stdout).lines() {
-        let Ok(line) = line else { break };
+    let mut garbled = 0_u32;
+    for line in messages(stdout) {
         let frame: Frame = match serde_json::from_str(&line) {
             Ok(frame) => frame,
             Err(error) => {
-                bus.say(LogLevel::Warn, format!("a message of the lane was not understood: {error}"));
+                garbled = garbled.saturating_add(1);
+                if garbled <= MOST_GARBLED {
+                    bus.say(LogLevel::Warn, format!("a message of the lane was not understood: {error}"));
+                }
                 continue;
             }
         };

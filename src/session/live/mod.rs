@@ -10,6 +10,7 @@ mod follow;
 mod gate;
 mod grid;
 mod lanes;
+mod lines;
 mod nixl;
 mod outside;
 mod plan;
@@ -25,6 +26,8 @@ mod turns;
 mod watch;
 
 pub use child::probe_child;
+#[doc(hidden)]
+pub use outside::read_protocol;
 pub use outside::{Loader, loaders, python, supervise};
 pub use plan::{GpuChoice, GridRequest, SessionConfig, WorkloadPlan};
 pub use prove::prove;

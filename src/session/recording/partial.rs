@@ -2,7 +2,8 @@
 //! recording stays until there is a new one.
 
 use super::header::{RecordingError, partial_name};
-use super::reader::{Limits, Reader};
+use super::limits::Limits;
+use super::reader::Reader;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;

@@ -1,41 +1,24 @@
 //! Reads a recording: lenient with the traces of a crash or a later version, strict with hostile input.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
+use super::limits::{Kind, Limits, Taken};
 use super::spans::{self, KIND, SpansOf};
 use super::version1::Version1;
-use crate::core::{Event, LaneId};
-use crate::text::{sanitise_line, truncate};
+use crate::core::{Event, EventBody, LaneId, ModelInfo, WatchReport};
+use crate::text::{json_values, sanitise_line, truncate};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use zstd::stream::read::Decoder;
 
 /// The header is short; a longer first line is not a header.
 const HEADER_LIMIT_BYTES: u64 = 64 << 10;
-
-/// How much of a recording is taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Longest line, in bytes.
-    pub line_bytes: u64,
-    /// Most events.
-    pub events: u64,
-    /// Most bytes after decompression.
-    pub total_bytes: u64,
-}
-
-impl Limits {
-    /// For what this process wrote itself.
-    pub const NONE: Self = Self { line_bytes: u64::MAX, events: u64::MAX, total_bytes: u64::MAX };
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { line_bytes: 64 << 20, events: 5_000_000, total_bytes: 2 << 30 }
-    }
-}
+/// The decompressor keeps this much at most, 64 MiB; no version of this program wrote a larger window.
+const WINDOW_LOG: u32 = 26;
 
 /// Counts of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +82,9 @@ pub struct Reader {
     line: Vec<u8>,
     line_number: u64,
     total_bytes: u64,
+    /// Bytes taken from the file so far.
+    compressed_bytes: Arc<AtomicU64>,
+    taken: Taken,
     summary: Summary,
     over: bool,
     /// Lanes of which the caller needs no spans.
@@ -115,11 +101,52 @@ struct AnyEvent {
     event: String,
 }
 
+/// The line of a model. The body is read by itself: with `flatten` and a tag serde would first take up each value in thirty bytes.
+#[derive(Deserialize)]
+struct ModelLine {
+    at_ns: u64,
+    model: ModelInfo,
+}
+
+/// The line of a watched program, for the same reason.
+#[derive(Deserialize)]
+struct ProgramLine {
+    at_ns: u64,
+    report: Box<WatchReport>,
+}
+
+/// Reads an event from its line.
+fn event(kind: &str, line: &[u8]) -> serde_json::Result<Event> {
+    let event = |at_ns, body| Event { at_ns, body };
+    match kind {
+        KIND => spans::read(line),
+        "model_opened" => serde_json::from_slice(line)
+            .map(|ModelLine { at_ns, model }| event(at_ns, EventBody::ModelOpened { model })),
+        "program_seen" => serde_json::from_slice(line)
+            .map(|ProgramLine { at_ns, report }| event(at_ns, EventBody::ProgramSeen { report })),
+        _ => serde_json::from_slice(line),
+    }
+}
+
+/// Counts the bytes that are read.
+struct Counted<R> {
+    inner: R,
+    bytes: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.bytes.fetch_add(got as u64, Ordering::Relaxed);
+        Ok(got)
+    }
+}
+
 enum Line {
     Whole,
     End,
     Cut(String),
-    TooLong,
+    TooLong(u64),
 }
 
 impl Reader {
@@ -164,11 +191,11 @@ impl Reader {
 
     fn from_source(path: &Path, source: impl Read + Send + 'static, limits: Limits) -> Result<Self, RecordingError> {
         let strange = |found: &str| RecordingError::NotARecording { path: path.to_owned(), found: found.to_owned() };
-        let decoder = Decoder::new(source).map_err(|source| RecordingError::Io {
-            path: path.to_owned(),
-            doing: "starting the decompressor",
-            source,
-        })?;
+        let failed = |source| RecordingError::Io { path: path.to_owned(), doing: "starting the decompressor", source };
+        let compressed_bytes = Arc::new(AtomicU64::new(0));
+        let counted = Counted { inner: source, bytes: compressed_bytes.clone() };
+        let mut decoder = Decoder::new(counted).map_err(failed)?;
+        decoder.window_log_max(WINDOW_LOG).map_err(failed)?;
         let mut reader = Self {
             path: path.to_owned(),
             header: Header { gds_top_recording: 0, tool: String::new(), span_resolution_ns: 1 },
@@ -177,6 +204,8 @@ impl Reader {
             line: Vec::new(),
             line_number: 0,
             total_bytes: 0,
+            compressed_bytes,
+            taken: Taken::default(),
             summary: Summary::default(),
             over: false,
             without_spans: BTreeSet::new(),
@@ -186,7 +215,7 @@ impl Reader {
             Line::Whole => {}
             Line::End => return Err(strange("it holds nothing")),
             Line::Cut(why) => return Err(strange(&format!("its header is cut off ({why})"))),
-            Line::TooLong => return Err(strange("its first line is too long for a header")),
+            Line::TooLong(_) => return Err(strange("its first line is too long for a header")),
         }
         reader.header = serde_json::from_slice(&reader.line)
             .map_err(|e| strange(&format!("its first line is not the header of a recording ({e})")))?;
@@ -239,25 +268,45 @@ impl Reader {
     fn next_line(&mut self) -> Line {
         self.line.clear();
         self.line_number += 1;
-        // One byte more than allowed distinguishes a long line from one that just fits.
-        let most = self.limits.line_bytes.saturating_add(1);
-        match (&mut self.input).take(most).read_until(b'\n', &mut self.line) {
-            Ok(0) => Line::End,
-            Ok(count) => {
-                self.total_bytes = self.total_bytes.saturating_add(count as u64);
-                if self.line.ends_with(b"\n") {
-                    Line::Whole
-                } else if count as u64 > self.limits.line_bytes {
-                    Line::TooLong
-                } else {
-                    Line::Cut("the last line is not complete".to_owned())
+        let mut most = self.limits.line_bytes;
+        loop {
+            // One byte more than allowed distinguishes a long line from one that just fits.
+            let room = most.saturating_add(1).saturating_sub(self.line.len() as u64);
+            match (&mut self.input).take(room).read_until(b'\n', &mut self.line) {
+                Ok(_) if self.line.is_empty() => return Line::End,
+                Ok(count) => {
+                    self.total_bytes = self.total_bytes.saturating_add(count as u64);
+                    if self.line.ends_with(b"\n") {
+                        return Line::Whole;
+                    }
+                    if (self.line.len() as u64) <= most {
+                        return Line::Cut("the last line is not complete".to_owned());
+                    }
+                    let longest = self.limits.line_bytes_of(Kind::of(&self.line));
+                    if longest <= most || self.line_number == 1 {
+                        return Line::TooLong(most);
+                    }
+                    most = longest;
                 }
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Line::Cut("the compressed stream ends early".to_owned());
+                }
+                Err(e) => return Line::Cut(format!("the compressed stream is damaged: {e}")),
             }
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                Line::Cut("the compressed stream ends early".to_owned())
-            }
-            Err(e) => Line::Cut(format!("the compressed stream is damaged: {e}")),
         }
+    }
+
+    /// What about the stream so far exceeds a limit.
+    fn excess(&self) -> Option<String> {
+        if self.line_number - 1 > self.limits.events {
+            return Some(format!("it holds more than {} events", self.limits.events));
+        }
+        if self.total_bytes > self.limits.total_bytes {
+            return Some(format!("it unpacks to more than {} bytes", self.limits.total_bytes));
+        }
+        let compressed = self.compressed_bytes.load(Ordering::Relaxed);
+        let bomb = self.limits.is_bomb(self.total_bytes, compressed);
+        bomb.then(|| format!("{compressed} bytes of the file unpack to more than {} bytes", self.total_bytes))
     }
 
     fn too_large(&self, what: String) -> RecordingError {
@@ -266,16 +315,12 @@ impl Reader {
 
     /// The event in the current line; `None` for one that is passed over.
     fn parse(&mut self) -> Result<Option<Event>, RecordingError> {
+        let bounded = self.limits.bounded_state;
+        let count = if bounded { json_values(&self.line) } else { 0 };
+        Taken::line(Kind::of(&self.line), count).map_err(|what| self.too_large(what))?;
         let first = match serde_json::from_slice::<AnyEvent>(&self.line) {
             Ok(any) if any.event == KIND && self.is_passed_over() => return Ok(None),
-            Ok(any) if any.event == KIND => match spans::read(&self.line) {
-                Ok(event) => return Ok(Some(event)),
-                Err(_) => any,
-            },
-            Ok(any) => match serde_json::from_slice::<Event>(&self.line) {
-                Ok(event) => return Ok(Some(event)),
-                Err(_) => any,
-            },
+            Ok(any) => any,
             Err(e) => {
                 return Err(RecordingError::Damaged {
                     path: self.path.clone(),
@@ -284,6 +329,12 @@ impl Reader {
                 });
             }
         };
+        if let Ok(event) = event(&first.event, &self.line).or_else(|_| serde_json::from_slice(&self.line)) {
+            if bounded {
+                self.taken.add(&event, count).map_err(|what| self.too_large(what))?;
+            }
+            return Ok(Some(event));
+        }
         // The kinds come from the file: few are kept, and short, whatever it says.
         let mut kind = truncate(&sanitise_line(&first.event), 40).into_owned();
         if self.summary.skipped.len() >= 20 && !self.summary.skipped.contains_key(&kind) {
@@ -305,14 +356,11 @@ impl Iterator for Reader {
                     self.summary.truncated = Some(why);
                     break;
                 }
-                Line::TooLong => Err(self.too_large(format!("a line is longer than {} bytes", self.limits.line_bytes))),
-                Line::Whole if self.line_number - 1 > self.limits.events => {
-                    Err(self.too_large(format!("it holds more than {} events", self.limits.events)))
-                }
-                Line::Whole if self.total_bytes > self.limits.total_bytes => {
-                    Err(self.too_large(format!("it unpacks to more than {} bytes", self.limits.total_bytes)))
-                }
-                Line::Whole => self.parse(),
+                Line::TooLong(most) => Err(self.too_large(format!("a line is longer than {most} bytes"))),
+                Line::Whole => match self.excess() {
+                    Some(what) => Err(self.too_large(what)),
+                    None => self.parse(),
+                },
             };
             match outcome {
                 Ok(Some(event)) => {

@@ -190,7 +190,7 @@ fn hostile_files_meet_a_bound_and_a_sentence() {
         }
     };
     let line = "{\"at_ns\":2,\"event\":\"said\",\"level\":\"info\",\"text\":\"x\"}\n";
-    let small = Limits { line_bytes: 1000, events: 3, total_bytes: 10_000 };
+    let small = Limits { line_bytes: 1000, events: 3, total_bytes: 10_000, bounded_state: true };
     assert!(fails(&(HEADER.to_owned() + &"x".repeat(5000)), small).contains("longer than 1000 bytes"));
     assert!(fails(&(HEADER.to_owned() + &line.repeat(4)), small).contains("more than 3 events"));
     let few = Limits { total_bytes: 100, ..small };

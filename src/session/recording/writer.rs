@@ -1,8 +1,9 @@
 //! Writing a recording while a session runs.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError};
+use super::limits::Limits;
 use super::partial::{Opened, Partial};
-use super::reader::{Limits, Reader, read_with};
+use super::reader::{Reader, read_with};
 use super::spans::SpanLine;
 use crate::core::{Event, EventBody};
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
 //! One run of a command: the page cache made cold or hot, the command started and watched, its end and its result.
 
-use super::lines::read_lines;
+use super::lines::LineStream;
 use super::loaders;
 use super::prepare::{Prepared, prepare};
 use super::watch::{TREE_PATIENCE, Watched, Why};
@@ -12,10 +12,9 @@ use crate::session::live::gate::Place;
 use crate::session::live::process::{LaneEnd, not_started};
 use crate::telemetry::tree::SUPERVISOR;
 use crate::text::quoted;
-use crossbeam_channel::{Receiver, unbounded};
+use crossbeam_channel::Receiver;
 use std::path::Path;
 use std::process::Command;
-use std::thread::Builder;
 use std::time::Duration;
 
 /// The time limit if none was ordered.
@@ -79,21 +78,24 @@ pub(in crate::session::live) fn run(
     let Some(stdout) = child.stdout.take() else {
         return died("its pipes could not be made".to_owned(), String::new());
     };
-    let (send, lines) = unbounded();
-    if let Err(error) = Builder::new().spawn(move || read_lines(stdout, &send)) {
-        // Without its input the supervisor ends the tree.
-        drop(control);
-        let _ = child.wait(TREE_PATIENCE);
-        return died(format!("its output could not be read: {}", units::no_thread(error)), String::new());
-    }
+    let stream = match LineStream::start(stdout) {
+        Ok(stream) => stream,
+        Err(error) => {
+            // Without its input the supervisor ends the tree.
+            drop(control);
+            let _ = child.wait(TREE_PATIENCE);
+            return died(format!("its output could not be read: {}", units::no_thread(error)), String::new());
+        }
+    };
+    let lines = &stream.lines;
     let limit_s = order.limit_s.unwrap_or(LIMIT_S);
     let mut watched = Watched::new(pid, started_ns, &order.target);
     let limit = Duration::from_secs(limit_s);
-    let why = watched.until_end(bus, (lane, &order), &lines, cancel, limit, &mut || child.status().is_none());
+    let why = watched.until_end(bus, (lane, &order), lines, cancel, limit, &mut || child.status().is_none());
     // Without its input the supervisor ends the tree, then reports its use.
     drop(control);
     if why != Why::Ended {
-        watched.drain(&lines, TREE_PATIENCE);
+        watched.drain(lines, TREE_PATIENCE);
     }
     let lost = child.wait(TREE_PATIENCE).is_none();
     if lost || watched.told.ended.is_none() {
@@ -118,6 +120,9 @@ pub(in crate::session::live) fn run(
             return died("its supervisor ended before it".to_owned(), words);
         }
         Why::Ended => {}
+    }
+    if let Some(note) = stream.note() {
+        watched.told.notes.insert(0, note);
     }
     watched.fill(&mut result, &order, &words);
     for spans in watched.spans.chunks(16 << 10) {

@@ -14,25 +14,85 @@
 
 use crate::core::{Phase, Span, units};
 use crate::engines::protocol::monotonic_ns;
+use crate::session::live::lines::{Line as Piece, Lines};
 use crate::session::live::process::plain;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use serde::Deserialize;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Builder;
 
 /// Longest line that is taken in.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// Sends each line with the time of its arrival, until the pipe closes.
-pub(super) fn read_lines(pipe: impl Read, to: &Sender<(u64, String)>) {
-    let mut reader = BufReader::new(pipe);
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
-            Ok(1..) if to.send((monotonic_ns(), String::from_utf8_lossy(&bytes).into_owned())).is_ok() => {}
-            _ => return,
+/// Lines of a second that are taken in. A loader that reports each tensor of a large model in one second stays below it; more takes a CPU from the load.
+const MOST_LINES_PER_S: u64 = 100_000;
+/// Lines that wait to be taken in, 16 MiB at most. A command that writes faster waits.
+const QUEUE: usize = 256;
+
+/// A line with the time of its arrival.
+pub(super) type Arrived = (u64, String);
+
+/// The lines of a stream as they come, and the number of lines that were not taken in.
+#[derive(Clone, Debug)]
+pub(super) struct LineStream {
+    /// The lines.
+    pub(super) lines: Receiver<Arrived>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl LineStream {
+    /// Starts to read a stream, until it closes or the receiver is gone.
+    pub(super) fn start(pipe: impl Read + Send + 'static) -> std::io::Result<Self> {
+        let (send, lines) = bounded(QUEUE);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counted = dropped.clone();
+        Builder::new().spawn(move || read_lines(pipe, &send, &counted))?;
+        Ok(Self { lines, dropped })
+    }
+
+    /// A note on the lines that were not taken in.
+    pub(super) fn note(&self) -> Option<String> {
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        (dropped > 0).then(|| {
+            format!(
+                "{} lines of the command were dropped: longer than {} KiB, or more than {} in a second",
+                units::count(dropped),
+                LONGEST_LINE >> 10,
+                units::count(MOST_LINES_PER_S)
+            )
+        })
+    }
+}
+
+fn read_lines(pipe: impl Read, to: &Sender<Arrived>, dropped: &AtomicU64) {
+    let mut lines = Lines::new(pipe, LONGEST_LINE);
+    let (mut second, mut taken) = (0, 0_u64);
+    while let Some(line) = lines.next() {
+        let now_ns = monotonic_ns();
+        if now_ns / units::NS_PER_S != second {
+            (second, taken) = (now_ns / units::NS_PER_S, 0);
+        }
+        taken += 1;
+        match line {
+            // The beginning and the end of the clock count, and the supervisor's line is its last word.
+            Piece::Whole(bytes) if taken <= MOST_LINES_PER_S || marks(bytes) => {
+                if to.send((now_ns, String::from_utf8_lossy(bytes).into_owned())).is_err() {
+                    return;
+                }
+            }
+            _ => {
+                dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
+}
+
+/// Whether a line can have a key that must not be lost.
+fn marks(line: &[u8]) -> bool {
+    let has = |key: &str| line.windows(key.len()).any(|part| part == key.as_bytes());
+    ["\"supervisor\"", "\"ready\"", "\"done\"", "\"error\""].into_iter().any(has)
 }
 
 /// A line without interpretation.
@@ -219,4 +279,20 @@ impl CommandMessages {
         let slots = spans.iter().map(|span| u32::from(span.slot) + 1).max().unwrap_or(0);
         (spans, slots)
     }
+}
+
+/// Takes in bytes as if a command had written them to its descriptor, and returns the number of spans and notes. For tests of hostile input.
+#[doc(hidden)]
+#[must_use]
+pub fn read_protocol(bytes: &[u8]) -> (usize, usize) {
+    let mut told = CommandMessages::since(0);
+    let mut lines = Lines::new(bytes, LONGEST_LINE);
+    let mut now_ns = 0;
+    while let Some(line) = lines.next() {
+        now_ns += 1;
+        if let Piece::Whole(bytes) = line {
+            told.take(&String::from_utf8_lossy(bytes), now_ns);
+        }
+    }
+    (told.spans(0, u64::MAX).0.len(), told.notes.len())
 }

@@ -13,5 +13,7 @@ mod tests;
 mod watch;
 
 pub(super) use lane::run;
+#[doc(hidden)]
+pub use lines::read_protocol;
 pub use loaders::{Loader, all as loaders, python};
 pub use supervisor::supervise;

@@ -1,11 +1,11 @@
 //! The page cache before a command: a lane process makes it cold or hot and measures what it holds.
 
-use super::lines::read_lines;
+use super::lines::LineStream;
 use crate::core::{EventBody, LaneId, LaneOrder, RunResult, units};
 use crate::engines::protocol::{Frame, LaneMessage};
 use crate::session::live::bus::Bus;
 use crate::session::live::child::{ChildProcess, PATIENCE};
-use crossbeam_channel::{Receiver, select, unbounded};
+use crossbeam_channel::{Receiver, select};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -30,14 +30,14 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
     };
     bus.emit(EventBody::LaneStarted { lane, pid: child.id() });
     let text = serde_json::to_vec(order).unwrap_or_default();
-    let (send, lines) = unbounded();
     let writer = Builder::new().spawn(move || {
         let _ = stdin.write_all(&text);
     });
-    let reader = Builder::new().spawn(move || read_lines(stdout, &send));
-    if let (Err(error), _) | (_, Err(error)) = (writer, reader) {
-        return lost(units::no_thread(error));
-    }
+    let stream = LineStream::start(stdout);
+    let lines = match (writer, stream) {
+        (Ok(_), Ok(stream)) => stream.lines,
+        (Err(error), _) | (_, Err(error)) => return lost(units::no_thread(error)),
+    };
     let mut result = None;
     let ended = loop {
         select! {

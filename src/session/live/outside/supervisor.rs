@@ -38,7 +38,9 @@ fn run(line: &str) -> std::io::Result<()> {
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
     // The command's, so it survives the exec.
     rustix::io::fcntl_setfd(&lines, FdFlags::empty())?;
-    let started = Command::new("sh")
+    // Not the first sh in PATH: root can have the PATH of another user.
+    let started = Command::new("/bin/sh")
+        .arg0("sh")
         .args(["-c", line])
         .env("GDS_TOP_FD", lines.as_raw_fd().to_string())
         .stdin(Stdio::null())

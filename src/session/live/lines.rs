@@ -1,0 +1,90 @@
+//! Lines of a child process: none of any length is taken in.
+
+use std::io::{BufRead, BufReader, Read};
+
+/// Longest message of a process of this program. A frame with spans has up to three megabytes.
+const LONGEST_MESSAGE: u64 = 64 << 20;
+
+/// The lines that a process of this program writes, until its pipe closes, it writes something that is not text, or a line is longer than a message.
+pub(super) fn messages(pipe: impl Read) -> impl Iterator<Item = String> {
+    let mut lines = Lines::new(pipe, LONGEST_MESSAGE);
+    std::iter::from_fn(move || match lines.next()? {
+        Line::Whole(bytes) => String::from_utf8(bytes.to_vec()).ok(),
+        Line::TooLong => None,
+    })
+}
+
+/// A line of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Without its end.
+    Whole(&'a [u8]),
+    /// It was longer than allowed and was skipped.
+    TooLong,
+}
+
+/// Reads lines of a bounded length.
+pub(super) struct Lines<R> {
+    reader: BufReader<R>,
+    most: u64,
+    line: Vec<u8>,
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(pipe: R, most: u64) -> Self {
+        Self { reader: BufReader::with_capacity(1 << 16, pipe), most, line: Vec::new() }
+    }
+
+    /// The next line; `None` at the end of the stream or after an error.
+    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+        self.line.clear();
+        let read = (&mut self.reader).take(self.most + 1).read_until(b'\n', &mut self.line).ok()?;
+        if read == 0 {
+            return None;
+        }
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+        } else if read as u64 > self.most {
+            self.skip()?;
+            return Some(Line::TooLong);
+        }
+        Some(Line::Whole(&self.line))
+    }
+
+    /// Passes over the rest of a line, without keeping it.
+    fn skip(&mut self) -> Option<()> {
+        loop {
+            let buffer = self.reader.fill_buf().ok()?;
+            let (length, over) = match buffer.iter().position(|byte| *byte == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (buffer.len(), buffer.is_empty()),
+            };
+            self.reader.consume(length);
+            if over {
+                return Some(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_end_is_skipped_and_takes_no_memory() {
+        let text = [b"one\n".to_vec(), vec![b'x'; 1 << 20], b"\ntwo".to_vec()].concat();
+        let mut lines = Lines::new(text.as_slice(), 16);
+        assert_eq!(lines.next(), Some(Line::Whole(b"one")));
+        assert_eq!(lines.next(), Some(Line::TooLong));
+        assert_eq!(lines.next(), Some(Line::Whole(b"two")));
+        assert_eq!(lines.next(), None);
+        assert!(lines.line.capacity() < 1 << 10, "{}", lines.line.capacity());
+    }
+
+    #[test]
+    fn messages_end_at_a_line_that_is_not_text() {
+        let read: Vec<String> = messages(b"a\nb\n\xff\nc\n".as_slice()).collect();
+        assert_eq!(read, ["a", "b"]);
+    }
+}

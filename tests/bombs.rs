@@ -1,0 +1,156 @@
+//! Small inputs that would become large: the memory and the work that they take are counted, and each is refused with a sentence.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use cap::Cap;
+use gds_top::core::{Event, EventBody, LaneId};
+use gds_top::session::{State, recording};
+use std::alloc::System;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Counts what the process allocates. The tests of this file run one after another, because the counters are of the process.
+#[global_allocator]
+static HEAP: Cap<System> = Cap::new(System, usize::MAX);
+static ALONE: Mutex<()> = Mutex::new(());
+
+const MIB: usize = 1 << 20;
+const HEADER: &str = "{\"gds_top_recording\":2,\"tool\":\"gds-top 0.1.0\"}\n";
+const PLANNED: &str = r#"{"at_ns":1,"event":"lane_planned","lane":NUMBER,"engine":"mmap","cache":"cold","target":{"kind":"host"},"repeat":0}"#;
+const VERDICT: &str = r#"{"at_ns":1,"event":"verdict_reached","verdict":{"path":"/data/NUMBER","gpu":null,"route":"compat","possible":"nvfs","proven":false,"proof":"","blockers":[BLOCKERS],"advice":""}}"#;
+
+fn write(folder: &Path, lines: impl FnOnce(&mut dyn Write)) -> PathBuf {
+    let path = folder.join("bomb.gdsrec");
+    let mut out = BufWriter::new(zstd::Encoder::new(File::create(&path).unwrap(), 3).unwrap());
+    out.write_all(HEADER.as_bytes()).unwrap();
+    lines(&mut out);
+    out.into_inner().ok().unwrap().finish().unwrap();
+    path
+}
+
+/// The state of a recording or the error, and the most memory that it took.
+fn read(path: &Path) -> (Result<State, String>, usize) {
+    let before = HEAP.allocated();
+    let top = HEAP.max_allocated();
+    let state = || {
+        let mut state = State::default();
+        for event in recording::read(path).map_err(|e| e.to_string())? {
+            state.reduce(&event.map_err(|e| e.to_string())?);
+        }
+        Ok(state)
+    };
+    let state = state();
+    // The maximum is of the process: if it did not rise, this read took less than one before.
+    let most = if HEAP.max_allocated() > top { HEAP.max_allocated() - before } else { 0 };
+    (state, most)
+}
+
+fn refusal(folder: &Path, most: usize, lines: impl FnOnce(&mut dyn Write)) -> String {
+    let path = write(folder, lines);
+    let (state, took) = read(&path);
+    assert!(took < most, "{} bytes took {} MiB", path.metadata().unwrap().len(), took / MIB);
+    let error = state.expect_err("it was read");
+    assert!(error.contains("reading stops here"), "{error}");
+    error
+}
+
+/// Sorted by the memory that they take, because the counter knows only the largest.
+#[test]
+fn recordings_take_memory_within_bounds() {
+    let _alone = ALONE.lock().unwrap();
+    a_large_state_is_refused();
+    a_million_tensors_are_read_back();
+}
+
+fn a_large_state_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = |line: &str, count: usize| {
+        let line = line.to_owned();
+        move |out: &mut dyn Write| {
+            (0..count).for_each(|n| writeln!(out, "{}", line.replace("NUMBER", &n.to_string())).unwrap())
+        }
+    };
+    let verdict = VERDICT.replace("BLOCKERS", "");
+    assert!(refusal(dir.path(), 64 * MIB, many(PLANNED, 20_000)).contains("more than 10000 runs"));
+    assert!(refusal(dir.path(), 64 * MIB, many(&verdict, 100_000)).contains("more than 10000 verdicts"));
+    let found = r#"{"at_ns":1,"event":"check_done","finding":{"id":"NUMBER","group":"gpu","status":"pass","summary":"","evidence":[],"why":"","blocks":[]}}"#;
+    assert!(refusal(dir.path(), 64 * MIB, many(found, 10_000)).contains("more than 4096 findings"));
+    // Each plan keeps a copy of the verdicts.
+    let pages = |out: &mut dyn Write| {
+        many(&verdict, 5_000)(out);
+        for n in 0..1_000 {
+            writeln!(out, "{}", PLANNED.replace("NUMBER", &n.to_string())).unwrap();
+            writeln!(out, r#"{{"at_ns":1,"event":"race_plan_started","name":"a","title":"b"}}"#).unwrap();
+        }
+    };
+    assert!(refusal(dir.path(), 256 * MIB, pages).contains("on all plans"));
+    // A span of the last slot, again and again.
+    let span = r#"{"at_ns":1,"event":"lane_spans_packed","lane":0,"resolution_ns":1,"slot":[65535],"phase":[1],"tensor_delta":[0],"gap":[0],"duration":[1],"bytes":[0],"offset_delta":[0]}"#;
+    let work = HEAP.total_allocated();
+    let path = write(dir.path(), many(span, 2_000));
+    assert!(read(&path).0.is_ok());
+    assert!(HEAP.total_allocated() - work < 200 * MIB, "{} MiB for 2000 spans", (HEAP.total_allocated() - work) / MIB);
+    // Values of two bytes in one line, and in many.
+    let empty = VERDICT.replace("BLOCKERS", &vec!["\"\""; 400_000].join(","));
+    let long = VERDICT.replace("BLOCKERS", &vec!["\"\""; 600_000].join(","));
+    assert!(refusal(dir.path(), 300 * MIB, many(&long, 1)).contains("values in one event"));
+    assert!(refusal(dir.path(), 700 * MIB, many(&empty, 20)).contains("values in all events"));
+    let blank = " ".repeat(17 << 20);
+    let said = format!(r#"{{"at_ns":1,"event":"said","level":"info",{blank}"text":""}}"#);
+    assert!(refusal(dir.path(), 300 * MIB, many(&said, 1)).contains("longer than 16777216 bytes"));
+    let zeros = |out: &mut dyn Write| (0..200).for_each(|_| out.write_all(&vec![b' '; MIB]).unwrap());
+    let model = |out: &mut dyn Write| {
+        out.write_all(br#"{"at_ns":1,"event":"model_opened","model":{"name":"#).unwrap();
+        zeros(out);
+        out.write_all(b"\n").unwrap();
+    };
+    assert!(refusal(dir.path(), 700 * MIB, model).contains("of the file unpack to more than"));
+}
+
+fn a_million_tensors_are_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), |out| {
+        let head = r#"{"at_ns":1,"event":"model_opened","model":{"name":"m","path":"/m","shards":[{"path":"/m/a","file_bytes":9,"data_offset":8}],"tensors":["#;
+        out.write_all(head.as_bytes()).unwrap();
+        for n in 0..1_000_000 {
+            let comma = if n == 0 { "" } else { "," };
+            write!(out, r#"{comma}{{"name":"model.layers.{n}.mlp.experts.{}.gate_proj.weight","dtype":"BF16","shape":[2048,768],"shard":0,"file_offset":{n},"bytes":3145728}}"#, n % 128).unwrap();
+        }
+        out.write_all(b"]}}\n").unwrap();
+    });
+    let (state, took) = read(&path);
+    assert_eq!(state.unwrap().model.unwrap().tensors.len(), 1_000_000);
+    assert!(took < 1024 * MIB, "{} MiB", took / MIB);
+}
+
+#[test]
+fn the_work_for_runs_grows_with_their_number_only() {
+    let _alone = ALONE.lock().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings/h200-hot-qwen3-0.6b.gdsrec");
+    let result = recording::read(&recorded).unwrap().map(Result::unwrap).find_map(|event| match event.body {
+        EventBody::LaneFinished { result, .. } => Some(result),
+        _ => None,
+    });
+    let result = result.unwrap();
+    let work = |runs: u32| {
+        let path = write(dir.path(), |out| {
+            for n in 0..runs {
+                writeln!(out, "{}", PLANNED.replace("NUMBER", &n.to_string())).unwrap();
+                writeln!(out, r#"{{"at_ns":1,"event":"lane_started","lane":{n},"pid":1}}"#).unwrap();
+                let body = EventBody::LaneFinished { lane: LaneId(n), result: result.clone() };
+                let line = serde_json::to_string(&Event { at_ns: 2, body }).unwrap();
+                writeln!(out, "{line}").unwrap();
+            }
+        });
+        let state = read(&path).0.unwrap();
+        let before = HEAP.total_allocated();
+        let text = gds_top::report::text(&state, 100, false);
+        assert!(!text.is_empty());
+        HEAP.total_allocated() - before
+    };
+    let (few, many) = (work(500), work(2_000));
+    assert!(many < few * 8, "{few} bytes for 500 runs, {many} for 2000");
+}
