@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gds_top::cli::main()
+    gds_top::device::endings::with_stack(gds_top::cli::main)
 }

@@ -40,6 +40,7 @@ mod top;
 mod view;
 mod watch;
 
+use crate::device::endings;
 use crate::engines;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
@@ -51,6 +52,7 @@ use std::process::ExitCode;
 /// Runs the program. All errors are on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
+    endings::report_file_size();
     let call = match exit::documented(Cli::command()).try_get_matches() {
         Ok(call) => call,
         Err(error) => match misspelt(&error) {
@@ -62,8 +64,12 @@ pub fn main() -> ExitCode {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let cli = Cli::from_arg_matches(&call).unwrap_or_else(|error| error.exit());
-    if cli.command.as_ref().is_some_and(Sub::is_child_of_a_session) && !engines::end_with_parent() {
-        return ExitCode::from(outcome::INTERRUPTED);
+    if cli.command.as_ref().is_some_and(Sub::is_child_of_a_session) {
+        if !engines::end_with_parent() {
+            return ExitCode::from(outcome::INTERRUPTED);
+        }
+    } else {
+        endings::report();
     }
     let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {

@@ -4,6 +4,7 @@
 //! device still reads: a slot that is being copied or filled is moved into the operation and comes back when it has finished.
 
 mod cuda;
+pub mod endings;
 mod error;
 mod extents;
 pub mod heap;

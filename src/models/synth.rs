@@ -282,6 +282,9 @@ fn write_chunk(
         written += layout.head.len() as u64;
     }
     let bytes = (layout.data_bytes - at).min(CHUNK_BYTES);
+    let more = (bytes as usize).saturating_sub(buffer.len());
+    // With little address space the allocation fails, and the standard library would abort.
+    buffer.try_reserve_exact(more).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     buffer.resize(bytes as usize, 0);
     random_bytes(seed, number, at, buffer);
     file.write_all_at(buffer, layout.head.len() as u64 + at)?;

@@ -78,9 +78,18 @@ impl PrivateFolder {
     pub fn make(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
         let parent = open_above(above)?;
         rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
-        let made = Self::take(parent, above, name)?;
-        // Another user may have put a folder there between the two calls; the one that was made is empty.
-        if made.names()?.is_empty() { Ok(made) } else { Err(FolderError::Replaced) }
+        let again = parent.try_clone();
+        let made = Self::take(parent, above, name).and_then(|made| {
+            // Another user may have put a folder there between the two calls; the one that was made is empty.
+            if made.names()?.is_empty() { Ok(made) } else { Err(FolderError::Replaced) }
+        });
+        if made.is_err()
+            && let Ok(parent) = again
+        {
+            // Without descriptors it could not be opened. Only an empty folder can be removed.
+            let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+        }
+        made
     }
 
     /// Makes a folder whose name begins with `prefix`.
@@ -166,6 +175,20 @@ impl PrivateFolder {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Locks it as long as this value lives. False if another process holds the lock, or the file system has none.
+    #[must_use]
+    pub fn lock(&self) -> bool {
+        rustix::fs::flock(&self.folder, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// Whether it has no entries.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.names()?.is_empty())
     }
 
     /// Names of its entries.

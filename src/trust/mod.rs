@@ -2,10 +2,12 @@
 //! removes.
 
 mod folder;
+mod maker;
 mod scratch;
 
 pub use cufile_ffi::{distrust, unmapped_owner};
 pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
+pub use maker::Maker;
 pub use scratch::Scratch;
 
 use std::path::PathBuf;

@@ -1,8 +1,14 @@
 //! A private scratch folder that is removed with the value that holds it.
 
 use super::folder::PrivateFolder;
+use super::maker::Maker;
+use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Entries of a folder for temporary files that are examined for folders of dead processes.
+const MOST_EXAMINED: usize = 20_000;
 
 /// A folder that only this user can read and write, below the system's folder for temporary files.
 #[derive(Debug)]
@@ -29,7 +35,13 @@ impl Scratch {
     pub fn new_in(above: &Path, prefix: &str) -> io::Result<Self> {
         match cufile_ffi::distrust(above) {
             Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
-            None => Ok(Self(Some(PrivateFolder::make_new(above, prefix)?))),
+            None => {
+                sweep_once(above);
+                let folder = PrivateFolder::make_new(above, &format!("{prefix}{}-", Maker::own()))?;
+                // The lock shows that the maker lives to processes that cannot see it, such as those of another container. It ends with this process.
+                let _ = folder.lock();
+                Ok(Self(Some(folder)))
+            }
         }
     }
 
@@ -53,6 +65,30 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(folder) = self.0.take() {
             // There is no one to report it to; `close` reports.
+            let _ = folder.remove();
+        }
+    }
+}
+
+/// Removes the scratch folders that killed processes of this user left in `above`, once per process.
+fn sweep_once(above: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(above.to_owned()) {
+        sweep(above);
+    }
+}
+
+fn sweep(above: &Path) {
+    let Ok(entries) = std::fs::read_dir(above) else { return };
+    for entry in entries.take(MOST_EXAMINED).flatten() {
+        let name = entry.file_name();
+        if name.to_str().and_then(Maker::of).is_none_or(Maker::may_live) {
+            continue;
+        }
+        // A link, a folder of another user and one that is locked stay.
+        if let Ok(folder) = PrivateFolder::open(above, &name)
+            && folder.lock()
+        {
             let _ = folder.remove();
         }
     }
@@ -89,5 +125,43 @@ mod tests {
         // As /tmp is.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         Scratch::new_in(dir.path(), "x-").unwrap().close().unwrap();
+    }
+
+    #[test]
+    fn folders_of_dead_processes_are_swept_and_no_others() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        // No process has this number.
+        let dead = "gds-top-root-4194305-7-";
+        let make = |name: &str| {
+            let folder = dir.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
+            fs::create_dir_all(folder.join("lane")).unwrap();
+            fs::write(folder.join("lane/cufile.log"), "x").unwrap();
+            folder
+        };
+        let swept = [make(&format!("{dead}01")), make(".gds-top-capture-4194305-7-02")];
+        let locked = PrivateFolder::open(
+            dir.path(),
+            std::ffi::OsStr::new(&{
+                make(&format!("{dead}03"));
+                format!("{dead}03")
+            }),
+        );
+        let locked = locked.unwrap();
+        assert!(locked.lock());
+        let stay =
+            [make(&format!("gds-top-root-{}-04", Maker::own())), make("gds-top-kv-ucm"), make("other-4194305-7-05")];
+        let victim = make("victim");
+        symlink(&victim, dir.path().join(format!("{dead}06"))).unwrap();
+        sweep(dir.path());
+        assert!(swept.iter().all(|folder| !folder.exists()));
+        assert!(stay.iter().all(|folder| folder.join("lane/cufile.log").exists()));
+        assert!(locked.path().exists() && victim.join("lane/cufile.log").exists());
+        assert!(fs::symlink_metadata(dir.path().join(format!("{dead}06"))).is_ok());
+        drop(locked);
+        sweep(dir.path());
+        assert!(!dir.path().join(format!("{dead}03")).exists());
     }
 }

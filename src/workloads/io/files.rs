@@ -2,7 +2,7 @@
 
 use super::content;
 use crate::core::units;
-use crate::trust::{self, FolderId, PrivateFolder};
+use crate::trust::{self, FolderId, Maker, PrivateFolder};
 use rustix::fs::Advice;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,10 +23,13 @@ pub const WRITE: &str = "write.bin";
 fn clear_abandoned(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let maker = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
-        let gone = maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        let maker = name.to_str().filter(|name| name.starts_with(PREFIX)).and_then(Maker::of);
+        let gone = maker.is_some_and(|maker| !maker.may_live());
         // A link with this name is not ours, and neither is a folder of another user.
-        if gone && let Ok(folder) = PrivateFolder::open(dir, &name) {
+        if gone
+            && let Ok(folder) = PrivateFolder::open(dir, &name)
+            && folder.lock()
+        {
             for file in [READ, WRITE] {
                 let _ = folder.remove_file(file);
             }
@@ -121,8 +124,9 @@ impl Files {
     ) -> Result<Self, FilesError> {
         clear_abandoned(dir);
         room_for(dir, file_bytes)?;
-        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let prefix = format!("{PREFIX}{}-", Maker::own());
         let folder = PrivateFolder::make_new(dir, &prefix).map_err(|e| failed("making a folder in", dir)(e.into()))?;
+        let _ = folder.lock();
         let files = Self { path: folder.path().to_owned(), id: folder.id(), folder: Some(folder) };
         let mut done = 0;
         let mut piece = vec![0; PIECE];
@@ -219,9 +223,9 @@ mod tests {
             folder
         };
         // No process has a number beyond the kernel's limit of 2^22.
-        let left = make(format!("{PREFIX}4194305-a"), &[READ, WRITE]);
-        let with_more = make(format!("{PREFIX}4194305-b"), &[READ, "mine.txt"]);
-        let alive = make(format!("{PREFIX}{}-c", std::process::id()), &[READ]);
+        let left = make(format!("{PREFIX}4194305-7-a"), &[READ, WRITE]);
+        let with_more = make(format!("{PREFIX}4194305-7-b"), &[READ, "mine.txt"]);
+        let alive = make(format!("{PREFIX}{}-c", Maker::own()), &[READ]);
         let other = make("gds-top-iona".to_owned(), &[READ]);
         Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap().remove().unwrap();
         assert!(!left.exists() && with_more.join("mine.txt").exists());
@@ -242,7 +246,7 @@ mod tests {
         // The measuring process does not go where the link leads, the removal does not, and neither does a later clean-up.
         assert!(trust::enter(&path, id).is_err());
         assert!(files.remove().unwrap_err().to_string().contains("took its place"));
-        std::os::unix::fs::symlink(victim.path(), dir.path().join(format!("{PREFIX}4194305-a"))).unwrap();
+        std::os::unix::fs::symlink(victim.path(), dir.path().join(format!("{PREFIX}4194305-7-a"))).unwrap();
         Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap().remove().unwrap();
         assert!(victim.path().join(READ).exists() && victim.path().join("thesis.tex").exists());
         assert_eq!(std::fs::read_dir(dir.path().join("aside")).unwrap().count(), 0);
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn a_folder_of_another_user_is_not_cleared() {
         let dir = tempfile::tempdir().unwrap();
-        let theirs = dir.path().join(format!("{PREFIX}4194305-a"));
+        let theirs = dir.path().join(format!("{PREFIX}4194305-7-a"));
         std::fs::create_dir(&theirs).unwrap();
         std::fs::write(theirs.join(READ), "x").unwrap();
         if std::os::unix::fs::chown(&theirs, Some(12_345), None).is_err() {

@@ -113,7 +113,14 @@ impl Folder {
             }
             Err(trust::FolderError::System(error)) if error.kind() == ErrorKind::AlreadyExists => {
                 let folder = PrivateFolder::open(&dir, OsStr::new(&name)).map_err(refused)?;
-                let lock = folder.open_file(MARKER).map_err(|_| FolderError::NotOurs { path: path.clone() })?;
+                // A run that was killed before it could write the mark leaves an empty folder.
+                let lock = match folder.open_file(MARKER) {
+                    Err(_) if !reuse && folder.is_empty().unwrap_or(false) => {
+                        folder.create(MARKER).and_then(|mut file| file.write_all(MARK.as_bytes()).map(|()| file))
+                    }
+                    opened => opened,
+                };
+                let lock = lock.map_err(|_| FolderError::NotOurs { path: path.clone() })?;
                 (folder, lock)
             }
             Err(trust::FolderError::System(error)) => return Err(system("making", &path)(error)),
@@ -275,6 +282,15 @@ mod tests {
         }
         let said = Folder::open(dir.path(), "ucm", false, false).unwrap_err().to_string();
         assert!(said.contains("uid 12345") && path.join("block").exists(), "{said}");
+    }
+
+    #[test]
+    fn an_empty_folder_of_a_run_that_was_killed_before_its_mark_is_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("gds-top-kv-ucm")).unwrap();
+        assert!(matches!(Folder::open(dir.path(), "ucm", true, false), Err(FolderError::NotOurs { .. })));
+        assert_eq!(Folder::open(dir.path(), "ucm", false, false).unwrap().close(), None);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

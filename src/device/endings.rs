@@ -1,0 +1,79 @@
+//! Ends that no code decides (no memory, no stack, no CPU time) become a sentence and an exit status, and a file at its size limit becomes an error.
+//!
+//! Rust and the C library abort if an allocation fails or a stack is full. The handlers below only write a constant text and end the process.
+
+use rustix::process::{Resource, getrlimit};
+use std::process::ExitCode;
+
+/// The exit status of a process that could not go on; the same as that of other things that could not run.
+const STATUS: libc::c_int = 3;
+/// How long before the CPU limit the process ends by itself: at a hard limit the kernel kills it without a word.
+const BEFORE_LIMIT_US: i64 = 200_000;
+
+const ABORTED: &[u8] = b"gds-top: the process could not go on: not enough memory or stack, or a library aborted; the lines before show which. \
+'ulimit -v' and 'ulimit -s' show the limits of the shell.\n";
+const NO_CPU: &[u8] =
+    b"gds-top: the process could not go on: its CPU time is used up; 'ulimit -t' shows the limit of the shell.\n";
+
+/// A smaller stack may be too small for the command line. It is the usual size of a main thread.
+const LEAST_STACK_BYTES: u64 = 8 << 20;
+
+/// Runs the program on a thread with enough stack if the limit of the shell leaves less.
+pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
+    let is_small = getrlimit(Resource::Stack).current.is_some_and(|bytes| bytes < LEAST_STACK_BYTES);
+    let thread = is_small.then(|| std::thread::Builder::new().stack_size(LEAST_STACK_BYTES as usize).spawn(run));
+    match thread {
+        Some(Ok(thread)) => thread.join().unwrap_or(ExitCode::from(STATUS as u8)),
+        // Without threads it may still suffice.
+        _ => run(),
+    }
+}
+
+/// Installs the handlers. Not for processes of a session: it reports their signals.
+pub fn report() {
+    on(libc::SIGABRT, aborted);
+    on(libc::SIGXCPU, no_cpu);
+    if let Some(seconds) = getrlimit(Resource::Cpu).maximum.and_then(|most| i64::try_from(most).ok()) {
+        on(libc::SIGPROF, no_cpu);
+        let us = seconds.saturating_mul(1_000_000).saturating_sub(BEFORE_LIMIT_US).max(1);
+        let time = libc::timeval { tv_sec: us / 1_000_000, tv_usec: us % 1_000_000 };
+        let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: time };
+        // SAFETY: the timer is a complete value, and no earlier one is asked for.
+        unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
+    }
+}
+
+/// Makes writes beyond the limit of file sizes fail with EFBIG instead of ending the process. A handler and not `SIG_IGN`, which programs that are
+/// started would inherit.
+pub fn report_file_size() {
+    on(libc::SIGXFSZ, nothing);
+}
+
+fn on(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: the structure is plain data for which zero is a valid value; the handlers call only functions that signal-safety(7) lists.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn aborted(_: libc::c_int) {
+    end(ABORTED);
+}
+
+extern "C" fn no_cpu(_: libc::c_int) {
+    end(NO_CPU);
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+fn end(text: &[u8]) -> ! {
+    // SAFETY: both calls are async-signal-safe, and the text is constant.
+    unsafe {
+        libc::write(2, text.as_ptr().cast(), text.len());
+        libc::_exit(STATUS)
+    }
+}

@@ -1,0 +1,164 @@
+//! Every resource limit at ten values over the main commands: each ends with a documented status and a sentence, never by a panic, an abort or a signal.
+//! `GDS_TOP_THOROUGH=1` tries all values; otherwise three of each limit are tried.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "program/mod.rs"]
+mod program;
+
+use program::{PROGRAM, VARIABLES};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A limit, the option of the shell's `ulimit`, and its values in the unit of that option.
+struct Limit {
+    name: &'static str,
+    option: char,
+    values: [u64; 10],
+}
+
+const LIMITS: [Limit; 7] = [
+    // KiB. The debug build alone maps 60 MiB.
+    Limit {
+        name: "AS",
+        option: 'v',
+        values: [50_000, 70_000, 90_000, 120_000, 150_000, 200_000, 300_000, 500_000, 1_000_000, 4_000_000],
+    },
+    // Blocks of 512 bytes in sh.
+    Limit { name: "FSIZE", option: 'f', values: [0, 1, 2, 8, 16, 64, 256, 2_000, 20_000, 200_000] },
+    Limit { name: "NOFILE", option: 'n', values: [3, 4, 5, 6, 8, 10, 12, 16, 24, 40] },
+    Limit { name: "STACK", option: 's', values: [16, 64, 100, 128, 200, 256, 512, 1_024, 4_096, 8_192] },
+    Limit { name: "MEMLOCK", option: 'l', values: [0, 1, 4, 8, 16, 64, 256, 1_024, 8_192, 65_536] },
+    // Seconds.
+    Limit { name: "CPU", option: 't', values: [1, 1, 2, 2, 3, 3, 4, 5, 8, 10] },
+    // Processes of the user, all of them: not enforced for root.
+    Limit { name: "NPROC", option: 'p', values: [1, 2, 3, 4, 6, 8, 12, 20, 40, 80] },
+];
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The commands, working in a folder with a model.
+fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
+    let at = |name: &str| folder.join(name).display().to_string();
+    let model = model.display().to_string();
+    let machine = repository("tests/machines/h200-vm-no-udev").display().to_string();
+    let recording = repository("assets/recordings/h200-io.gdsrec").display().to_string();
+    let of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    vec![
+        ("check", of(&["check", "--no-probe", &at("")])),
+        ("check --root", of(&["check", "--root", &machine])),
+        ("bench", of(&["bench", &model, "--target", "host", "--cache", "as-is", "--engine", "mmap,pread,odirect"])),
+        (
+            "bench --record",
+            of(&[
+                "bench",
+                &model,
+                "--target",
+                "host",
+                "--cache",
+                "as-is",
+                "--engine",
+                "pread",
+                "--record",
+                &at("r.gdsrec"),
+            ]),
+        ),
+        ("make-model", of(&["make-model", "odd-sizes", &at("made"), "--yes", "--scale", "0.3"])),
+        (
+            "bench-io",
+            of(&[
+                "bench-io",
+                &at(""),
+                "--file-size",
+                "4M",
+                "--seconds",
+                "0.01",
+                "--size",
+                "64K",
+                "--threads",
+                "1",
+                "--target",
+                "host",
+                "--yes",
+            ]),
+        ),
+        ("bench-kv", of(&["bench-kv", "ucm", &at(""), "--target", "host", "--tokens", "300", "--yes"])),
+        ("learn --export", of(&["learn", "--export", &at("l.html")])),
+        ("fix --list", of(&["fix", "--list"])),
+        ("replay", of(&["replay", "--headless", &recording])),
+    ]
+}
+
+fn limited(limit: &Limit, value: u64, words: &[String], temporary: &Path) -> Output {
+    // Set hard and soft: the program may not raise it.
+    let script = format!("ulimit -{} {value} && exec \"$@\"", limit.option);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", PROGRAM]).args(words).env_clear().envs(VARIABLES);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("TMPDIR", temporary).env("TERM", "dumb");
+    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).output().unwrap()
+}
+
+/// What is wrong with the end of a run.
+fn wrong(output: &Output) -> Option<String> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let Some(status) = output.status.code() else { return Some(format!("{}: {said}", output.status)) };
+    if said.contains("panicked") || ![0, 1, 2, 3].contains(&status) {
+        return Some(format!("status {status}: {said}"));
+    }
+    let silent = status != 0 && said.trim().is_empty() && output.stdout.is_empty();
+    silent.then(|| format!("status {status} without a word"))
+}
+
+#[test]
+fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
+    let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
+    let model = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let words: Vec<String> =
+        ["make-model", "odd-sizes", &model.path().display().to_string(), "--yes", "--scale", "0.1"]
+            .map(str::to_owned)
+            .into();
+    let none = Limit { name: "none", option: 'n', values: [1024; 10] };
+    assert!(limited(&none, 1024, &words, model.path()).status.success());
+    let (mut problems, mut all, mut refused) = (Vec::new(), 0, 0);
+    for limit in &LIMITS {
+        let (mut small, mut fine) = (0, 0);
+        for (at, value) in limit.values.iter().enumerate() {
+            if !thorough && ![1, 4, 8].contains(&at) {
+                continue;
+            }
+            let probe = limited(limit, *value, &["--version".to_owned()], model.path());
+            let said = String::from_utf8_lossy(&probe.stderr);
+            if !probe.status.success() && (said.is_empty() || said.contains("shared librar") || said.contains("sh:")) {
+                // The kernel, the loader or the shell cannot even start it.
+                small += 1;
+                continue;
+            }
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            let temporary = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            for (name, words) in commands(folder.path(), model.path()) {
+                let output = limited(limit, *value, &words, temporary.path());
+                all += 1;
+                match wrong(&output) {
+                    Some(what) => problems.push(format!("{} {value}, {name}: {what}", limit.name)),
+                    None if output.status.success() => fine += 1,
+                    None => refused += 1,
+                }
+            }
+            // Scratch folders of processes that were ended are swept by the next one.
+            let next = limited(&none, 1024, &["check".to_owned(), "--no-probe".to_owned()], temporary.path());
+            assert!(wrong(&next).is_none(), "{next:?}");
+            let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().map(|e| e.file_name()).collect();
+            if !left.is_empty() {
+                problems.push(format!("{} {value}: {left:?} is left", limit.name));
+            }
+        }
+        println!("{:<8} {fine:>4} ended well, {small} values were too small to start", limit.name);
+    }
+    println!(
+        "{all} runs, {refused} ended with a sentence and a status other than 0, {} broke a promise",
+        problems.len()
+    );
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
