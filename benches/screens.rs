@@ -83,6 +83,7 @@ fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) 
         setup_parts_ns: BTreeMap::new(),
         auto_choice: None,
         first_difference: None,
+        repeated_reads: None,
         notes: Vec::new(),
         outside: None,
         workload: None,

@@ -185,6 +185,7 @@ pub(super) mod tests {
             workload: None,
             auto_choice: None,
             first_difference: None,
+            repeated_reads: None,
             notes: vec![],
             error: None,
         }

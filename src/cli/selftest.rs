@@ -107,6 +107,11 @@ impl Failed<'_> {
     }
 }
 
+/// cuFile reads of a run that failed and were repeated by pread.
+fn repeated(lane: &Lane) -> u64 {
+    lane.result.as_deref().and_then(|result| result.repeated_reads).unwrap_or(0)
+}
+
 fn tell(states: &[State], output: &OutputArgs) -> u8 {
     let lanes = || states.iter().flat_map(|s| s.lanes.iter().map(move |l| (s, l)));
     let failed: Vec<Failed<'_>> = lanes()
@@ -131,6 +136,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         (good, all) if good == all => FINE,
         _ => BAD_ANSWER,
     };
+    let repeated: u64 = lanes().map(|(_, lane)| repeated(lane)).sum();
     if output.json {
         let runs: Vec<_> = lanes().filter_map(|(_, l)| l.result.as_deref()).collect();
         let unavailable: Vec<_> = states
@@ -140,7 +146,8 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let unavailable: Vec<serde_json::Value> = unavailable;
         let failed: Vec<_> = failed.iter().map(Failed::json).collect();
         print_json(&serde_json::json!({
-            "passed": good, "of": all, "failed": failed, "runs": runs, "unavailable": unavailable
+            "passed": good, "of": all, "repeated_reads": repeated, "failed": failed, "runs": runs,
+            "unavailable": unavailable
         }));
         return status;
     }
@@ -152,7 +159,14 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();
         let failed = failed.iter().find(|f| std::ptr::eq(f.lane, lane));
-        let (mark, word) = failed.map_or(('✔', "every byte equals the file"), |failed| ('✖', failed.why.as_str()));
+        let reads = self::repeated(lane);
+        let repeated =
+            format!("every byte equals the file; {} failed and repeated by pread", units::plural(reads, "cuFile read"));
+        let (mark, word) = match failed {
+            Some(failed) => ('✖', failed.why.as_str()),
+            None if reads > 0 => ('▲', repeated.as_str()),
+            None => ('✔', "every byte equals the file"),
+        };
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
         let Some(failed) = failed else { continue };
         for note in failed.notes() {
@@ -172,6 +186,9 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let _ = writeln!(text, "failed: {} {} {}: {}", lane.engine, lane.cache, failed.model(), failed.why);
     }
     let _ = writeln!(text, "{good} of {all} runs loaded every byte correctly");
+    if repeated > 0 {
+        let _ = writeln!(text, "cuFile reads that failed and were repeated by pread: {repeated}");
+    }
     print(text.as_bytes());
     status
 }

@@ -221,6 +221,9 @@ pub struct RunResult {
     /// The first place where the bytes on the target differ from the file; `None` if none was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
+    /// cuFile reads that failed and were repeated by pread and a copy; `None` for engines that repeat none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated_reads: Option<u64>,
     /// Notes of the engine: fallbacks, limits, values that could not be measured.
     pub notes: Vec<String>,
     /// Why the run failed, in a sentence.

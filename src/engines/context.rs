@@ -74,6 +74,8 @@ pub struct Loaded {
     pub settings: Vec<Chosen>,
     /// Notes for the result.
     pub notes: Vec<String>,
+    /// cuFile reads that failed and were repeated by pread; `None` for engines that repeat none.
+    pub repeated_reads: Option<u64>,
     /// The engine that `auto` chose.
     pub auto_choice: Option<AutoChoice>,
     /// Reads by route, for engines that use cuFile.

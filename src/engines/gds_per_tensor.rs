@@ -76,6 +76,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     rec.end(Phase::Release, at, What::SETUP);
     notes.extend(tries.note());
     Ok(Loaded {
+        repeated_reads: Some(tries.repeated()),
         staging: Vec::new(),
         memory,
         tensor_offsets: offsets,

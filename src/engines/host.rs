@@ -119,6 +119,7 @@ fn load(
     let idle: Vec<&str> = ordered.map(Setting::name).collect();
     let note = || format!("{} not used: reads into host memory need no staging", idle.join(" and "));
     Ok(Loaded {
+        repeated_reads: None,
         memory: target.memory,
         tensor_offsets: context.image_offsets(),
         spans,

@@ -190,6 +190,7 @@ fn measured(
     result.auto_choice.clone_from(&loaded.auto_choice);
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);
+    result.repeated_reads = loaded.repeated_reads;
     Ok(loaded)
 }
 

@@ -124,6 +124,7 @@ fn blank(order: &LaneOrder) -> RunResult {
         workload: None,
         auto_choice: None,
         first_difference: None,
+        repeated_reads: None,
         notes: Vec::new(),
         error: None,
     }

@@ -47,6 +47,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     drop(files);
     rec.end(Phase::Release, at, What::SETUP);
     Ok(Loaded {
+        repeated_reads: None,
         staging: Vec::new(),
         memory,
         tensor_offsets: offsets,

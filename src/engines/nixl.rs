@@ -119,6 +119,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         ));
     }
     Ok(Loaded {
+        repeated_reads: None,
         staging: Vec::new(),
         memory,
         tensor_offsets: offsets,

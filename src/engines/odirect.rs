@@ -198,6 +198,7 @@ fn by_rings(
     }
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();
     Ok(Ok(Loaded {
+        repeated_reads: None,
         memory,
         tensor_offsets: context.image_offsets(),
         spans,

@@ -98,6 +98,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, mut settings: ThreadSettings
     let memory = target.wait().ok_or(LoadError::Stopped)?.clone();
     let (spans, staging): (Vec<Vec<Span>>, Vec<Option<Leftover>>) = results.into_iter().unzip();
     Ok(Loaded {
+        repeated_reads: None,
         memory,
         tensor_offsets: context.image_offsets(),
         spans: spans.into_iter().flatten().collect(),

@@ -53,12 +53,17 @@ impl SecondTries {
         }
     }
 
+    /// How many reads were repeated.
+    pub(super) fn repeated(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed) as u64
+    }
+
     /// A sentence about them.
-    pub(super) fn note(self) -> Option<String> {
-        let why = self.first_failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    pub(super) fn note(&self) -> Option<String> {
+        let why = self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(format!(
             "{} of {} cuFile reads failed and were done again by pread and a copy; the first: {why}",
-            self.failed.into_inner(),
+            self.repeated(),
             self.reads
         ))
     }

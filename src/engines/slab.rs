@@ -227,6 +227,7 @@ impl<'a> Slab<'a> {
         spans.extend(others.flat_map(Recorder::into_spans));
         notes.extend(self.tries.note());
         Ok(Loaded {
+            repeated_reads: Some(self.tries.repeated()),
             staging: Vec::new(),
             memory: self.memory,
             tensor_offsets: self.context.image_offsets(),

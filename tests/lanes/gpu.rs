@@ -342,7 +342,43 @@ fn single_reads_that_fail_are_done_again_another_way_and_said() {
             notes.iter().any(|n| n.contains("reads failed and were done again by pread") && n.contains(code)),
             "{engine} {fails}: {notes:?}"
         );
+        // A batch that is not submitted has several reads.
+        let least = if engine == Engine::GdsBounce { 2 } else { 1 };
+        assert!(outcome.result().repeated_reads >= Some(least), "{engine} {fails}");
     }
+}
+
+#[test]
+fn a_selftest_shows_reads_that_were_repeated() {
+    let Some((_folder, _, built)) = setting() else { return };
+    let (cache, machine) = (folder(), folder());
+    standins::machine(machine.path(), machine.path());
+    standins::load_nvidia_fs(machine.path());
+    let run = |json: &[&str], fails: &str| {
+        let arguments = [&["selftest", "--engine", "gds-slab", "--cache", "as-is", "--no-telemetry"], json].concat();
+        let out = crate::program::gds_top()
+            .args(arguments)
+            .envs(standin_env(&built.folder, &[("STANDIN_CUFILE_FAIL", fails)]))
+            .env("GDS_TOP_LIBCUFILE", &built.cufile)
+            .env("LD_PRELOAD", &built.redirect)
+            .env("GDS_TOP_TEST_REDIRECT", machine.path())
+            .env("XDG_CACHE_HOME", cache.path())
+            .output()
+            .unwrap();
+        assert!(
+            out.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        );
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let report: serde_json::Value = serde_json::from_str(&run(&["--json"], "cuFileRead:5:2")).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    let repeated: u64 = runs.iter().map(|run| run["repeated_reads"].as_u64().unwrap()).sum();
+    assert!(repeated > 0 && report["repeated_reads"] == repeated, "{report:#}");
+    assert!(run(&[], "cuFileRead:5:2").contains("failed and repeated by pread"));
+    assert!(!run(&[], "cuFileNothing:5").contains("repeated"));
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
         auto_choice: d.maybe(|d| AutoChoice { engine: any_engine(d), reason: d.maybe(|_| AutoReason::Cached) }),
         first_difference: d.maybe(Dice::text),
+        repeated_reads: d.maybe(Dice::size),
         notes: (0..d.below(3)).map(|_| d.text()).collect(),
         error: if d.below(4) == 0 { Some(d.text()) } else { None },
     }

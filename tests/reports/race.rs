@@ -242,6 +242,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),
                 auto_choice: None,
                 first_difference: None,
+                repeated_reads: None,
                 notes: vec![],
                 error: None,
             };

@@ -201,7 +201,7 @@ fn run(state: &State, lane: &Lane) -> Value {
         "host_peak_bytes": r.host_peak_bytes, "host_anonymous_bytes": r.host_anonymous_bytes, "host_file_bytes": r.host_file_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "ceiling": ceiling(state, lane),
         "outside": r.outside, "cpu_ns": r.cpu_ns, "settings": r.settings, "settings_why": r.settings_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
-        "first_difference": r.first_difference, "notes": r.notes, "workload": r.workload,
+        "first_difference": r.first_difference, "repeated_reads": r.repeated_reads, "notes": r.notes, "workload": r.workload,
         "error": lane.error(), "stderr_tail": lane.stderr_tail,
     })
 }

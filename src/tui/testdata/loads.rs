@@ -251,6 +251,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         workload: None,
         auto_choice: None,
         first_difference: None,
+        repeated_reads: None,
         notes: Vec::new(),
         error: None,
     }

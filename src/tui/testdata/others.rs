@@ -178,6 +178,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         workload: None,
         auto_choice: None,
         first_difference: None,
+        repeated_reads: None,
         notes: Vec::new(),
         error: None,
     };
