@@ -385,6 +385,9 @@ pub struct RouteStatistics {
     pub nvfs: u64,
     /// Transfers by POSIX calls, in compat mode.
     pub posix: u64,
+    /// Bytes of the reads that were counted by route. Entries of batches are not among them in all versions.
+    #[serde(default)]
+    pub read_bytes: u64,
 }
 
 impl WatchReport {
@@ -392,6 +395,7 @@ impl WatchReport {
     #[must_use]
     pub fn transfers(&self) -> u64 {
         let worked = |t: &Transfers| t.count.saturating_sub(t.errors);
-        self.files.iter().map(|file| worked(&file.reads) + worked(&file.writes)).sum()
+        let of = |file: &WatchedFile| worked(&file.reads).saturating_add(worked(&file.writes));
+        self.files.iter().map(of).fold(0, u64::saturating_add)
     }
 }

@@ -97,7 +97,7 @@ impl File {
             counts.errors += 1;
             return;
         };
-        counts.bytes += bytes;
+        counts.bytes = counts.bytes.saturating_add(bytes);
         if !write {
             self.read_tensors(offset, bytes);
         }
@@ -106,10 +106,10 @@ impl File {
     /// A read by libc ended.
     pub(super) fn finish_plain(&mut self, offset: u64, result: i64, took_ns: u64) {
         self.plain.count += 1;
-        self.plain.total_ns += took_ns;
+        self.plain.total_ns = self.plain.total_ns.saturating_add(took_ns);
         match u64::try_from(result) {
             Ok(bytes) => {
-                self.plain.bytes += bytes;
+                self.plain.bytes = self.plain.bytes.saturating_add(bytes);
                 self.read_tensors(offset, bytes);
             }
             Err(_) => self.plain.errors += 1,
@@ -124,13 +124,14 @@ impl File {
 
     /// Parts of the file that a process has in its page tables now: ranges of offsets, in order.
     pub(super) fn touch(&mut self, ranges: &[(u64, u64)]) {
-        let all: u64 = ranges.iter().map(|(from, to)| to - from).sum();
+        let all = ranges.iter().fold(0_u64, |sum, (from, to)| sum.saturating_add(to.saturating_sub(*from)));
         self.plain.touched_bytes = self.plain.touched_bytes.max(all);
         for (tensor, touched) in self.tensors.iter().zip(&mut self.touched) {
             let (first, end) = (tensor.file_offset, tensor.file_offset + tensor.bytes);
             let from = ranges.partition_point(|(_, to)| *to <= first);
             let inside = ranges[from..].iter().take_while(|(from, _)| *from < end);
-            let bytes: u64 = inside.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(first))).sum();
+            let bytes =
+                inside.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(first))).fold(0, u64::saturating_add);
             *touched = bytes.max(*touched);
         }
     }
@@ -147,7 +148,7 @@ impl File {
             }
             let part = (tensor.file_offset + tensor.bytes).min(end) - tensor.file_offset.max(offset);
             if part > 0 {
-                *read = (read.0 + 1, read.1 + part);
+                *read = (read.0 + 1, read.1.saturating_add(part));
             }
         }
     }

@@ -13,6 +13,7 @@ mod outside;
 mod plain;
 mod probes;
 mod recent;
+mod ring_bytes;
 mod rings;
 mod routes;
 mod streams;
@@ -22,6 +23,8 @@ mod tally;
 pub use attach::{Attached, attach};
 pub use error::WatchError;
 pub use launch::{Launch, Output, Watched, start};
+#[doc(hidden)]
+pub use ring_bytes::read_ring;
 
 use crate::core::{WatchReport, WatchedCall};
 

@@ -43,7 +43,7 @@ impl Recent {
 
 fn bytes(function: Function, group: &Group) -> u64 {
     match function {
-        Function::BatchSubmit => group.parts.iter().map(|part| part.size).sum(),
+        Function::BatchSubmit => group.parts.iter().fold(0, |sum, part| sum.saturating_add(part.size)),
         Function::BatchSetUp => 0,
         _ => group.record.size,
     }

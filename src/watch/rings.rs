@@ -80,7 +80,7 @@ impl Totals {
         }
         let cufile = functions.iter().zip(Function::ALL).filter(|(_, function)| function.is_cufile());
         self.threads += u64::from(cufile.into_iter().any(|(total, _)| total[0] > 0));
-        self.lost += lost;
+        self.lost = self.lost.saturating_add(lost);
     }
 }
 

@@ -55,15 +55,20 @@ fn may_use_p2pdma() -> bool {
 pub(super) fn decide(report: &mut WatchReport, machine: MachineRoutes) {
     let transfers = report.transfers();
     let statistics = report.statistics;
+    // Entries of batches are not in these bytes in all versions, so they are compared only if there are none.
+    let batched = report.files.iter().any(|file| file.reads.batched > 0);
+    let read_bytes = report.files.iter().map(|file| file.reads.bytes).fold(0, u64::saturating_add);
+    let counted = |seen: RouteStatistics| batched || seen.read_bytes >= read_bytes;
+    let is_complete = statistics.is_some_and(counted) && report.lost_events == 0;
     for file in &mut report.files {
-        (file.route, file.proof) = route_of(file, statistics, transfers, machine);
+        (file.route, file.proof) = route_of(file, statistics.map(|seen| (seen, is_complete)), transfers, machine);
         file.proven = matches!(file.proof, RouteProof::Statistics);
     }
 }
 
 fn route_of(
     file: &WatchedFile,
-    statistics: Option<RouteStatistics>,
+    statistics: Option<(RouteStatistics, bool)>,
     transfers: u64,
     machine: MachineRoutes,
 ) -> (Route, RouteProof) {
@@ -74,12 +79,18 @@ fn route_of(
     if failed >= count {
         return (Route::None, RouteProof::AllFailed);
     }
-    if let Some(seen) = statistics {
+    if let Some((seen, is_complete)) = statistics {
         let routes = [(Route::P2pdma, seen.p2pdma), (Route::Nvfs, seen.nvfs), (Route::Compat, seen.posix)];
         let mut taken = routes.into_iter().filter(|(_, count)| *count > 0);
         match (taken.next(), taken.next()) {
             // libcufile divides a transfer, so it may count more than the program made; fewer means that some are not in the statistics.
-            (Some((route, counted)), None) if counted >= transfers && seen.missing_processes == 0 => {
+            // A direct read by nvidia-fs needs the module.
+            (Some((route, counted)), None)
+                if counted >= transfers
+                    && seen.missing_processes == 0
+                    && is_complete
+                    && (route != Route::Nvfs || machine.has_nvidia_fs) =>
+            {
                 return (route, RouteProof::Statistics);
             }
             (Some(_), Some(_)) => return (Route::None, RouteProof::MixedStatistics),
@@ -108,14 +119,25 @@ mod tests {
 
     #[test]
     fn only_statistics_of_all_transfers_prove_a_route() {
-        let seen = RouteStatistics { processes: 1, ..RouteStatistics::default() };
+        let seen = RouteStatistics { processes: 1, read_bytes: 4096, ..RouteStatistics::default() };
         let bare = MachineRoutes::default();
         let nvfs = MachineRoutes { has_nvidia_fs: true, nvfs_reads: Some(9), may_use_p2pdma: false };
         let unknown = MachineRoutes { has_nvidia_fs: true, ..bare };
         for (statistics, machine, route, proof) in [
             (Some(RouteStatistics { p2pdma: 4, ..seen }), unknown, Route::P2pdma, RouteProof::Statistics),
             (Some(RouteStatistics { posix: 5, ..seen }), nvfs, Route::Compat, RouteProof::Statistics),
+            (Some(RouteStatistics { nvfs: 4, ..seen }), unknown, Route::Nvfs, RouteProof::Statistics),
             (Some(RouteStatistics { nvfs: 3, ..seen }), unknown, Route::None, RouteProof::Nothing),
+            // Wrong counters: nvidia-fs without the module, a tie, the majority by number, bytes that were not counted.
+            (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::Compat, RouteProof::NoDirectRoute),
+            (Some(RouteStatistics { nvfs: 2, posix: 2, ..seen }), unknown, Route::None, RouteProof::MixedStatistics),
+            (
+                Some(RouteStatistics { p2pdma: 310, posix: 1, ..seen }),
+                unknown,
+                Route::None,
+                RouteProof::MixedStatistics,
+            ),
+            (Some(RouteStatistics { p2pdma: 9, read_bytes: 4095, ..seen }), unknown, Route::None, RouteProof::Nothing),
             (
                 Some(RouteStatistics { nvfs: 9, missing_processes: 1, ..seen }),
                 unknown,

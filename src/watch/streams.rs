@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+/// Unfinished transfers of one process that are kept. Each is looked up when another is submitted.
+const MOST_PENDING: usize = 16_384;
+
 /// A transfer whose end was not seen yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
@@ -45,7 +48,7 @@ impl Streams {
         });
         if is_result(&new, after) {
             ended.push((new, after));
-        } else {
+        } else if pending.len() < MOST_PENDING {
             pending.push(new);
         }
         ended

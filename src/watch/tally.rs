@@ -20,6 +20,12 @@ const DURATIONS: usize = 12;
 const OPCODE_READ: u64 = 0;
 /// Events that came before their submission was seen; more belong to submissions that were lost.
 const ORPHANS: usize = 4096;
+/// Files, libraries and kinds of failures that are kept apart: the program can write any number of them into the shared file.
+const MOST_FILES: usize = 65_536;
+const MOST_LIBRARIES: usize = 256;
+const MOST_FAILURES: usize = 4096;
+/// Entries of one batch that are kept; libcufile has at most 256 in a batch.
+const MOST_ENTRIES: usize = 65_536;
 
 /// The registrations and submissions of a process.
 #[derive(Debug, Default)]
@@ -93,7 +99,7 @@ impl Tally {
     }
 
     fn library(&mut self, group: &Group) {
-        let path = group.text();
+        let path = if self.libraries.len() < MOST_LIBRARIES { group.text() } else { "(more libraries)".to_owned() };
         let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
             self.libraries.push((WatchedLibrary { path, ..WatchedLibrary::default() }, HashSet::new()));
             self.libraries.len() - 1
@@ -107,9 +113,13 @@ impl Tally {
         let mut counted = RouteStatistics { processes: 1, reads, writes, batch_entries, ..RouteStatistics::default() };
         for gpu in &group.parts {
             let [p2p_reads, nvfs_reads, posix_reads, _, p2p_writes, nvfs_writes, posix_writes] = gpu.extra;
-            counted.p2pdma += p2p_reads + p2p_writes;
-            counted.nvfs += nvfs_reads + nvfs_writes;
-            counted.posix += posix_reads + posix_writes;
+            // The program can write any numbers into the shared file.
+            let add =
+                |sum: &mut u64, more: &[u64]| *sum = more.iter().fold(*sum, |sum, more| sum.saturating_add(*more));
+            add(&mut counted.p2pdma, &[p2p_reads, p2p_writes]);
+            add(&mut counted.nvfs, &[nvfs_reads, nvfs_writes]);
+            add(&mut counted.posix, &[posix_reads, posix_writes]);
+            add(&mut counted.read_bytes, &[gpu.size]);
         }
         self.statistics.insert((group.process, group.record.library()), counted);
     }
@@ -199,6 +209,10 @@ impl Tally {
         if let Some(at) = self.by_path.get(&path) {
             return *at;
         }
+        let path = if self.files.len() < MOST_FILES { path } else { "(more files)".to_owned() };
+        if let Some(at) = self.by_path.get(&path) {
+            return *at;
+        }
         self.files.push(File::new(path.clone()));
         self.by_path.insert(path, self.files.len() - 1);
         self.files.len() - 1
@@ -222,18 +236,20 @@ impl Tally {
     }
 
     fn failure(&mut self, function: &str, code: i64, file: Option<usize>, later: bool) {
+        let code = if self.failures.len() < MOST_FAILURES { code } else { -1 };
         let seen = self.failures.entry((function.to_owned(), code, later)).or_insert((0, file));
         seen.0 += 1;
     }
 
     fn buffer(&mut self, function: Function, process: u32, record: &Record, failed: bool) {
-        self.buffers.total_ns += record.end_ns.saturating_sub(record.start_ns);
+        let took_ns = record.end_ns.saturating_sub(record.start_ns);
+        self.buffers.total_ns = self.buffers.total_ns.saturating_add(took_ns);
         if failed {
             return;
         }
         let known = self.of(process);
         if function == Function::BufRegister {
-            known.registered_bytes += record.size;
+            known.registered_bytes = known.registered_bytes.saturating_add(record.size);
             known.buffers.insert(record.base, record.size);
         } else if let Some(size) = known.buffers.remove(&record.base) {
             known.registered_bytes = known.registered_bytes.saturating_sub(size);
@@ -266,7 +282,7 @@ impl Tally {
             let took = record.end_ns.saturating_sub(record.start_ns);
             let seen = &mut self.sizes[class];
             seen.count += 1;
-            seen.total_ns += took;
+            seen.total_ns = seen.total_ns.saturating_add(took);
             seen.longest_ns = seen.longest_ns.max(took);
             let duration = (0..DURATIONS - 1).find(|at| took <= 1000 << (2 * at)).unwrap_or(DURATIONS - 1);
             self.durations[class][duration] += 1;
@@ -317,7 +333,10 @@ impl Tally {
                 self.reading_threads.insert((process, group.thread));
             }
             let entry = Entry { cookie, file, write, offset: part.offset };
-            self.of(process).batches.entry((library, part.object)).or_default().push(entry);
+            let entries = self.of(process).batches.entry((library, part.object)).or_default();
+            if entries.len() < MOST_ENTRIES {
+                entries.push(entry);
+            }
         }
         let orphans = std::mem::take(&mut self.of(process).orphans);
         for (library, event) in orphans {
@@ -362,7 +381,8 @@ impl Tally {
         };
         let mut files: Vec<_> = self.files.iter().map(File::seen).collect();
         let bytes = |file: &crate::core::WatchedFile| {
-            file.reads.bytes + file.writes.bytes + file.plain.bytes + file.plain.touched_bytes
+            let all = [file.reads.bytes, file.writes.bytes, file.plain.bytes, file.plain.touched_bytes];
+            all.into_iter().fold(0, u64::saturating_add)
         };
         files.sort_by(|a, b| bytes(b).cmp(&bytes(a)).then_with(|| a.path.cmp(&b.path)));
         WatchReport {
@@ -412,14 +432,15 @@ impl Tally {
     fn all_statistics(&self) -> Option<RouteStatistics> {
         let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
         let all = self.statistics.values().copied().reduce(|a, b| RouteStatistics {
-            processes: a.processes + b.processes,
+            processes: a.processes.saturating_add(b.processes),
             missing_processes: 0,
-            reads: a.reads + b.reads,
-            writes: a.writes + b.writes,
-            batch_entries: a.batch_entries + b.batch_entries,
-            p2pdma: a.p2pdma + b.p2pdma,
-            nvfs: a.nvfs + b.nvfs,
-            posix: a.posix + b.posix,
+            reads: a.reads.saturating_add(b.reads),
+            writes: a.writes.saturating_add(b.writes),
+            batch_entries: a.batch_entries.saturating_add(b.batch_entries),
+            p2pdma: a.p2pdma.saturating_add(b.p2pdma),
+            nvfs: a.nvfs.saturating_add(b.nvfs),
+            posix: a.posix.saturating_add(b.posix),
+            read_bytes: a.read_bytes.saturating_add(b.read_bytes),
         });
         all.map(|all| RouteStatistics { missing_processes: missing, ..all })
     }

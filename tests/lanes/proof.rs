@@ -81,10 +81,17 @@ fn what_is_in_the_way_of_trying_is_told_with_its_stage() {
 
 /// `gds-top check --json` on a machine with the stand-ins for libcufile, CUDA and NVML.
 fn verdict(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)]) -> Value {
+    checked(built, model, more, told, true)["verdicts"][0].clone()
+}
+
+/// The report of `gds-top check --json`, with or without the module nvidia-fs.
+fn checked(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)], nvidia_fs: bool) -> Value {
     let (scratch, temporary) = (folder(), folder());
     let machine = scratch.path().join("machine");
     standins::machine(&machine, model);
-    standins::load_nvidia_fs(&machine);
+    if nvidia_fs {
+        standins::load_nvidia_fs(&machine);
+    }
     let mut env = standin_env(&built.folder, told);
     let nvml = built.nvml.to_str().unwrap();
     env.push(("GDS_TOP_NVML", nvml));
@@ -100,9 +107,7 @@ fn verdict(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)])
         .unwrap();
     let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(left.is_empty(), "temporary files are left: {left:?}");
-    let report: Value =
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
-    report["verdicts"][0].clone()
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)))
 }
 
 #[test]
@@ -125,4 +130,94 @@ fn check_proves_its_verdict_with_a_read_unless_told_not_to() {
     assert_eq!((&refused["route"], &refused["proven"]), (&"none".into(), &true.into()), "{refused}");
     let hung = verdict(&built, model.path(), &[], &[("STANDIN_CUDA_FAIL", "cuInit:abort")]);
     assert_eq!(hung["proven"], false, "{hung}");
+}
+
+/// Places in a value, by their key, that say that a direct route is proven.
+fn proven_direct(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(proven_direct).sum(),
+        Value::Object(map) => {
+            let direct = ["nvfs", "p2pdma"].iter().any(|route| map.get("route").is_some_and(|r| r == route));
+            let here = direct && map.get("proven").is_some_and(|proven| proven == true);
+            usize::from(here) + map.values().map(proven_direct).sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+#[test]
+fn lies_of_the_library_are_not_called_proven() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = crate::models::odd(folder.path());
+    /// Name, variables of the library, whether nvidia-fs is loaded.
+    type Lie = (&'static str, &'static [(&'static str, &'static str)], bool);
+    let lies: [Lie; 6] = [
+        ("one read counted", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_READS", "1")], true),
+        ("few bytes counted", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES", "4096")], true),
+        ("a tie", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_POSIX_EVERY", "2")], true),
+        ("a majority", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_POSIX_EVERY", "5")], true),
+        ("no module", &[("STANDIN_CUFILE_ROUTE", "nvfs")], false),
+        ("no counters", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_FAIL", "cuFileGetStatsL3:5022")], true),
+    ];
+    let mut honest = 0;
+    for (name, told, nvidia_fs) in
+        [("the truth", &[("STANDIN_CUFILE_ROUTE", "nvfs")][..], true)].into_iter().chain(lies)
+    {
+        let machine = folder.path().join("machine");
+        let _ = std::fs::remove_dir_all(&machine);
+        standins::machine(&machine, folder.path());
+        if nvidia_fs {
+            standins::load_nvidia_fs(&machine);
+        }
+        let out = folder.path().join("out");
+        let run = gds_top()
+            .args([
+                "bench",
+                "--engine",
+                "gds-slab,gds-per-tensor,gds-batch",
+                "--cache",
+                "as-is",
+                "--json",
+                "--yes",
+                "--set",
+                "block_bytes=65536",
+            ])
+            .arg("--export")
+            .arg(&out)
+            .arg(&model.path)
+            .envs(standin_env(&built.folder, told))
+            .env("GDS_TOP_LIBCUFILE", &built.cufile)
+            .env("GDS_TOP_NVML", &built.nvml)
+            .env("LD_PRELOAD", &built.redirect)
+            .env("GDS_TOP_TEST_REDIRECT", &machine)
+            .output()
+            .unwrap();
+        let report: Value = serde_json::from_slice(&run.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&run.stderr)));
+        let verdicts = checked(&built, folder.path(), &[], told, nvidia_fs);
+        let fleet = {
+            let path = folder.path().join("node.json");
+            std::fs::write(&path, serde_json::to_vec(&verdicts).unwrap()).unwrap();
+            let out = gds_top().args(["fleet", "--json"]).arg(&path).output().unwrap();
+            serde_json::from_slice::<Value>(&out.stdout).unwrap()
+        };
+        // One read of a check cannot be a tie or a part.
+        let single = ["a tie", "a majority", "one read counted"].contains(&name);
+        let texts: String = ["report.md", "report.html", "gds-top.prom", "runs.csv"]
+            .into_iter()
+            .filter_map(|file| std::fs::read_to_string(out.join(file)).ok())
+            .collect();
+        let claims = ["nvfs, proven", "p2pdma, proven", "nvfs, <b>proven"].iter().any(|claim| texts.contains(claim))
+            || texts.lines().any(|line| line.starts_with("gds_top_route_proven{") && line.ends_with(" 1"));
+        let found = (proven_direct(&report["runs"]), claims, proven_direct(&verdicts), proven_direct(&fleet));
+        if name == "the truth" {
+            honest = found.0;
+            assert!(found.0 == 3 && found.1 && found.2 > 0 && found.3 > 0, "{found:?}: {report:#}");
+            continue;
+        }
+        assert_eq!((found.0, found.1), (0, false), "{name}: {}", report["runs"]);
+        assert!(single || (found.2, found.3) == (0, 0), "{name}: {}", verdicts["verdicts"]);
+    }
+    assert!(honest > 0);
 }

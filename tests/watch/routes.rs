@@ -12,7 +12,7 @@ fn with_route(place: &Place, route: &str, options: &[&str], words: &[&str]) -> S
 #[test]
 fn statistics_prove_the_route_and_decide_the_exit_status() {
     let Some(place) = Place::new() else { return };
-    for (route, name, status) in [("nvfs", "nvfs", 0), ("p2p", "p2pdma", 0), ("posix", "compat", 1)] {
+    for (route, name, status) in [("p2p", "p2pdma", 0), ("posix", "compat", 1)] {
         let seen = with_route(&place, route, &["--require", "direct"], &["read", "5"]);
         let file = seen.file(&place.data());
         assert_eq!((&file["route"], &file["proven"]), (&name.into(), &true.into()));
@@ -47,7 +47,37 @@ fn mixed_routes_are_not_attributed_to_a_file() {
 #[test]
 fn a_failed_transfer_takes_no_route_and_a_program_that_does_not_close_the_driver_is_proven_too() {
     let Some(place) = Place::new() else { return };
-    let seen = with_route(&place, "nvfs", &["--statistics"], &["bad", "read", "5", "leave", "0"]);
+    let seen = with_route(&place, "p2p", &["--statistics"], &["bad", "read", "5", "leave", "0"]);
     let file = seen.file(&place.data());
-    assert_eq!((&file["route"], &file["proven"]), (&"nvfs".into(), &true.into()), "{}", seen.report["program"]);
+    assert_eq!((&file["route"], &file["proven"]), (&"p2pdma".into(), &true.into()), "{}", seen.report["program"]);
+}
+
+#[test]
+fn a_library_that_lies_about_its_routes_proves_none() {
+    let Some(place) = Place::new() else { return };
+    let lies: [&[(&str, &str)]; 5] = [
+        // The module that moves these bytes is not loaded.
+        &[("STANDIN_CUFILE_ROUTE", "nvfs")],
+        &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_READS", "1")],
+        &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES", "1")],
+        &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_POSIX_EVERY", "2")],
+        &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_POSIX_EVERY", "6")],
+    ];
+    for lie in lies {
+        if lie[0].1 == "nvfs" && std::path::Path::new("/proc/driver/nvidia-fs/stats").exists() {
+            continue;
+        }
+        for json in [true, false] {
+            let mut command = place.watch(if json { &["--json", "--statistics"] } else { &["--statistics"] });
+            command.envs(lie.iter().copied()).arg(place.file("linked")).arg(place.data()).args(["read", "12"]);
+            if json {
+                let seen = Seen::of(command);
+                assert_eq!(seen.file(&place.data())["proven"], false, "{lie:?}: {}", seen.report["program"]);
+            } else {
+                let out = command.output().unwrap();
+                let text = String::from_utf8_lossy(&out.stdout).replace("not proven", "");
+                assert!(!text.contains("proven"), "{lie:?}: {text}");
+            }
+        }
+    }
 }
