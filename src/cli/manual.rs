@@ -3,8 +3,13 @@
 use super::commands::Cli;
 use super::exit;
 use super::outcome::{FINE, Ran, print};
+use crate::trust::Scratch;
 use crate::tui;
 use clap::{Command, CommandFactory as _};
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// The commands with a page: all but those that the program runs itself.
@@ -25,11 +30,25 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
     };
     let bad = |error: std::io::Error| format!("cannot write manual pages to {}: {error}", dir.display());
     std::fs::create_dir_all(dir).map_err(bad)?;
-    clap_mangen::generate_to(command(), dir).map_err(bad)?;
-    // The keys of the screens are in the page of the program.
-    let page = dir.join("gds-top.1");
-    let mut text = std::fs::read(&page).map_err(bad)?;
-    text.extend_from_slice(tui::Keymap::manual().as_bytes());
-    std::fs::write(&page, text).map_err(bad)?;
+    // The pages are made in a private folder, because their names may be links of another user in the other one.
+    let made = Scratch::new("gds-top-man-").map_err(bad)?;
+    clap_mangen::generate_to(command(), made.path()).map_err(bad)?;
+    for page in std::fs::read_dir(made.path()).map_err(bad)? {
+        let page = page.map_err(bad)?;
+        let mut text = std::fs::read(page.path()).map_err(bad)?;
+        // The keys of the screens are in the page of the program.
+        if page.file_name() == "gds-top.1" {
+            text.extend_from_slice(tui::Keymap::manual().as_bytes());
+        }
+        put(dir, &page.file_name(), &text).map_err(bad)?;
+    }
     Ok(FINE)
+}
+
+/// Writes a file in place of another one or of a link.
+fn put(dir: &Path, name: &OsStr, text: &[u8]) -> std::io::Result<()> {
+    let mut temporary = tempfile::Builder::new().prefix(".gds-top-").tempfile_in(dir)?;
+    temporary.write_all(text)?;
+    temporary.as_file().set_permissions(Permissions::from_mode(0o644))?;
+    temporary.persist(dir.join(name)).map(drop).map_err(|error| error.error)
 }

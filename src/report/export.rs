@@ -181,12 +181,13 @@ fn write_whole(
     let mut buffered = BufWriter::with_capacity(1 << 16, temporary.as_file_mut());
     write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(path, "writing it"))?;
     drop(buffered);
-    readable(temporary.path()).map_err(failed(path, "setting its permissions"))?;
+    readable(temporary.as_file()).map_err(failed(path, "setting its permissions"))?;
     temporary.persist(path).map(drop).map_err(|e| failed(path, "moving it into place")(e.error))
 }
 
 /// Temporary files are private; a report is as readable as other files (the folder's permissions decide who reaches it).
-fn readable(path: &Path) -> io::Result<()> {
+/// By descriptor: another user may have put a link in the place of the file.
+fn readable(file: &fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+    file.set_permissions(fs::Permissions::from_mode(0o644))
 }
