@@ -2,7 +2,7 @@
 //! are compared with the files. On host memory, on stand-ins for CUDA and cuFile, and on the real libcufile of its
 //! public wheels.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "../program/mod.rs"]
 mod program;
@@ -13,6 +13,7 @@ mod changes;
 mod gpu;
 mod harness;
 mod host;
+mod matrix;
 mod models;
 mod nixl;
 mod outside;

@@ -1,7 +1,7 @@
 //! Workloads other than loads, from outside: storage measured as a grid and KV caches, on host memory and on
 //! stand-ins for CUDA and cuFile, which measure nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "../program/mod.rs"]
 mod program;
@@ -13,4 +13,5 @@ mod kv;
 mod kv_async;
 mod kv_faults;
 mod kv_layers;
+mod matrix;
 mod place;

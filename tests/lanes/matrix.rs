@@ -1,0 +1,153 @@
+//! The fault matrix of loads: every engine with a fault in every call of CUDA and cuFile. A fault ends in the right bytes by another route, which is
+//! reported, or in a failed run with the call and its code, never in wrong bytes that are called verified. `--nocapture` prints the figures.
+
+use crate::harness::{Outcome, folder, gpu_order, run, standin_env, with_settings};
+use crate::models;
+use crate::standins::{self, Standins};
+use gds_top::core::{Engine, LaneOrder, ModelInfo};
+use std::collections::BTreeMap;
+
+const ENGINES: [Engine; 8] = [
+    Engine::Mmap,
+    Engine::Pread,
+    Engine::Odirect,
+    Engine::GdsPerTensor,
+    Engine::GdsBounce,
+    Engine::GdsSlab,
+    Engine::GdsBatch,
+    Engine::GdsStream,
+];
+
+/// Calls of cuFile, and the codes that they can answer with.
+const CUFILE: [(&str, &[&str]); 17] = [
+    ("cuFileDriverOpen", &["5001", "5011", "5030"]),
+    ("cuFileHandleRegister", &["5027", "5030", "5001"]),
+    ("cuFileBufRegister", &["5036", "5001"]),
+    ("cuFileRead", &["5", "22", "5030"]),
+    ("cuFileReadAsync", &["5", "5030"]),
+    ("cuFileReadAsync.later", &["5", "5030"]),
+    ("cuFileStreamRegister", &["5030"]),
+    ("cuFileBatchIOSetUp", &["5040"]),
+    ("cuFileBatchIOSubmit", &["5040", "5001"]),
+    ("cuFileBatchIOGetStatus", &["5044"]),
+    ("cuFileBatchIO.entry", &["5044", "5"]),
+    ("cuFileDriverGetProperties", &["5001"]),
+    ("cuFileSetStatsLevel", &["5022"]),
+    ("cuFileStatsStart", &["5022"]),
+    ("cuFileGetStatsL3", &["5022"]),
+    ("cuFileBufDeregister", &["5035"]),
+    ("cuFileDriverClose_v2", &["5001"]),
+];
+/// The same of CUDA.
+const CUDA: [(&str, &[&str]); 8] = [
+    ("cuInit", &["100", "999"]),
+    ("cuMemAlloc_v2", &["2"]),
+    ("cuMemHostAlloc", &["2"]),
+    ("cuMemHostRegister_v2", &["2", "712"]),
+    ("cuMemcpyHtoDAsync_v2", &["700", "719"]),
+    ("cuMemcpyHtoD_v2", &["700"]),
+    ("cuStreamSynchronize", &["700"]),
+    ("cuStreamCreate", &["2"]),
+];
+/// Bytes that are spoiled or lost without a word, and transfers that are short.
+const LIES: [(&str, &str); 5] = [
+    ("STANDIN_CUFILE_CORRUPT", "2"),
+    ("STANDIN_CUFILE_LOSE", "2"),
+    ("STANDIN_CUFILE_SHORT", "1"),
+    ("STANDIN_CUDA_CORRUPT", "2"),
+    ("STANDIN_CUFILE_RUDE", "1"),
+];
+
+fn load(built: &Standins, order: &LaneOrder, told: &[(&str, &str)]) -> Outcome {
+    let mut env = standin_env(&built.folder, told);
+    let machine = folder();
+    standins::machine(machine.path(), machine.path());
+    standins::load_nvidia_fs(machine.path());
+    env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
+    env.push(("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()));
+    run(order, &env)
+}
+
+/// How a fault ended: a word for the table, or the broken promise.
+fn judged(outcome: &Outcome, call: &str, code: &str) -> Result<&'static str, String> {
+    if outcome.stderr.contains("panicked") {
+        return Err(format!("it panicked: {}", outcome.stderr));
+    }
+    if !outcome.finished() {
+        let killed = outcome.status.is_some_and(|status| !status.success());
+        return if killed && code == "abort" {
+            Ok("ended by the signal")
+        } else {
+            Err(format!("no result: {}", outcome.stderr))
+        };
+    }
+    let result = outcome.result();
+    match (&result.error, result.verified) {
+        (Some(error), verified) => {
+            if verified == Some(true) {
+                return Err(format!("verified and failed: {error}"));
+            }
+            // The errno of a transfer is written in words.
+            let words = match code {
+                "5" => "Input/output error",
+                "22" => "Invalid argument",
+                code => code,
+            };
+            let stem = call.split('.').next().unwrap_or(call);
+            let named = error.contains(words) || error.contains(code) || error.contains(stem);
+            if named { Ok("failed with the code") } else { Err(format!("neither {call} nor {code} in: {error}")) }
+        }
+        (None, Some(true)) => {
+            let told = result
+                .notes
+                .iter()
+                .any(|note| note.contains(code) || note.contains("failed") || note.contains("refused"));
+            Ok(match result.repeated_reads {
+                Some(1..) => "repeated by pread",
+                _ if told => "another route, noted",
+                _ => "no effect",
+            })
+        }
+        (None, Some(false)) => Ok("wrong bytes were found"),
+        (None, None) => Err("not verified and no error".to_owned()),
+    }
+}
+
+#[test]
+fn every_fault_is_repeated_or_reported_and_no_wrong_byte_is_verified() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model: ModelInfo = models::odd(folder.path());
+    let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
+    let mut table: BTreeMap<String, BTreeMap<&'static str, u32>> = BTreeMap::new();
+    let (mut cells, mut broken) = (0, Vec::new());
+    let mut cell = |engine: &Engine, variable: &str, value: &str, call: &str, code: &str| {
+        let set: &[(&str, u64)] = if engine.opens_cufile() { &[("block_bytes", 65_536), ("threads", 2)] } else { &[] };
+        let outcome = load(&built, &with_settings(gpu_order(engine.clone(), &model), set), &[(variable, value)]);
+        cells += 1;
+        match judged(&outcome, call, code) {
+            Ok(word) => *table.entry(engine.to_string()).or_default().entry(word).or_default() += 1,
+            Err(what) => broken.push(format!("{engine} {variable}={value}: {what}")),
+        }
+    };
+    for engine in &ENGINES {
+        let calls = CUFILE.iter().filter(|_| engine.opens_cufile()).map(|fault| ("STANDIN_CUFILE_FAIL", fault));
+        for (variable, (call, codes)) in calls.chain(CUDA.iter().map(|fault| ("STANDIN_CUDA_FAIL", fault))) {
+            for code in codes.iter().chain(thorough.then_some(&"abort")).take(if thorough { 9 } else { 1 }) {
+                // The first call, a later one, and every one.
+                for nth in if thorough { &[":1", ":3", ""][..] } else { &[":2"][..] } {
+                    cell(engine, variable, &format!("{call}:{code}{nth}"), call, code);
+                }
+            }
+        }
+        for (variable, value) in LIES {
+            cell(engine, variable, value, variable, variable);
+        }
+    }
+    for (engine, ends) in &table {
+        let ends: Vec<String> = ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
+        println!("{engine:<15} {}", ends.join(", "));
+    }
+    println!("loads: {cells} cells, {} promises kept", cells - broken.len());
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
