@@ -100,6 +100,11 @@ fn a_large_state_is_refused() {
     let blank = " ".repeat(17 << 20);
     let said = format!(r#"{{"at_ns":1,"event":"said","level":"info",{blank}"text":""}}"#);
     assert!(refusal(dir.path(), 300 * MIB, many(&said, 1)).contains("longer than 16777216 bytes"));
+    let shards = vec![r#"{"path":"","file_bytes":0,"data_offset":0}"#; 30_000].join(",");
+    let model = format!(
+        r#"{{"at_ns":1,"event":"model_opened","model":{{"name":"m","path":"/m","shards":[{shards}],"tensors":[]}}}}"#
+    );
+    assert!(refusal(dir.path(), 300 * MIB, many(&model, 1)).contains("more than 20000 files of a model"));
     let zeros = |out: &mut dyn Write| (0..200).for_each(|_| out.write_all(&vec![b' '; MIB]).unwrap());
     let model = |out: &mut dyn Write| {
         out.write_all(br#"{"at_ns":1,"event":"model_opened","model":{"name":"#).unwrap();

@@ -28,6 +28,8 @@ const RUNS: u64 = 10_000;
 const CELLS: u64 = 10_000;
 /// Tensors of all models and watched files. The largest published models have about 100 000.
 const TENSORS: u64 = 4_000_000;
+/// Files of one model. The largest published models have about 200.
+const SHARDS: u64 = 20_000;
 /// Readings of meters: two days at five a second.
 const SAMPLES: u64 = 1_000_000;
 /// Messages, and news of fixes.
@@ -133,7 +135,8 @@ impl Taken {
         match &event.body {
             EventBody::LaneSpans { .. } => return Ok(()),
             EventBody::ModelOpened { model } => {
-                self.tensors += model.tensors.len() as u64 + model.shards.len() as u64;
+                within(model.shards.len() as u64, SHARDS, "files of a model")?;
+                self.tensors += model.tensors.len() as u64;
                 self.models.insert(self.hashes.hash_one(&model.name));
                 within(self.models.len() as u64, MODELS, "models")?;
                 return within(self.tensors, TENSORS, "tensors");
