@@ -1,7 +1,7 @@
 //! The boot loader of a machine and the place of its kernel command line, as far as files show them.
 
-use super::summary::os_release;
 use super::root::Root;
+use super::summary::os_release;
 
 /// The program that sets the kernel command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

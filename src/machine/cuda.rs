@@ -1,8 +1,8 @@
 //! The CUDA version that the NVIDIA driver of a machine serves.
 
-use super::summary::nvidia_version_line;
 use super::pci::{Architecture, gpu_kinds};
 use super::root::Root;
+use super::summary::nvidia_version_line;
 
 /// CUDA by driver branch, the oldest branch that serves it. From the table "CUDA Toolkit and Corresponding Driver Versions" of the CUDA Toolkit
 /// Release Notes (docs.nvidia.com/cuda/cuda-toolkit-release-notes); a driver serves every older CUDA too. Branch 565 served 12.7, for which no

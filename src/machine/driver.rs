@@ -1,7 +1,7 @@
 //! The NVIDIA driver: the loaded kernel modules, and those that are installed for the running kernel.
 
-use super::summary::nvidia_version_line;
 use super::root::Root;
+use super::summary::nvidia_version_line;
 
 /// The file in which the loaded driver names its version and flavour.
 pub const DRIVER_VERSION: &str = "/proc/driver/nvidia/version";

@@ -2,8 +2,8 @@
 
 use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::module_info;
-use super::summary::nvidia_fs_version;
 use super::root::Root;
+use super::summary::nvidia_fs_version;
 
 /// Whether the module is loaded; `None` if nothing shows it.
 #[must_use]

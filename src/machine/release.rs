@@ -1,7 +1,7 @@
 //! Versions and the kind of kernel.
 
-use super::summary::kernel_release;
 use super::root::Root;
+use super::summary::kernel_release;
 
 /// The numbers of a dotted version; text after the digits of a part is ignored.
 #[must_use]

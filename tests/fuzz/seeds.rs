@@ -185,18 +185,13 @@ fn fleet() -> Vec<u8> {
 }
 
 fn chunk() -> Vec<u8> {
-    use sha2::{Digest, Sha256};
     let payload = vec![5_u8; 64];
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let header = kv::Header {
-        version: 1,
-        key: hex(&[7; 32]),
-        tokens: 16,
-        shape: "s".to_owned(),
-        layers: 2,
+        shape: [2, 2, 4, 4],
+        dtype: "U8".to_owned(),
+        format: 2,
         payload_bytes: payload.len() as u64,
-        payload_sha256: hex(&Sha256::digest(&payload)),
-        written_unix_ms: 1,
+        payload_sha256: None,
     };
     [header.encode().unwrap(), payload].concat()
 }

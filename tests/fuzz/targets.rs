@@ -266,7 +266,7 @@ pub(crate) fn fleet_report(bytes: &[u8]) {
 /// A chunk of a KV store.
 pub(crate) fn kv_chunk(bytes: &[u8]) {
     let _ = kv::Header::decode(bytes);
-    let _ = kv::examine(&file("chunk", bytes), &[7; 32], true);
+    let _ = kv::examine(&file("chunk", bytes), true);
 }
 
 /// The shape of a KV cache.
