@@ -86,10 +86,16 @@ fn an_option_that_is_written_already_is_not_written_again() {
 
 #[test]
 fn multipath_that_is_in_use_is_not_switched_off_and_unknown_disks_are_left_to_a_person() {
-    let machine = with_one_path();
-    machine.write("/sys/class/nvme-subsystem/nvme-subsys0/nvme1/transport", "pcie\n");
-    let plan = machine.plan(MULTIPATH.as_str());
-    assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("nvme0, nvme1")), "{:?}", plan.obstacle);
+    let ours = with_one_path();
+    ours.write("/sys/class/nvme-subsystem/nvme-subsys0/nvme1/transport", "pcie\n");
+    let finding = ours.report().finding("nvme-multipath").unwrap().clone();
+    assert!(finding.fix.is_none() && finding.permanent, "{finding:?}");
+    let other = with_one_path();
+    for name in ["nvme7", "nvme8"] {
+        other.write(&format!("/sys/class/nvme-subsystem/nvme-subsys7/{name}/transport"), "pcie\n");
+    }
+    let plan = other.plan(MULTIPATH.as_str());
+    assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("nvme7, nvme8")), "{:?}", plan.obstacle);
     assert_eq!(plan.policy, FixPolicy::Show);
     assert_eq!(Machine::new("multipath-on").plan(MULTIPATH.as_str()).policy, FixPolicy::Show);
 }
