@@ -109,3 +109,17 @@ fn the_page_of_the_matrix_is_that_of_the_table() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "docs/matrix.md is out of date: GDS_TOP_UPDATE_DOCS=1 cargo test --test check_pages");
 }
+
+/// The lengths of the style page: an advice line has at most 25 words.
+#[test]
+fn texts_of_the_table_are_short() {
+    for id in CheckId::ALL {
+        let spec = id.spec();
+        let words = |text: &str| text.split_whitespace().count();
+        assert!(words(spec.todo) <= 25, "{id}: {}", spec.todo);
+        assert!(words(spec.examines) <= 15, "{id}: {}", spec.examines);
+        for cause in spec.causes {
+            assert!(words(cause) <= 25, "{id}: {cause}");
+        }
+    }
+}

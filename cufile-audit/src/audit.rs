@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn la_symbind64(
         ((*symbol).value, *from, *to, CStr::from_ptr(name).to_bytes())
     };
     if to == LIBC || to == CUDA {
-        // What libcufile and libcuda call themselves is not the program's.
+        // Calls between libcufile and libcuda are not calls of the program.
         let is_program = from == 0;
         let number = plain_function(name).filter(|number| is_program && (to == CUDA) == is_cuda(*number));
         return number.and_then(|number| calls::redirect_plain(number, address)).unwrap_or(address);

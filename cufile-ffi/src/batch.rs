@@ -40,15 +40,15 @@ pub struct BatchEntry {
     pub handle: Arc<FileHandle<'static>>,
     /// The memory.
     pub memory: Arc<dyn IoMemory>,
-    /// Where in the memory, bytes.
+    /// The offset in the memory, in bytes.
     pub memory_offset: usize,
     /// How many bytes.
     pub len: usize,
-    /// Where in the file, bytes.
+    /// The offset in the file, in bytes.
     pub file_offset: u64,
 }
 
-/// How an entry ended.
+/// The result of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchResult {
     /// Its place among the submitted entries.
@@ -126,7 +126,7 @@ impl Batch {
         })
     }
 
-    /// Entries that one submit of a batch of this capacity may hold; sets nothing up.
+    /// The maximum number of entries of a submit for a batch of this capacity, without setting up the batch.
     pub fn limit_of(driver: &Driver, capacity: usize, route: Route) -> usize {
         let pool = || {
             let slabs = driver.library().posix_pool_slabs().ok()?;
@@ -138,7 +138,7 @@ impl Batch {
         }
     }
 
-    /// Entries that one submit may hold.
+    /// The maximum number of entries of a submit.
     pub fn limit(&self) -> usize {
         self.limit
     }

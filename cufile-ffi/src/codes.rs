@@ -1,7 +1,7 @@
 //! cuFile's error codes: their names by version, and one sentence for each.
 //!
 //! The library has no error-string function (cufile.h builds the texts into the caller), so these texts are written
-//! here. Codes stay integers: 5039 changed its meaning at GDS 1.15 and new ones may come.
+//! here. Codes stay integers: 5039 changed its meaning at GDS 1.15, and new ones may follow.
 
 use crate::version::Version;
 
@@ -39,7 +39,7 @@ codes! {
     IO_NOT_SUPPORTED = 5008, "CU_FILE_IO_NOT_SUPPORTED",
         "GPUDirect Storage does not support this file: its file system, its device or the flags it was opened with";
     DEVICE_NOT_SUPPORTED = 5009, "CU_FILE_DEVICE_NOT_SUPPORTED", "GPUDirect Storage does not support this GPU";
-    NVFS_DRIVER_ERROR = 5010, "CU_FILE_NVFS_DRIVER_ERROR", "a call into the nvidia-fs module failed; the kernel log says why";
+    NVFS_DRIVER_ERROR = 5010, "CU_FILE_NVFS_DRIVER_ERROR", "a call into the nvidia-fs module failed; see the kernel log";
     CUDA_DRIVER_ERROR = 5011, "CU_FILE_CUDA_DRIVER_ERROR", "a call of the CUDA driver failed";
     CUDA_POINTER_INVALID = 5012, "CU_FILE_CUDA_POINTER_INVALID", "the device pointer is invalid";
     CUDA_MEMORY_TYPE_INVALID = 5013, "CU_FILE_CUDA_MEMORY_TYPE_INVALID",
@@ -67,7 +67,7 @@ codes! {
         "an internal error of the library; a cufile.json that cannot be read and a missing udev record are known causes";
     GETNEWFD_FAILED = 5031, "CU_FILE_GETNEWFD_FAILED", "no new descriptor is available; the limit on open files may be reached";
     NVFS_SETUP_ERROR = 5033, "CU_FILE_NVFS_SETUP_ERROR",
-        "the library could not initialise; before GDS 1.16 this is also what it says without libcuda";
+        "the library could not initialise; before GDS 1.16 also without libcuda";
     IO_DISABLED = 5034, "CU_FILE_IO_DISABLED", "cufile.json forbids transfers of this file";
     BATCH_SUBMIT_FAILED = 5035, "CU_FILE_BATCH_SUBMIT_FAILED", "the batch could not be submitted";
     GPU_MEMORY_PINNING_FAILED = 5036, "CU_FILE_GPU_MEMORY_PINNING_FAILED",
@@ -80,13 +80,13 @@ codes! {
     INTERNAL_BATCH_GETSTATUS_ERROR = 5041, "CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR", "asking for the batch's state failed inside the library";
     INTERNAL_BATCH_CANCEL_ERROR = 5042, "CU_FILE_INTERNAL_BATCH_CANCEL_ERROR", "cancelling the batch failed inside the library";
     NOMEM_ERROR = 5043, "CU_FILE_NOMEM_ERROR", "the library ran out of memory for its own buffers";
-    IO_ERROR = 5044, "CU_FILE_IO_ERROR", "the transfer failed below the library; the kernel log may say why";
+    IO_ERROR = 5044, "CU_FILE_IO_ERROR", "the transfer failed below the library; see the kernel log";
     INTERNAL_BUF_REGISTER_ERROR = 5045, "CU_FILE_INTERNAL_BUF_REGISTER_ERROR", "registering the memory failed inside the library";
     HASH_OPR_ERROR = 5046, "CU_FILE_HASH_OPR_ERROR", "a table inside the library failed";
-    INVALID_CONTEXT_ERROR = 5047, "CU_FILE_INVALID_CONTEXT_ERROR", "the CUDA context is gone";
-    NVFS_INTERNAL_DRIVER_ERROR = 5048, "CU_FILE_NVFS_INTERNAL_DRIVER_ERROR", "nvidia-fs failed inside; the kernel log may say why";
+    INVALID_CONTEXT_ERROR = 5047, "CU_FILE_INVALID_CONTEXT_ERROR", "the CUDA context does not exist any more";
+    NVFS_INTERNAL_DRIVER_ERROR = 5048, "CU_FILE_NVFS_INTERNAL_DRIVER_ERROR", "nvidia-fs failed internally; see the kernel log";
     BATCH_NOCOMPAT_ERROR = 5049, "CU_FILE_BATCH_NOCOMPAT_ERROR", "the batch needs compat mode, which is forbidden";
-    RDMA_RESET_TOKEN = 6001, "CU_FILE_RDMA_RESET_TOKEN", "the RDMA layer asks for its queue pair to be reset";
+    RDMA_RESET_TOKEN = 6001, "CU_FILE_RDMA_RESET_TOKEN", "the RDMA layer needs a reset of its queue pair";
     RDMA_RESET_TOKEN_FAILED = 6002, "CU_FILE_RDMA_RESET_TOKEN_FAILED", "resetting the RDMA queue pair failed";
 }
 
@@ -95,13 +95,13 @@ pub fn known() -> impl Iterator<Item = (i32, Description)> {
     KNOWN.iter().copied()
 }
 
-/// What `code` is called and means in a library of `version` (None: not known).
+/// The name and the meaning of `code` in a library of `version` (None: not known).
 ///
 /// `code` may be the negative number that a transfer returned. None: cufile.h has no such code.
 pub fn describe(code: i32, version: Option<Version>) -> Option<Description> {
     const END: Description = Description {
         name: "CU_FILE_IO_MAX_ERROR",
-        meaning: "the end marker of the list of codes, never meant to be returned",
+        meaning: "the end marker of the list of codes, which is never returned",
     };
     let code = code.checked_abs()?;
     let batch_codes = version.is_none_or(|v| v >= Version::new(1, 15));

@@ -34,11 +34,12 @@ pub struct OpenOptions {
 /// # Safety
 /// No other thread runs yet: changing the environment races with every reader of it.
 pub unsafe fn set_log_file(file: &Path) {
-    // SAFETY: the caller says that the process has one thread.
+    // SAFETY: the caller guarantees that the process has one thread.
     unsafe { std::env::set_var(ENV_LOGFILE, file) };
 }
 
-/// The open cuFile driver. Cheap to clone; closes when the last clone, handle, registration, batch and stream of it is gone.
+/// The open cuFile driver. Cheap to clone; it closes when the last clone, handle, registration, batch and stream is
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct Driver {
     inner: Arc<Inner>,
@@ -67,8 +68,8 @@ impl fmt::Debug for Streams {
 }
 
 impl Driver {
-    /// Opens the driver, with the library's manners guarded: refuses where it would never return or leave its log in the working
-    /// directory, keeps descriptors 0 and 1. Takes 80 to 530 ms on a GPU machine.
+    /// Opens the driver safely: fails if the library would never return or leave its log in the working directory,
+    /// and keeps descriptors 0 and 1. Takes 80 to 530 ms on a GPU machine.
     ///
     /// While it runs, descriptor 1 leads to descriptor 2: other threads must not print results meanwhile. For GPU memory a CUDA
     /// context should exist before (rapidsai/cudf#15293). Do not fork afterwards.
@@ -98,7 +99,7 @@ impl Driver {
         })
     }
 
-    /// The library it belongs to.
+    /// Its library.
     pub fn library(&self) -> &Library {
         &self.inner.library
     }
@@ -108,7 +109,7 @@ impl Driver {
         self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long `cuFileDriverOpen` took.
+    /// The duration of `cuFileDriverOpen`.
     pub fn opening(&self) -> Duration {
         self.inner.opening
     }

@@ -87,7 +87,7 @@ pub enum Error {
     Call(CuFileError),
     /// A transfer would reach beyond its memory, or a number does not fit what cufile.h takes.
     OutOfBounds(String),
-    /// The call was not made, because it is known to go wrong here; the sentence says why.
+    /// The call was not made, because it would fail here; the sentence has the reason.
     Refused(String),
     /// A batch was not complete within its time.
     Timeout {
@@ -103,7 +103,7 @@ pub enum Error {
         /// Status bits, see [`crate::values::BATCH_STATUS`].
         status: u32,
     },
-    /// The library answered what it cannot answer (more bytes than asked for, an unknown cookie).
+    /// The library returned an impossible value (more bytes than requested, an unknown cookie).
     Nonsense(String),
     /// A system call of ours failed.
     System {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::library::Library;
 use crate::version::Version;
 
-/// Refuses where the library would spin for ever.
+/// Fails if the library would loop forever.
 ///
 /// Uses open(2) of the C library, as libcufile does, so that whatever redirects its view redirects ours.
 pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The loaded library: found, loaded, its functions looked up, its version asked.
+//! The loaded library: its search, its functions and its version.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl Library {
         self.inner.path.as_deref()
     }
 
-    /// Every name tried until this one, which is last.
+    /// All tried names; the last one is this.
     pub fn tried(&self) -> &[Tried] {
         &self.inner.tried
     }
@@ -128,7 +128,7 @@ impl Library {
     ) -> Result<usize, Error> {
         match usize::try_from(returned) {
             Ok(n) if n <= asked => Ok(n),
-            Ok(n) => Err(Error::Nonsense(format!("{call} says that it moved {n} bytes where {asked} were asked for"))),
+            Ok(n) => Err(Error::Nonsense(format!("{call} reports {n} bytes, but {asked} were requested"))),
             Err(_) => {
                 let (err, errno) = match returned {
                     -1 if errno >= codes::BASE => (errno, Some(errno)),
@@ -142,7 +142,7 @@ impl Library {
         }
     }
 
-    /// How many times the driver is open in this process.
+    /// The number of times that the driver is open in this process.
     ///
     /// # Errors
     /// [`Error::MissingSymbol`].

@@ -119,9 +119,9 @@ pub struct CUfileIOParams {
     pub mode: c_uint,
     /// Start of the (registered) memory.
     pub dev_ptr_base: *mut c_void,
-    /// Where in the file, bytes.
+    /// The offset in the file, in bytes.
     pub file_offset: off_t,
-    /// Where in the memory, bytes from `dev_ptr_base`.
+    /// The offset in the memory, in bytes from `dev_ptr_base`.
     pub dev_ptr_offset: off_t,
     /// Bytes to transfer.
     pub size: size_t,

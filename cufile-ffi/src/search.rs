@@ -1,4 +1,4 @@
-//! Where libcufile may be: the names that the loader is asked for, in order.
+//! The search for libcufile: the names for the loader, in order.
 //!
 //! A runtime or wheel install has only `libcufile.so.0`; `libcufile.so` comes with the development package. Wheels put the file where
 //! the loader does not look: `nvidia/cu13/lib` (CUDA 13) or `nvidia/cufile/lib` (CUDA 12) of a site-packages folder. Variables such as HOME may name the
@@ -14,19 +14,19 @@ pub const ENV_LIBCUFILE: &str = "GDS_TOP_LIBCUFILE";
 /// The name that every install has.
 pub const SONAME: &str = "libcufile.so.0";
 
-/// A name that the loader was asked for.
+/// A name that was passed to the loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// The name as given to the loader: a plain name or a path.
     pub name: String,
-    /// The loader's words, or why the loader was not asked; None where it loaded.
+    /// The loader's message, or the reason why the loader was not used; None if it loaded.
     pub error: Option<String>,
 }
 
-/// How to look for libcufile.
+/// The mode of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// Exactly this file, nothing else.
+    /// Only this file.
     pub explicit: Option<PathBuf>,
     /// Plain names for the loader (its own rules: LD_LIBRARY_PATH, ld.so.cache, …).
     pub names: Vec<String>,
@@ -91,8 +91,8 @@ impl Search {
         Self { explicit: None, names: vec![SONAME.to_owned(), "libcufile.so".to_owned()], files }
     }
 
-    /// Why a candidate is not loaded: the search found it by itself, and another user could have put it there. A file that the user named and the
-    /// names that the loader resolves are not examined.
+    /// The reason why a candidate is not loaded: the search found it, and another user could have put it there. A
+    /// file that the user named and the names that the loader resolves are not examined.
     pub(crate) fn refused(&self, candidate: &Path) -> Option<String> {
         if self.explicit.is_some() || !self.files.iter().any(|file| file == candidate) {
             return None;

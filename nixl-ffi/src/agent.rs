@@ -409,7 +409,7 @@ impl<M: IoMemory> Drop for Transfer<'_, M> {
 }
 
 fn text(text: &str) -> Result<CString, Error> {
-    CString::new(text).map_err(|_| Error::Invalid(format!("'{}' holds a zero byte", text.escape_default())))
+    CString::new(text).map_err(|_| Error::Invalid(format!("'{}' contains a zero byte", text.escape_default())))
 }
 
 fn check(call: &'static str, what: &str, status: Status) -> Result<(), Error> {

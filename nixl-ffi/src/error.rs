@@ -51,7 +51,7 @@ impl std::error::Error for Error {}
 fn describe(status: i32) -> &'static str {
     match status {
         -1 => "invalid parameter",
-        -2 => "the back end refused; its own words are on standard error",
+        -2 => "the back end failed; its message is on standard error",
         -3 => "invalid state",
         -4 => "an exception inside NIXL",
         -5 => "no telemetry",

@@ -128,7 +128,7 @@ pub struct Against {
     pub before: Side,
     /// Now; `None` if all runs failed.
     pub now: Option<Side>,
-    /// By what share the medians may differ before it counts.
+    /// The share by which the medians may differ.
     pub allowed: f64,
     /// The conclusion.
     pub change: Change,

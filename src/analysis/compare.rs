@@ -1,4 +1,4 @@
-//! Engines compared: medians over the runs of each, and how far it is from the fastest of its group.
+//! Compares engines: the median of the runs of each, and its distance from the fastest of its group.
 
 use super::median_u64;
 use crate::core::{Access, CacheState, Engine, RunResult, units};

@@ -102,7 +102,7 @@ pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Optio
     })
 }
 
-/// Where two engines take the same time for a tensor.
+/// The size at which two engines take the same time for a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crossover {
     /// Size of the tensor in bytes.
@@ -113,7 +113,7 @@ pub struct Crossover {
     pub extrapolated: bool,
 }
 
-/// Lines that explain less than this say nothing about where they cross.
+/// Lines that explain less than this give no crossover.
 const LEAST_R2: f64 = 0.8;
 
 /// The noise that is assumed for a single run without repeats.

@@ -1,4 +1,4 @@
-//! How the bytes of a load arrived over its clock: the one landing curve of screens and reports.
+//! The bytes of a load over its clock: the landing curve of screens and reports.
 
 use crate::core::{Phase, Span};
 
@@ -78,7 +78,7 @@ fn landed(spans: &[Span], wall_ns: u64) -> Vec<(f64, f64)> {
     let bins = end_ns.div_ceil(bin_ns) as usize;
     let mut bytes = vec![0.0_f64; bins + 1];
     for span in landed() {
-        // A span's bytes are spread evenly over its length: when within it they came is not known.
+        // A span's bytes are spread evenly over its length, because their exact times are not known.
         let length = span.duration_ns();
         let (first, last) = ((span.start_ns / bin_ns) as usize, (span.end_ns / bin_ns) as usize);
         for (bin, sum) in bytes.iter_mut().enumerate().take(last.saturating_add(1)).skip(first) {

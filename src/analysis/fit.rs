@@ -59,7 +59,7 @@ impl Fit {
 const GROUPS: usize = 200;
 /// A tensor that is off by more than this many typical deviations is left out.
 const REJECT: f64 = 4.0;
-/// A line that misses the sum of the times by more than this share says nothing about the load.
+/// A line that misses the sum of the times by more than this share is not used.
 const MOST_OFF: f64 = 0.2;
 
 /// Fits the line to the rows that have bytes and time.
@@ -183,7 +183,7 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
     }
 }
 
-/// How much of the variance of the logarithms of the times a line explains.
+/// The share of the variance of the logarithms of the times that a line explains.
 fn explained(points: &[(f64, f64, f64)], line: impl Fn(f64) -> f64) -> f64 {
     let logs: Vec<(f64, f64)> = points.iter().map(|p| (p.1.ln(), line(p.0).max(f64::MIN_POSITIVE).ln())).collect();
     let mean = logs.iter().map(|l| l.0).sum::<f64>() / logs.len().max(1) as f64;
@@ -231,7 +231,7 @@ pub(super) mod tests {
             }).collect();
             let fit = fit(&rows).unwrap();
             prop_assert!((fit.overhead_ns / (overhead_us as f64 * 1e3) - 1.0).abs() < 0.05, "{fit:?}");
-            // The slope shows only as far as it is not drowned by the overhead.
+            // The slope is visible only if it is not small compared with the overhead.
             let total: f64 = sizes().into_iter().map(|bytes| fit.tensor_ns(bytes)).sum();
             let truth = 309.0 * overhead_us as f64 * 1e3 + sizes().iter().sum::<u64>() as f64 / gigabytes_per_s as f64;
             prop_assert!((total / truth - 1.0).abs() < 0.05, "{total} {truth}");

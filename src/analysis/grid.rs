@@ -9,7 +9,7 @@ pub struct GridTable {
     pub access: Access,
     /// In which order.
     pub pattern: Pattern,
-    /// How bytes travel: each has a column for each number of threads.
+    /// The transfers: each has a column for each number of threads.
     pub transfers: Vec<Transfer>,
     /// Thread counts, rising.
     pub threads: Vec<u32>,
@@ -43,7 +43,7 @@ pub fn grid_tables(grid: &Grid) -> Vec<GridTable> {
     grid.plan.axis(|c| (c.access, c.pattern)).into_iter().map(table).collect()
 }
 
-/// The rates of one transfer over those of another, in cells that differ in nothing else.
+/// The rates of one transfer divided by those of another, in otherwise equal cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateRatio {
     /// The median.
@@ -87,7 +87,7 @@ pub fn rate_range(grid: &Grid) -> Option<(f64, f64)> {
     (best > 0.0).then(|| (least.clamp(best / 1000.0, best / 10.0), best))
 }
 
-/// How warm a rate is between two, by its logarithm: 0 at the slowest, 1 at the fastest.
+/// The position of a rate between two others, by its logarithm: 0 at the slowest, 1 at the fastest.
 #[must_use]
 pub fn warmth(rate: f64, (least, best): (f64, f64)) -> f64 {
     if !(rate > 0.0 && least > 0.0 && best > least) {
@@ -100,43 +100,14 @@ pub fn warmth(rate: f64, (least, best): (f64, f64)) -> f64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{GridPlan, Percentiles};
-
-    fn grid() -> Grid {
-        let cells = GridPlan::cells_of(
-            &[Transfer::GdsRegistered, Transfer::Gds],
-            &[Access::Read],
-            &[Pattern::Sequential],
-            &[4096, 65536],
-            &[1, 4],
-        );
-        let plan =
-            GridPlan { dir: "/d".into(), target: "host memory".to_owned(), file_bytes: 1 << 30, cell_ns: 1, cells };
-        let mut grid = Grid::new(plan.clone());
-        grid.end();
-        for (i, key) in plan.cells.iter().enumerate().take(7) {
-            let mut r = CellResult::failed(*key, "it broke, \"badly\"");
-            if i != 6 {
-                let rate = if key.transfer == Transfer::GdsRegistered { 3e9 } else { 2e9 };
-                r = CellResult {
-                    error: None,
-                    verified: Some(i != 1),
-                    bytes_per_s: Some(rate),
-                    latency_ns: Some(Percentiles { p50: 10_000, p90: 11_000, p99: 12_000, max: 13_000 }),
-                    ..r
-                };
-            }
-            grid.results[i] = Some(r);
-        }
-        grid
-    }
+    use crate::core::grid_testdata::with_gaps;
 
     #[test]
     fn the_effect_of_registering_is_that_of_pairs_that_differ_in_nothing_else() {
-        let ratio = rate_ratio(&grid(), Access::Read, Transfer::GdsRegistered, Transfer::Gds).unwrap();
+        let ratio = rate_ratio(&with_gaps(), Access::Read, Transfer::GdsRegistered, Transfer::Gds).unwrap();
         // Of four pairs one has wrong bytes, one failed and one is not there.
         assert!(ratio.pairs == 1 && (ratio.median - 1.5).abs() < 1e-9, "{ratio:?}");
-        assert_eq!(rate_ratio(&grid(), Access::Write, Transfer::GdsRegistered, Transfer::Gds), None);
+        assert_eq!(rate_ratio(&with_gaps(), Access::Write, Transfer::GdsRegistered, Transfer::Gds), None);
     }
 
     #[test]
@@ -148,7 +119,7 @@ mod tests {
         );
         assert!(warmth(0.1, range) > warmth(0.01, range) && warmth(f64::NAN, range) == 0.0);
         // Nearly equal rates are not drawn as if they were worlds apart.
-        let (least, best) = rate_range(&grid()).unwrap();
+        let (least, best) = rate_range(&with_gaps()).unwrap();
         assert!((best / least - 10.0).abs() < 1e-9, "{least} {best}");
     }
 }

@@ -32,7 +32,8 @@ pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64};
 
-/// The run with the median time, which speaks for its repeats as a whole; of an even number the faster of the two in the middle. `None` of none.
+/// The run with the median time, which represents its repeats; of an even number the faster of the two in the middle.
+/// `None` of none.
 #[must_use]
 pub fn of_median_time<T>(mut runs: Vec<T>, wall_ns: impl Fn(&T) -> u64) -> Option<T> {
     runs.sort_by_key(wall_ns);

@@ -5,7 +5,7 @@ use super::median;
 use super::timing::{Parts, Timing, Untold, along, nearest};
 use crate::core::CacheState;
 
-/// The model whose load is to be predicted.
+/// The model of the prediction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
     /// Sizes of its tensors.
@@ -66,9 +66,9 @@ pub struct Prediction {
     pub repeats_apart: Option<f64>,
 }
 
-/// Repeats of one load that lie further apart than this say more of the machine's mood than of the load.
+/// Repeats of one load with a larger spread than this show the state of the machine, not the load.
 const FAR_APART: f64 = 0.15;
-/// Doubt, as a share of the time, that is left when runs agree: machines vary by as much from minute to minute.
+/// The remaining uncertainty, as a share of the time, if runs agree: machines vary by this from minute to minute.
 const LEAST_DOUBT: f64 = 0.05;
 /// The same if one thread loads tensor after tensor: its share of the machine differs more between processes.
 const ONE_THREAD_DOUBT: f64 = 0.15;
@@ -140,7 +140,7 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
         (at(Price::Least).0, at(Price::Most).1)
     } else {
         let apart = high.max(1.0) / low.max(1.0);
-        // Whether more threads are as much faster was not seen.
+        // The effect of more threads was not measured.
         let same_threads = Shape { threads: None, ..shape.clone() };
         let slowest = runs.iter().map(|run| wall_ns(run, &same_threads, Price::Middle)).fold(0.0, f64::max);
         (wall / apart, (wall * apart).max(slowest))

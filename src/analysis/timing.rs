@@ -1,5 +1,5 @@
-//! One load taken apart into what another model would pay once, for each byte and for each tensor. A prediction is made of these parts alone, and put
-//! together again for the model that was measured they give the time that was measured.
+//! Splits a load into fixed time, time per byte and time per tensor. Predictions use only these parts; for the
+//! measured model their sum is the measured time.
 
 use super::fit::fit;
 use super::median;
@@ -37,7 +37,7 @@ pub struct Timings {
 pub struct Timing {
     /// Bytes of the tensors that were loaded.
     pub bytes: u64,
-    /// How many tensors they were.
+    /// The number of tensors.
     pub tensors: u64,
     /// From clock start to the end.
     pub wall_ns: u64,
@@ -93,7 +93,7 @@ pub enum Parts {
     },
 }
 
-/// How long bytes take to move, by their number.
+/// The time to move bytes, by their number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
@@ -191,7 +191,7 @@ fn total(spans: &[Span], phase: Phase) -> u64 {
 }
 
 fn blocks(spans: &[Span], wall_ns: u64, bytes: u64) -> Option<Parts> {
-    // Where anything was copied to the target, copies are what lands.
+    // If bytes were copied to the target, the copies mark their arrival.
     let copied = spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0);
     let phase = if copied { Phase::Copy } else { Phase::Transfer };
     let mut landing: Vec<&Span> = spans.iter().filter(|s| s.phase == phase && s.bytes > 0).collect();
@@ -375,7 +375,7 @@ pub(super) fn nearest(classes: &[(f64, f64)], bytes: u64) -> f64 {
 }
 
 impl Law {
-    /// Nanoseconds for so many bytes.
+    /// Nanoseconds for this number of bytes.
     pub(super) fn ns(&self, bytes: u64) -> f64 {
         match self {
             Self::Line { ns, ns_per_byte } => ns + ns_per_byte * bytes as f64,

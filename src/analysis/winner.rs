@@ -1,8 +1,9 @@
-//! The one rule that says whether an engine wins its group. Screens, reports and advice use it.
+//! The rule for the winner of a group. Screens, reports and advice use it.
 
 use super::compare::{ComparisonGroup, RankedEngine};
 
-/// `auto` and the engine that it chose are two samples of the same reads: medians closer than this say nothing about either.
+/// `auto` and the engine that it chose are two samples of the same reads: a smaller difference of medians is not
+/// relevant.
 const TWINS_DIFFER: f64 = 1.05;
 /// Medians of `auto` and the engine that it chose this far apart are noise even if their runs overlap.
 const TWINS_DISAGREE: f64 = 1.25;

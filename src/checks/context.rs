@@ -67,12 +67,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether one GPU was asked for, and not all.
+    /// Whether one GPU was requested, and not all.
     pub(crate) fn one_was_asked_for(&self) -> bool {
         self.selected.is_some()
     }
 
-    /// GPUs on the bus; `None` where the bus cannot be listed.
+    /// GPUs on the bus; `None` if the bus cannot be listed.
     pub(crate) fn pci(&self) -> Option<&[PciGpu]> {
         self.nvidia().map(|seen| seen.gpus.as_slice())
     }
@@ -114,12 +114,12 @@ impl<'a> Context<'a> {
         self.pci()?.iter().find(|gpu| gpu.is_hgx_blackwell() && !gpu.is_lent())
     }
 
-    /// Whether the bus shows a GPU, without waiting for NVML.
+    /// Whether the bus shows a GPU. It does not wait for NVML.
     pub(crate) fn gpu_on_bus(&self) -> bool {
         self.pci().is_some_and(|gpus| !gpus.is_empty())
     }
 
-    /// The GPUs that were asked for, all of them by default. Waits for NVML.
+    /// The requested GPUs, by default all. Waits for NVML.
     pub(crate) fn gpus(&self) -> &[GpuSeen] {
         self.gpus.get_or_init(|| {
             let nvml = self.root.nvml();
@@ -147,7 +147,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Whether there is any GPU at all. Waits for NVML only where the bus shows none.
+    /// Whether there is a GPU. Waits for NVML only if the bus shows none.
     pub(crate) fn has_gpu(&self) -> bool {
         self.gpu_on_bus() || !self.root.nvml().gpus.is_empty()
     }
@@ -166,7 +166,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// File systems that are mounted under several names by the one that the checks know. Amazon's FSx is Lustre.
+/// The name that the checks use for file systems with several names. Amazon's FSx is Lustre.
 fn by_one_name(mut facts: PathFacts) -> PathFacts {
     let name = match facts.filesystem.as_deref() {
         Some("fuse.fsx_lustre" | "lustre2" | "lustre_lite") => "lustre",

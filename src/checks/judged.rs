@@ -1,4 +1,4 @@
-//! The conclusion of a check and its meaning for each route, before it is known which routes matter.
+//! The result of a check and its meaning for each route, before the relevant routes are known.
 
 use crate::checks::spec::CheckId;
 use crate::core::{Evidence, Finding, FindingFact, FixId, Route, Status};
@@ -9,7 +9,7 @@ use crate::machine::Unread;
 pub(crate) enum Cost {
     /// A file or a setting, at once.
     Setting = 1,
-    /// Root and perhaps a remount or a re-login.
+    /// Root, and possibly a remount or a new login.
     Root = 2,
     /// Root and a reboot.
     Reboot = 4,
@@ -43,7 +43,7 @@ pub(crate) enum Weight {
     Missing(Cost),
     /// It blocks the route, and no fix can change that: hardware, or the kind of file system.
     Never,
-    /// Whether it is in the way could not be learned.
+    /// It is not known whether it blocks the route.
     Unknown,
 }
 
@@ -67,10 +67,10 @@ pub(crate) struct Judged {
     pub(crate) finding: Finding,
     pub(crate) bears: Vec<(Route, Weight)>,
     pub(crate) scope: Scope,
-    /// Status to show when something is in the way of a route that matters; fail unless the check is not that sure.
+    /// The status if it blocks a relevant route: fail, unless the check is uncertain.
     pub(crate) severity: Status,
-    /// Whether it explains why a route that was set up is not taken. That is a warning even if another route is
-    /// nearer.
+    /// Whether it explains why a route that was set up is not used. It is a warning even if another route needs less
+    /// effort.
     pub(crate) explains: bool,
 }
 
@@ -115,7 +115,7 @@ impl Judged {
         Self::new(id, Status::Na, summary)
     }
 
-    /// Something is in the way; whether that is a failure is decided when it is known which routes matter.
+    /// A blocker. It becomes a failure if it blocks a relevant route.
     pub(crate) fn lack(id: CheckId, summary: impl Into<String>) -> Self {
         Self::new(id, Status::Info, summary)
     }
@@ -133,11 +133,6 @@ impl Judged {
 
     pub(crate) fn unread(self, source: &str, why: &Unread) -> Self {
         self.found(source, why.to_string())
-    }
-
-    pub(crate) fn why(mut self, why: &str) -> Self {
-        why.clone_into(&mut self.finding.why);
-        self
     }
 
     pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
@@ -179,13 +174,13 @@ impl Judged {
         self
     }
 
-    /// At most a warning, even where a route that matters is in question.
+    /// At most a warning, even for a relevant route.
     pub(crate) fn only_warn(mut self) -> Self {
         self.severity = Status::Warn;
         self
     }
 
-    /// Warns if no direct route is taken: it explains why the one that was set up is not.
+    /// Warns if no direct route is used, because it explains why the one that was set up is not.
     pub(crate) fn explaining(mut self) -> Self {
         self.explains = true;
         self
@@ -206,7 +201,7 @@ impl Judged {
         self
     }
 
-    /// The routes that it is in the way of.
+    /// The routes that it blocks.
     pub(crate) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
     }
@@ -225,7 +220,7 @@ impl Judged {
     }
 }
 
-/// Every route over which a cuFile read can go.
+/// All routes of cuFile reads.
 pub(crate) const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
 
 /// The routes without host memory.

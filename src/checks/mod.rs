@@ -1,4 +1,4 @@
-//! Judgement: facts become findings, findings become one verdict for each path and GPU. Changes nothing.
+//! Turns facts into findings, and findings into one verdict for each path and GPU. It changes nothing.
 
 mod classes;
 mod container;
@@ -18,7 +18,6 @@ mod round;
 pub mod serving;
 pub mod spec;
 mod storage;
-pub mod text;
 mod verdict;
 
 pub use logs::signatures as log_signatures;

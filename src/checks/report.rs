@@ -12,9 +12,9 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// The facts of the examined paths.
     pub paths: Vec<PathFacts>,
-    /// Whether there is a GPU at all, by NVML or on the bus.
+    /// Whether NVML or the bus shows a GPU.
     pub has_gpu: bool,
-    /// How long the round took, in nanoseconds.
+    /// The duration of the round in nanoseconds.
     pub took_ns: u64,
 }
 
@@ -32,7 +32,7 @@ impl Report {
         self.findings.iter().find(|finding| finding.id == id.as_ref())
     }
 
-    /// Puts a verdict in the place of the one for the same path and GPU.
+    /// Replaces the verdict for the same path and GPU.
     pub fn take_proven(&mut self, verdict: Verdict) {
         let same = |old: &&mut Verdict| old.path == verdict.path && old.gpu == verdict.gpu;
         if let Some(old) = self.verdicts.iter_mut().find(same) {
@@ -40,7 +40,7 @@ impl Report {
         }
     }
 
-    /// How many findings have a status.
+    /// The number of findings with a status.
     #[must_use]
     pub fn count(&self, status: Status) -> usize {
         self.findings.iter().filter(|finding| finding.status == status).count()

@@ -19,13 +19,13 @@ use std::path::PathBuf;
 use std::thread::Scope;
 use std::time::Instant;
 
-/// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they come, the quick ones
-/// at once; a finding that the rest of the round changes is emitted again, and the later one counts.
+/// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they
+/// arrive. A finding that the rest of the round changes is emitted again and replaces the first.
 pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding)) -> Report {
     let began = Instant::now();
     let _kept = root.keep_reads();
     std::thread::scope(|scope| {
-        // The slow sources are asked first. The view keeps their answers, and a check that needs one waits there.
+        // The slow sources are asked first. The view keeps their answers, and checks wait for them there.
         early(scope, || {
             let _ = root.nvml();
         });
@@ -40,7 +40,7 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
         early(scope, || {
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
-                // The kernel log names the reason if a driver or a disk was refused.
+                // The kernel log has the reason if a driver or a disk was rejected.
                 let _ = machine::kernel_log(root);
                 let _ = machine::nvidia_fs_known(root);
             }
@@ -110,7 +110,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let waits =
         |s: &Subject| s.facts.as_ref().and_then(|f| f.filesystem.as_deref()).is_some_and(kind::waits_for_version);
     if ctx.subjects.iter().any(waits) {
-        // Whether cuFile takes files of an overlay and the like depends on the library's version, which is known only now.
+        // Support for overlays and similar file systems depends on the library's version, which is known only now.
         let anew = mount::run(&ctx);
         all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
         take(anew, &mut all, false);

@@ -121,7 +121,7 @@ pub(super) fn run(
     } else {
         let findings = if output.quiet { &[][..] } else { &found.findings };
         let colour = headless_options(output, None).colour;
-        print_coloured(&checks::text::render(findings, &found.verdicts, usize::from(columns()), colour), colour)
+        print_coloured(&report::findings(findings, &found.verdicts, usize::from(columns()), colour), colour)
     };
     Ok(printed.max(status))
 }

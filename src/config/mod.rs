@@ -1,4 +1,4 @@
-//! Taste: themes, colours and glyphs that suit the terminal, and the file in which a person says what else is liked.
+//! Themes, colours and glyphs for the terminal, and the settings file.
 
 mod nearest;
 mod palette;

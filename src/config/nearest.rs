@@ -1,4 +1,4 @@
-//! The known name that a mistyped one was meant to be.
+//! The known name that is most similar to a mistyped one.
 
 /// The most similar known name, if one is similar enough to suggest.
 fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {

@@ -6,7 +6,7 @@ use crate::core::{CacheState, Engine, EngineError, SettingError, SettingOrder};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Pictures a second while something moves, unless the settings say otherwise.
+/// The default of frames per second during animations.
 pub const FRAMES_PER_SECOND: u32 = 10;
 
 /// The characters that draw the lines of charts.
@@ -37,7 +37,7 @@ impl std::str::FromStr for Markers {
     }
 }
 
-/// An action and the keys that it is to have.
+/// An action and its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySetting {
     /// As written.
@@ -61,7 +61,7 @@ pub struct Settings {
     pub ascii: Option<bool>,
     /// The characters that draw the lines of charts.
     pub markers: Option<Markers>,
-    /// Whether the mouse is asked for.
+    /// Whether the mouse is enabled.
     pub mouse: Option<bool>,
     /// Pictures a second while something moves.
     pub frames_per_second: Option<u32>,
@@ -77,7 +77,7 @@ pub struct Settings {
     pub engine_settings: Vec<(SettingOrder, String)>,
     /// Keys.
     pub keys: Vec<KeySetting>,
-    /// The folder of the file; `themes` in it holds themes.
+    /// The directory of the file. `themes` in it contains themes.
     pub folder: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! The terminal's abilities, as far as the environment shows them.
+//! The terminal's capabilities, from the environment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub enum ThemeName {
     HighContrast,
     /// Status in blue, yellow and vermilion, which no common colour blindness confuses.
     ColourBlind,
-    /// No colour at all; weight, underline and reversal carry the emphasis.
+    /// No colours; weight, underline and reversal show the emphasis.
     Mono,
 }
 
@@ -52,7 +52,7 @@ impl FromStr for ThemeName {
     }
 }
 
-/// How many colours the terminal shows.
+/// The number of colours of the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ColourDepth {
     /// The sixteen named colours.
@@ -82,7 +82,7 @@ impl Background {
     }
 }
 
-/// How the screen should look.
+/// The look of the screens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taste {
     /// The theme.
@@ -96,9 +96,10 @@ pub struct Taste {
 }
 
 impl Taste {
-    /// Judges from environment variables: `NO_COLOR` (any value but the empty one) means `mono`, `COLORTERM` and `TERM` give the colours, and a
-    /// poor terminal (`linux`, `dumb`, none) or a locale that is not UTF-8 means ASCII. `asked` is the theme that the user named; it wins over
-    /// `NO_COLOR`, because it was said more explicitly.
+    /// Derives the look from environment variables: `NO_COLOR` (any value but the empty one) means `mono`,
+    /// `COLORTERM` and `TERM` give the colours, and a poor terminal (`linux`, `dumb`, none) or a locale that is not
+    /// UTF-8 means ASCII. `asked` is the theme that the user named. It has precedence over `NO_COLOR`, because it is
+    /// more explicit.
     pub fn detect(asked: Option<ThemeName>, get: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| get(name).filter(|value| !value.is_empty());
         let term = set("TERM").unwrap_or_default();

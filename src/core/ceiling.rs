@@ -41,9 +41,9 @@ pub struct Ceiling {
     pub model: Option<String>,
     /// The rate.
     pub bytes_per_s: f64,
-    /// How it was reached: block size, threads.
+    /// Its method: block size, threads.
     pub how: String,
-    /// How long measuring it took.
+    /// The duration of its measurement.
     pub took_ns: u64,
     /// The plain reader's best setting, for O_DIRECT reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,12 +72,12 @@ impl Ceiling {
     }
 }
 
-/// How a plain reader reads: each thread one block after another.
+/// The setting of a plain reader: each thread reads one block after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReaderSetting {
     /// Bytes of a block.
     pub block_bytes: u64,
-    /// Threads, which is as many reads in flight.
+    /// Threads, and so reads in flight.
     pub threads: u64,
 }
 

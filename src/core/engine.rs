@@ -31,13 +31,13 @@ pub enum Engine {
     Auto,
     /// Any loader as a command line, measured from outside.
     Command(String),
-    /// A loader that comes with a script of ours (see [`LOADERS`]), measured as a command is.
+    /// A loader with a script of gds-top (see [`LOADERS`]), measured like a command.
     Loader(String),
     /// A lane of a KV-cache workload.
     Workload(WorkloadLane),
 }
 
-/// Loaders that come with a script, by name: the published packages that load safetensors files.
+/// Loaders with a script, by name: the published packages that load safetensors files.
 pub const LOADERS: [&str; 6] =
     ["safetensors", "fastsafetensors", "runai-model-streamer", "instanttensor", "kvikio", "torch-cuda-gds"];
 
@@ -135,7 +135,7 @@ pub enum Target {
         /// Marketing name.
         name: String,
     },
-    /// Host memory, because there is no GPU or because it was asked for.
+    /// Host memory, because there is no GPU or on request.
     Host,
 }
 

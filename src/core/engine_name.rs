@@ -9,12 +9,12 @@ use std::str::FromStr;
 /// The palette colour of engines without a fixed name, after those of the first ten engines.
 const OUTSIDE: usize = 10;
 
-/// How a command line begins.
+/// The prefix of a command line.
 const COMMAND: &str = "command:";
-/// How a loader with a script begins.
+/// The prefix of a loader with a script.
 const LOADER: &str = "loader:";
 
-/// Why a text does not name an engine.
+/// The reason why a text is not an engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// `command:` without a command line.

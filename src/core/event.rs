@@ -31,7 +31,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneStage {
-    /// The process starts, CUDA and libraries come up.
+    /// The process starts and opens CUDA and libraries.
     Setup,
     /// The page cache is being made cold or hot.
     PreparingCache,
@@ -41,7 +41,7 @@ pub enum LaneStage {
     Verifying,
 }
 
-/// How much a message matters.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
@@ -71,7 +71,7 @@ pub enum EventBody {
         #[serde(default)]
         command: String,
     },
-    /// The machine was looked at (again).
+    /// The machine was examined, possibly again.
     MachineSeen {
         /// The description.
         machine: Machine,
@@ -88,7 +88,7 @@ pub enum EventBody {
     },
     /// All checks of a round are done.
     ChecksDone {
-        /// How long they took.
+        /// Their duration.
         took_ns: u64,
     },
     /// A fix can be offered.
@@ -272,7 +272,7 @@ pub enum EventBody {
     },
     /// A message for the user.
     Said {
-        /// How much it matters.
+        /// Its severity.
         level: LogLevel,
         /// A sentence.
         text: String,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -17,7 +17,7 @@ pub enum Status {
     Warn,
     /// Blocks something.
     Fail,
-    /// Could not be checked or does not apply; the summary says why.
+    /// Could not be checked or does not apply; the summary has the reason.
     Na,
 }
 
@@ -34,7 +34,7 @@ impl Status {
         }
     }
 
-    /// How bad it is; the worst has the most.
+    /// Its severity; the worst status has the largest.
     #[must_use]
     pub const fn weight(self) -> u8 {
         match self {
@@ -109,7 +109,7 @@ pub enum Route {
     Rdma,
     /// POSIX reads into host memory and a copy, inside libcufile.
     Compat,
-    /// No cuFile read works at all.
+    /// No cuFile read works.
     None,
 }
 
@@ -153,13 +153,13 @@ pub struct Finding {
     pub id: String,
     /// Its group.
     pub group: Group,
-    /// How it came out.
+    /// Its result.
     pub status: Status,
     /// One sentence.
     pub summary: String,
     /// The observation.
     pub evidence: Vec<Evidence>,
-    /// Why it matters, a sentence or two.
+    /// The reason why it is relevant, in one or two sentences.
     pub why: String,
     /// The routes that this finding blocks: if it fails, or if it warns about something that no fix can change.
     pub blocks: Vec<Route>,
@@ -210,7 +210,7 @@ pub enum Basis {
     NoGpu,
 }
 
-/// What cuFile reads of one path do for one GPU.
+/// The route of cuFile reads of one path for one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The path.
@@ -224,10 +224,10 @@ pub struct Verdict {
     pub possible: Route,
     /// Whether a read or a counter proved `route`; otherwise it is derived from the checks.
     pub proven: bool,
-    /// What `route` rests on if no read proved it.
+    /// The basis of `route` if no read proved it.
     #[serde(default)]
     pub basis: Basis,
-    /// The proof, or why there is none.
+    /// The proof, or the reason why there is none.
     pub proof: String,
     /// Ids of the checks that block a better route.
     pub blockers: Vec<String>,

@@ -75,20 +75,20 @@ pub struct FixPlan {
     pub check: String,
     /// One line.
     pub title: String,
-    /// Why this fixes it, with the source of the fact.
+    /// The reason why it works, with the source of the fact.
     pub why: String,
-    /// What changes, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
     /// The rights that it needs.
     pub needs: Needs,
-    /// How much can go wrong.
+    /// Its risk.
     pub risk: FixRisk,
     /// Whether gds-top or the user applies it.
     #[serde(default)]
     pub policy: FixPolicy,
-    /// How it is verified.
+    /// The way to verify it.
     pub verify: String,
-    /// How it is undone.
+    /// The way to undo it.
     pub undo: String,
     /// Commands that follow when it is undone, after the files are restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +96,7 @@ pub struct FixPlan {
     /// The remaining step for a person after gds-top has done its part: `sudo reboot`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining: Vec<String>,
-    /// Why it cannot be applied here, if so.
+    /// The reason why it cannot be applied here, if any.
     pub obstacle: Option<String>,
 }
 
@@ -125,7 +125,7 @@ impl FixPlan {
         }
     }
 
-    /// How it is done.
+    /// Its execution.
     #[must_use]
     pub fn how(&self) -> String {
         match self.policy {
@@ -144,12 +144,12 @@ pub struct AppliedFix {
     pub plan: FixPlan,
     /// When, in seconds since 1970.
     pub at_unix_s: u64,
-    /// Whether something that it wrote still exists: changes in memory are gone after a boot, and the fix can then be
-    /// applied again.
+    /// Whether a change of it still exists: changes in memory are lost at a boot, and the fix can then be applied
+    /// again.
     pub stands: bool,
 }
 
-/// How far a fix has come.
+/// The stage of a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixStage {
@@ -162,7 +162,8 @@ pub enum FixStage {
     /// In place; its proof waits for a reboot, or for the machine that a directory represents.
     Waiting,
     /// The check passes now.
-    Mended,
+    #[serde(alias = "mended")]
+    Fixed,
     /// Applied, but the check still fails.
     StillWrong,
     /// Undone.
@@ -176,7 +177,7 @@ pub enum FixStage {
 pub struct FixProgress {
     /// Which fix.
     pub id: FixId,
-    /// How far it is.
+    /// Its stage.
     pub stage: FixStage,
     /// A line of output, or a sentence.
     pub text: String,

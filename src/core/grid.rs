@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How bytes travel, after the transfer types of NVIDIA's gdsio.
+/// The path of bytes, as in the transfer types of NVIDIA's gdsio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transfer {
@@ -113,7 +113,7 @@ pub struct GridPlan {
     pub target: String,
     /// Bytes of each of the two files that are made there and removed.
     pub file_bytes: u64,
-    /// How long a cell runs, in nanoseconds.
+    /// The duration of a cell in nanoseconds.
     pub cell_ns: u64,
     /// The cells in the order in which they run.
     pub cells: Vec<CellKey>,
@@ -179,9 +179,10 @@ pub struct CellResult {
     /// Bytes that were compared: the last block of each thread, on the target for reads and in the file for writes.
     #[serde(default)]
     pub checked_bytes: u64,
-    /// Whether those were right. Recordings of earlier versions hold `true` for a part of the bytes; see [`Self::verified`].
+    /// Whether they were correct. Recordings of earlier versions have `true` for a part of the bytes; see
+    /// [`Self::verified`].
     pub verified: Option<bool>,
-    /// Why it failed, in a sentence.
+    /// The reason why it failed, in a sentence.
     pub error: Option<String>,
 }
 
@@ -225,7 +226,7 @@ pub fn heat_colour(warmth: f64) -> (u8, u8, u8) {
     (mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
 }
 
-/// A grid as far as it is known.
+/// The state of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     /// The plan.
@@ -234,14 +235,14 @@ pub struct Grid {
     pub results: Vec<Option<CellResult>>,
     /// The cell that runs now.
     pub running: Option<u32>,
-    /// While the test files are written: bytes so far, and of how many.
+    /// While the test files are written: bytes so far, and the total.
     pub written: Option<(u64, u64)>,
     /// Nothing more will come.
     pub ended: bool,
 }
 
 impl Grid {
-    /// A grid of which nothing is known yet.
+    /// An empty grid.
     #[must_use]
     pub fn new(plan: GridPlan) -> Self {
         let results = vec![None; plan.cells.len()];

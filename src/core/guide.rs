@@ -5,17 +5,17 @@ use super::fix::FixPlan;
 use super::fix_id::FixId;
 use serde::{Deserialize, Serialize};
 
-/// How far a step is.
+/// The state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
     /// Its checks pass.
     Done,
-    /// Something is to be done.
+    /// It must be done.
     Open,
     /// Nothing helps: hardware, or the kind of disk.
     Impossible,
-    /// It could not be looked at.
+    /// It could not be checked.
     Unknown,
 }
 
@@ -76,13 +76,13 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// How many steps are done.
+    /// The number of steps done.
     #[must_use]
     pub fn done(&self) -> usize {
         self.steps.iter().filter(|step| step.state == StepState::Done).count()
     }
 
-    /// The two sentences on top: how far the way is, and why it is this one.
+    /// The two sentences on top: the number of remaining steps, and the reason for this route.
     #[must_use]
     pub fn head(&self) -> [String; 2] {
         let mut reason = self.reason.chars();
@@ -107,7 +107,7 @@ pub struct OpenStep {
     pub state: StepState,
 }
 
-/// A fix that was applied and whose proof waits for a reboot, or came after one.
+/// An applied fix whose proof needs a reboot, or was done after one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPlan {
     /// The fix.

@@ -53,7 +53,7 @@ pub struct Storage {
     pub mount_point: Option<String>,
     /// Mount options without addresses, names and passwords.
     pub mount_options: Option<String>,
-    /// The block device that is mounted; `None` for a network file system, whose source is a host name.
+    /// The block device that is mounted; `None` for a network file system, because its source is a host name.
     pub device: Option<String>,
     /// The disks below the file system; empty for a network file system.
     pub disks: Vec<Disk>,

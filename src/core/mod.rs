@@ -10,6 +10,8 @@ pub mod finding;
 pub mod fix;
 mod fix_id;
 pub mod grid;
+#[cfg(test)]
+pub(crate) mod grid_testdata;
 pub mod guide;
 mod histogram;
 mod inks;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A plan that can run in this session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RacePlan {
-    /// Its name, by which it is asked for: `kv lmcache`.
+    /// Its name: `kv lmcache`.
     pub name: String,
     /// The title, with the model or directory: `load Qwen3-0.6B`.
     pub title: String,
@@ -13,6 +13,6 @@ pub struct RacePlan {
     pub answers: String,
     /// The files that it writes: where, how much, and when they are removed.
     pub writes: String,
-    /// Why it cannot be run here; a sentence.
+    /// The reason why it cannot run here, in a sentence.
     pub obstacle: Option<String>,
 }

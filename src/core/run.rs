@@ -40,7 +40,7 @@ pub struct LaneOrder {
     /// Time limit for a command or loader, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_s: Option<u64>,
-    /// Where libcufile was found by the session; searched again where absent.
+    /// The libcufile that the session found; if absent, it is searched again.
     pub libcufile: Option<PathBuf>,
     /// Folder for cufile.log and other droppings of the lane.
     pub scratch: PathBuf,
@@ -90,7 +90,7 @@ pub struct RouteCounts {
     pub p2p_reads: Option<u64>,
     /// POSIX reads inside libcufile (compat).
     pub posix_reads: Option<u64>,
-    /// The source: `cuFile level-3 statistics`, `/proc/driver/nvidia-fs/stats`, or why there is none.
+    /// The source: `cuFile level-3 statistics`, `/proc/driver/nvidia-fs/stats`, or the reason why there is none.
     pub source: String,
     /// Whether the source is proof (counters) and not inference.
     pub proven: bool,
@@ -158,7 +158,7 @@ pub enum AutoReason {
     DirectRoute(Route),
     /// The model is not cached, and its file system accepts O_DIRECT reads.
     NotCached,
-    /// The model is not cached, but its file system refuses O_DIRECT reads.
+    /// The model is not cached, but its file system does not support O_DIRECT reads.
     NoDirectIo,
 }
 
@@ -169,7 +169,7 @@ pub struct RunResult {
     pub engine: Engine,
     /// The model's name.
     pub model: String,
-    /// Cache state that was asked for.
+    /// The requested cache state.
     pub cache: CacheState,
     /// Share of the model's pages in the page cache just before the clock started, 0 to 1; `None` where it could not be read.
     pub cache_resident_before_fraction: Option<f64>,
@@ -226,7 +226,7 @@ pub struct RunResult {
     pub repeated_reads: Option<u64>,
     /// Notes of the engine: fallbacks, limits, values that could not be measured.
     pub notes: Vec<String>,
-    /// Why the run failed, in a sentence.
+    /// The reason why the run failed, in a sentence.
     pub error: Option<String>,
     /// Observations of a command from outside; `None` for engines of this program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -249,7 +249,7 @@ impl RunResult {
         self.auto_choice.as_ref().map(|choice| &choice.engine)
     }
 
-    /// Why the run counts as failed; `None` if it is good.
+    /// The reason why the run failed; `None` if it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         match (&self.error, self.verified) {

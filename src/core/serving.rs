@@ -76,7 +76,7 @@ pub enum StoreKind {
     None,
 }
 
-/// What becomes of a transfer if cuFile cannot make it.
+/// The fallback for a transfer that cuFile cannot make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WithoutCufile {
@@ -114,7 +114,7 @@ pub struct ServingConfig {
     pub cufile_writes: bool,
     /// Whether files are opened with O_DIRECT.
     pub direct_io: bool,
-    /// What happens without cuFile.
+    /// The behaviour without cuFile.
     pub without_cufile: WithoutCufile,
     /// Whether the user named the use of GDS, so that the file system does not switch it off.
     pub insists: bool,

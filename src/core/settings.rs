@@ -60,7 +60,7 @@ pub struct SettingOrder {
     pub value: u64,
 }
 
-/// Why a setting cannot be ordered.
+/// The reason why a setting is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// Not `NAME=NUMBER`.
@@ -139,7 +139,7 @@ impl SettingOrder {
         self.engine.as_ref().map_or_else(|| self.setting.to_string(), |engine| format!("{engine}.{}", self.setting))
     }
 
-    /// Refuses a value that its engine, or every engine, refuses.
+    /// Rejects a value that its engine, or all engines, do not accept.
     ///
     /// # Errors
     /// [`SettingError::NotAccepted`], [`SettingError::OutOfBounds`], [`SettingError::Step`].

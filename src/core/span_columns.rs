@@ -104,7 +104,7 @@ impl Coder {
     }
 }
 
-/// Spans by column, as recordings and messages hold them.
+/// Spans by column, as in recordings and messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpanColumns {
     /// Unit of `gap` and `duration`, in nanoseconds.

@@ -49,7 +49,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// The values on a machine with so many CPUs.
+    /// The values on a machine with this number of CPUs.
     #[must_use]
     pub fn list(self, cpus: u64) -> Vec<u64> {
         match self {
@@ -113,7 +113,7 @@ const THREADS: Values = Values::UpToCpus(&[1, 2, 4, 8, 12, 16, 24, 32]);
 const NIXL_GDS: Engine = Engine::Nixl(NixlPlugin::Gds);
 const NIXL_GDS_MT: Engine = Engine::Nixl(NixlPlugin::GdsMt);
 const NIXL_POSIX: Engine = Engine::Nixl(NixlPlugin::Posix);
-/// In compat mode each registration pins as much.
+/// In compat mode each registration pins this size.
 const DIRECT_IO: Values = Values::Listed(&[1024, 4096, 16384]);
 
 /// Makes the enum and the table of one list.
@@ -320,7 +320,7 @@ impl Setting {
         Self::ALL.iter().copied().find(|setting| setting.name() == name)
     }
 
-    /// How an engine uses it; `None` if it does not accept it.
+    /// Its use by an engine; `None` if the engine does not accept it.
     #[must_use]
     pub fn use_of(self, engine: &Engine) -> Option<&'static Use> {
         self.spec().uses.iter().find(|one| one.engine == *engine)

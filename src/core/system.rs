@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct SystemSample {
     /// GPUs by NVML index.
     pub gpus: Vec<GpuUse>,
-    /// Why there are no GPUs in it, in a sentence.
+    /// The reason why it has no GPUs, in a sentence.
     pub gpu_problem: Option<String>,
     /// Disks (not partitions) that have been read since the machine started.
     pub disks: Vec<DiskUse>,
@@ -92,7 +92,7 @@ pub struct ProcessUse {
     pub storage_bytes_per_s: Option<f64>,
     /// Bytes read by system calls a second (`/proc/PID/io` rchar), from the page cache or not.
     pub call_bytes_per_s: Option<f64>,
-    /// How its reads of models seem to go.
+    /// The apparent route of its reads of models.
     pub route: SeenRoute,
     /// The evidence for it.
     pub evidence: String,
@@ -104,7 +104,7 @@ pub struct ProcessUse {
     pub files_readable: bool,
 }
 
-/// How reads seem to go, seen from outside: never a proof.
+/// The apparent route of reads, from outside. It is never a proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeenRoute {

@@ -9,13 +9,13 @@ pub const MIB: u64 = 1 << 20;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1 << 30;
 
-/// The advice if the system refuses a thread or a process.
+/// The advice if the system cannot start a thread or a process.
 pub const MORE_THREADS: &str = "raise the limit of processes and threads (ulimit -u, pids.max of the cgroup, TasksMax= of a systemd unit), or end others";
 
-/// The message for a refused thread: the system's error and the action.
+/// The message if a thread could not be started: the system's error and the action.
 #[must_use]
 pub fn no_thread(said: impl std::fmt::Display) -> String {
-    format!("the system gives no further thread ({said}); {MORE_THREADS}")
+    format!("no more threads can be started ({said}); {MORE_THREADS}")
 }
 
 /// `value` with three significant digits and no exponent: `1.76`, `14.2`, `512`, `0.0312`.

@@ -3,13 +3,13 @@
 use super::finding::Route;
 use serde::{Deserialize, Serialize};
 
-/// Everything that was seen of a watched program so far. A later report replaces an earlier one.
+/// All facts about a watched program so far. A later report replaces an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WatchReport {
     /// The command, or the program of the process that was attached to.
     pub command: Vec<String>,
-    /// How it ended; `None` while it runs.
+    /// Its end; `None` while it runs.
     pub ended: Option<ProgramEnd>,
     /// Time since it started, nanoseconds.
     pub wall_ns: u64,
@@ -166,7 +166,7 @@ pub struct AttachedFile {
     pub mapped: bool,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramEnd {
@@ -174,7 +174,7 @@ pub enum ProgramEnd {
     Status(i32),
     /// By this signal.
     Signal(i32),
-    /// In a manner that is not known: only the parent of a process gets its status.
+    /// Unknown: only the parent of a process gets its status.
     Unknown,
 }
 
@@ -250,7 +250,7 @@ pub struct WatchedFile {
     pub tensors: Vec<WatchedTensor>,
     /// Tensors of the file; 0 if it is not a safetensors file.
     pub tensors_of_file: u64,
-    /// What a KV-cache system keeps in the file, by its name.
+    /// The content of a KV-cache system's file, from its name.
     #[serde(default)]
     pub kv: Option<KvName>,
     /// Reads by libc and mappings.
@@ -351,7 +351,7 @@ pub struct WatchedFailure {
     pub count: u64,
     /// The first file that it concerned.
     pub file: Option<String>,
-    /// Whether only a look at the result after the submission shows it.
+    /// Whether only the result after the submission shows it.
     pub after_submission: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct WorkloadOrder {
 pub struct WorkloadResult {
     /// The workload: `lmcache`.
     pub workload: String,
-    /// How the bytes travel: `gds`, `gds-registered`, `ram`, `disk`, with the settings that differ between lanes.
+    /// The path of the bytes: `gds`, `gds-registered`, `ram`, `disk`, with the settings that differ between lanes.
     pub variant: String,
     /// `read` (storage to target) or `write`.
     pub direction: String,
@@ -39,7 +39,7 @@ pub struct WorkloadResult {
     pub busy_ns: u64,
     /// Bytes over `busy_ns`: the rate while there was something to transfer.
     pub busy_bytes_per_s: Option<f64>,
-    /// `busy_ns` over the wall time, 0 to 1: how far the way to the storage was used.
+    /// `busy_ns` over the wall time, 0 to 1: the utilisation of the path to the storage.
     pub busy_fraction: Option<f64>,
     /// Latency of a transfer, including opening and registering if necessary.
     pub latency_ns: Option<Percentiles>,
@@ -62,7 +62,7 @@ pub struct WorkloadResult {
     pub buffer_registrations: u64,
     /// Chunks removed because the store was over its limit; `None` without a limit.
     pub evicted_chunks: Option<u64>,
-    /// Transfers that were not made as asked, by reason.
+    /// Transfers with a fallback, by reason.
     pub fallbacks: Vec<Fallback>,
     /// Layers of a layer-wise read, in order; empty otherwise.
     pub layers: Vec<LayerTimes>,
@@ -185,7 +185,7 @@ pub struct HandleCacheCounts {
     pub peak: u64,
 }
 
-/// Why a transfer that was to use cuFile fell back to a staging buffer.
+/// The reason why a cuFile transfer fell back to a staging buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackReason {
@@ -193,7 +193,7 @@ pub enum FallbackReason {
     NoLibrary,
     /// The cuFile driver did not open.
     InitFailed,
-    /// The file system refused O_DIRECT.
+    /// The file system does not support O_DIRECT.
     NoOdirect,
     /// The transfer, or registering its file, failed.
     OperationFailed,
@@ -236,7 +236,7 @@ impl std::str::FromStr for FallbackReason {
     }
 }
 
-/// What became of a transfer that cuFile did not make.
+/// The fallback of a transfer that cuFile did not make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackAction {
@@ -261,12 +261,12 @@ impl FallbackAction {
     }
 }
 
-/// Transfers that went another way than asked.
+/// Transfers with a fallback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
     /// Why.
     pub reason: FallbackReason,
-    /// What became of them.
+    /// Their fallback.
     #[serde(default)]
     pub action: FallbackAction,
     /// Whether the workload falls back for this reason on request, as a test.
@@ -289,7 +289,7 @@ pub struct LayerTimes {
     pub compute_start_ns: u64,
     /// Length of that.
     pub compute_ns: u64,
-    /// How long computing waited for this layer's bytes.
+    /// The time that computing waited for this layer's bytes.
     pub wait_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A lane of a KV-cache workload: the system, how bytes travel, settings of this lane alone, and the direction.
+//! A lane of a KV-cache workload: the system, the path of the bytes, settings of this lane, and the direction.
 
 use super::access::Access;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl KvSystem {
         }
     }
 
-    /// Whether a file holds blocks of the paged cache, each with all layers; the others hold whole layers.
+    /// Whether a file holds blocks of the paged cache, each with all layers; the others contain complete layers.
     #[must_use]
     pub const fn is_block_major(self) -> bool {
         matches!(self, Self::Llmd | Self::VllmFs)
@@ -56,7 +56,7 @@ impl KvSystem {
     }
 }
 
-/// How the bytes of a lane travel.
+/// The path of the bytes of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KvPath {
     /// With cuFile, in memory that is not registered.
@@ -88,7 +88,7 @@ impl KvPath {
     }
 }
 
-/// Why a text does not name a lane.
+/// The reason why a text is not a lane.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadLaneError {
     /// Not three parts between slashes.
@@ -123,7 +123,7 @@ pub struct WorkloadLane {
     pub system: KvSystem,
     /// How bytes travel.
     pub path: KvPath,
-    /// Settings of this lane alone, as typed after the path: `prefetch_factor=0:handle_cache=7`.
+    /// Settings of this lane, as typed after the path: `prefetch_factor=0:handle_cache=7`.
     pub settings: Option<String>,
     /// The direction.
     pub access: Access,

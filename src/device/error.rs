@@ -52,14 +52,14 @@ impl DeviceError {
         Self { errno: error.raw_os_error(), ..Self::system(doing, error) }
     }
 
-    /// A mapping that the kernel refused, with an action if memory was short.
+    /// A mapping that failed, with an action if memory was insufficient.
     pub(super) fn mapping(doing: impl Into<String>, error: &std::io::Error) -> Self {
         let no_room = error.raw_os_error() == Some(libc::ENOMEM);
         let advice = "free memory, or raise this process' limit of address space (ulimit -v)";
         Self { advice: no_room.then_some(advice), ..Self::io(doing, error) }
     }
 
-    /// Adds what to do where CUDA says that memory ran out.
+    /// Adds the action if CUDA reports insufficient memory.
     pub(super) fn if_out_of_memory(mut self, advice: &'static str) -> Self {
         if self.cuda_code == Some(2) {
             self.advice = Some(advice);

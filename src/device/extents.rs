@@ -41,7 +41,7 @@ struct Request {
     extents: [Extent; AT_ONCE],
 }
 
-/// How much of a file, in bytes before its end, is not in written blocks.
+/// The bytes of a file, before its end, that are not in written blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnfinishedExtents {
     /// In blocks that were set aside and not written.

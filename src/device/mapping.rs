@@ -1,4 +1,4 @@
-//! Read-only mappings of files that others opened, and how much of a file the page cache holds.
+//! Read-only mappings of open files, and the share of a file in the page cache.
 
 use super::error::DeviceError;
 use crate::core::units;

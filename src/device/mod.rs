@@ -1,4 +1,4 @@
-//! Where bytes land: CUDA memory or host memory, and the pinned staging on the way. Opens no files.
+//! Targets of bytes: CUDA memory or host memory, and the pinned staging between. It opens no files.
 //!
 //! All `unsafe` of the package outside `cufile-ffi` lives here, behind types whose safe use cannot touch memory that is gone or that the
 //! device still reads: a slot that is being copied or filled is moved into the operation and comes back when it has finished.

@@ -57,7 +57,7 @@ impl Stream {
     }
 }
 
-/// What CUDA calls once for each `notify`.
+/// The function that CUDA calls once for each `notify`.
 ///
 /// # Safety
 /// `data` is the box that `notify` made.

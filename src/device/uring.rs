@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub unsafe trait ReadBuffer {
     /// The first byte.
     fn address(&self) -> *mut u8;
-    /// How many there are.
+    /// Their number.
     fn length(&self) -> usize;
 }
 

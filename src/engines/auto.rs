@@ -12,8 +12,9 @@ use cufile_ffi::FileHandle;
 use std::path::Path;
 use std::sync::Arc;
 
-/// From this share of the model in the page cache on, reading through it wins. Where r of the model is resident, buffered reads take (1 - r) / b + r / h
-/// of a second a gigabyte and direct ones 1 / d; on the H200 machines of the recordings b is 1.7 GB/s, d 3.0 and h 49, which meet at r = 0.45.
+/// From this share of the model in the page cache on, reads through it are faster. Where r of the model is resident,
+/// buffered reads take (1 - r) / b + r / h of a second a gigabyte and direct ones 1 / d; on the H200 machines of the
+/// recordings b is 1.7 GB/s, d 3.0 and h 49, which meet at r = 0.45.
 const MOSTLY_CACHED: f64 = 0.45;
 
 /// The facts on which the choice depends.

@@ -1,4 +1,4 @@
-//! Making the page cache cold or hot before a run, and measuring what it holds.
+//! Makes the page cache cold or hot before a run, and measures the resident share.
 
 use super::context::EngineContext;
 use super::error::LoadError;
@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Brings the page cache into the ordered state. Returns what should be said.
+/// Brings the page cache into the ordered state. Returns notes.
 pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     match context.order.cache {
         CacheState::AsIs => Ok(Vec::new()),
@@ -86,7 +86,8 @@ fn lives_in_memory(path: &Path) -> bool {
 pub(super) fn drop_files(model: &ModelInfo) -> Result<(), LoadError> {
     for shard in &model.shards {
         let file = files::open_shard(&shard.path, false)?;
-        // Dirty pages cannot be dropped, so they are written out first. A read-only file system refuses, and has none.
+        // Dirty pages cannot be dropped, so they are written first. A read-only file system rejects this, but has
+        // none.
         let _ = rustix::fs::fdatasync(&file);
         let _ = rustix::fs::fadvise(&file, 0, NonZeroU64::new(shard.file_bytes), Advice::DontNeed);
     }

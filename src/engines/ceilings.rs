@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// The measurements that are asked for.
+/// The requested measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The model whose files are read.
@@ -153,7 +153,8 @@ impl Track {
     }
 }
 
-/// Reads with so many threads until the time is over, or, without one, each block once; returns bytes a second.
+/// Reads with this number of threads until the time limit, or each block once without a limit. Returns bytes per
+/// second.
 fn read(
     model: &ModelInfo,
     track: &Track,
@@ -208,7 +209,7 @@ fn best_of(
     let mut at = 0;
     let mut try_one = |block_bytes: u64, threads: usize, time: Duration| {
         let track = Track::new(model, block_bytes, most_bytes);
-        // Each setting goes on where the one before ended, so that no cache of the device is read twice.
+        // Each setting continues where the previous one ended, so that no cache of the device is read twice.
         track.next.store(at / block_bytes, Ordering::Relaxed);
         let rate = read(model, &track, threads, direct, Some(time));
         at = track.next.into_inner() * block_bytes;

@@ -228,7 +228,7 @@ impl EngineContext<'_> {
         self.counters.landed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Allocates the target, filled with a pattern where the order wants that.
+    /// Allocates the target, filled with a pattern if the order requests it.
     ///
     /// # Errors
     /// When the device has too little memory.

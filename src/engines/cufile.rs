@@ -19,7 +19,7 @@ pub struct CuFile {
     pub driver_open_ns: u64,
     /// Bytes that the library gives to the kernel at once, if it reports them.
     pub max_direct_io_bytes: Option<u64>,
-    /// Whether this machine can have a direct route at all: nvidia-fs answers, or P2PDMA is on.
+    /// Whether this machine may have a direct route: nvidia-fs responds, or P2PDMA is on.
     pub direct_possible: bool,
     /// That size as a setting in KiB, with its reason; `None` if the library does not report it.
     pub(super) direct_io: Option<Chosen>,
@@ -40,10 +40,10 @@ pub struct TransferCounts {
     /// Entries of batches by the same routes, and their bytes, of level 1.
     batch: [u64; 3],
     batch_bytes: u64,
-    /// Transfers alone and their bytes, of level 1, which host memory has too.
+    /// Transfers outside batches and their bytes, of level 1, also for host memory.
     alone: u64,
     alone_bytes: u64,
-    /// Reads that failed, alone or in batches.
+    /// Reads that failed, in or outside batches.
     failed: u64,
     /// The library keeps counters, but they could not be read this time, so the other fields are invalid.
     unread: bool,
@@ -110,7 +110,8 @@ impl CuFile {
     pub(super) fn anew(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
         let (library, host_target) = (self.driver.library().clone(), self.host_target);
         let (library_ns, open_ns) = (self.library_ns, self.driver_open_ns);
-        // Not asked again: in 1.18 asking for the flags of P2PDMA reads cufile.json once more, and what `between` set is gone (on an H200, and without a GPU).
+        // The flags of P2PDMA are not read again: in 1.18 this reads cufile.json again and discards the values that
+        // `between` set (on an H200, and without a GPU).
         let direct_possible = self.direct_possible;
         drop(self);
         between(&library);

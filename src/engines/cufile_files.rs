@@ -27,7 +27,7 @@ pub(super) fn open_for_cufile(
     }
 }
 
-/// Why a file could not be registered. If the file was replaced, that says more than the library's code.
+/// The reason why a file could not be registered. A replaced file is a better reason than the library's code.
 pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
     let changed = files::check_lengths(model).err();
     changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))

@@ -1,4 +1,5 @@
-//! The longest transfer that libcufile gives to the kernel at once (`max_direct_io_size_kb`), which is also what a registration pins in compat mode.
+//! The longest transfer that libcufile passes to the kernel at once (`max_direct_io_size_kb`), which is also the size
+//! that a registration pins in compat mode.
 //!
 //! There each registration of GPU memory allocates and pins a shadow buffer of that size, whatever is registered. Hot loads tensor by tensor on H200s
 //! (libcufile 1.15, medians of two or three, every byte compared), with the 16 MiB that are usual, with 4 and with 1: q06 660, 406 and 375 ms, q7b 1.90,
@@ -24,14 +25,14 @@ pub(crate) fn open_cufile(order: &LaneOrder) -> Result<CuFile, LoadError> {
     set(CuFile::open_for(order.libcufile.as_deref(), &order.target)?, order)
 }
 
-/// The driver with the size that the order or the engine wants. A mere preference of the engine is dropped if the
-/// library does not accept it.
+/// The driver with the size of the order or the engine. The engine's preference is dropped if the library does not
+/// accept it.
 fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     let Some(wanted) = wanted(&opened, order) else { return Ok(opened) };
     let kib = wanted.value;
     let taken = opened.driver.library().set_max_direct_io_size(kib as usize);
     let mut opened = match taken {
-        // 1.18 and 1.20 answer with success while the driver is open, and nothing changes: there it holds from the next open on.
+        // 1.18 and 1.20 report success while the driver is open, but the value takes effect at the next open.
         Ok(()) if !holds(&opened, kib) => opened.anew(|library| {
             // The effect is read from the open driver below.
             let _ = library.set_max_direct_io_size(kib as usize);

@@ -1,4 +1,4 @@
-//! Why a load did not work, as sentences.
+//! The errors of loads, as sentences.
 
 use crate::core::units;
 use crate::device::DeviceError;
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// A load that did not work.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The device or host memory refused.
+    /// Device or host memory could not be allocated.
     #[error("{0}")]
     Device(#[from] DeviceError),
     /// The model's files are not what they were, or malformed.
@@ -46,7 +46,7 @@ pub enum LoadError {
         /// The limit, if the process has one.
         may: Option<u64>,
     },
-    /// The system refused a thread.
+    /// The system could not start a thread.
     #[error(
         "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer (--set threads=1, for 'odirect' depth=1 too)",
         units::plural(*threads as u64, "thread")
@@ -74,7 +74,7 @@ pub enum LoadError {
         path: PathBuf,
         /// The offset at which the read found no more bytes; the file may have ended before.
         at: u64,
-        /// Where what was asked for ends; the file should go on at least so far.
+        /// The end of the requested range. The file should be at least this long.
         expected: u64,
     },
     /// The file is not what it was when the session opened it.
@@ -94,10 +94,10 @@ pub enum LoadError {
     /// cuFile refused.
     #[error("{0}")]
     CuFile(String),
-    /// NIXL was not found, or refused.
+    /// NIXL was not found, or failed.
     #[error("{0}")]
     Nixl(String),
-    /// An engine that this version does not have: a session of another version asked for it.
+    /// An engine that this version does not have, in an order of another version.
     #[error("the engine '{engine}' is not part of this version")]
     Unsupported {
         /// Its name.

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Opens all shards for reading, with O_DIRECT if asked.
+/// Opens all shards for reading, with O_DIRECT on request.
 pub(super) fn open_shards(model: &ModelInfo, direct: bool) -> Result<Vec<File>, LoadError> {
     model.shards.iter().map(|shard| open_shard(&shard.path, direct)).collect()
 }
@@ -36,7 +36,7 @@ impl<'a> Opened<'a> {
         let mut now = false;
         let opened = cell.get_or_init(|| {
             now = true;
-            // Threads come here in any order; the first file that changed is the one that is named.
+            // Threads arrive in any order; the error names the first file that changed.
             let opened = check_length(info).and_then(|()| open_shard(&info.path, self.direct));
             opened.map_err(|e| Mutex::new(Some(check_lengths(self.model).err().unwrap_or(e))))
         });
@@ -83,7 +83,8 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
     }
 }
 
-/// Lets the process open as many files as it may; returns how many that is. Some engines keep all files of a model open at once, and hold a handle for each.
+/// Raises the limit of open files as far as possible and returns it. Some engines keep all files of a model open at
+/// once, with a handle for each.
 pub(crate) fn raise_open_files() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -165,14 +166,14 @@ pub(super) fn read_block(
     Ok(())
 }
 
-/// The error of a read that got nothing at `at`. With several threads, the first one to notice may be far behind the
+/// The error of a read without bytes at `at`. With several threads, the first one to notice may be far behind the
 /// end, so the length of the file is read.
 pub(super) fn short(path: &Path, at: u64, expected: u64) -> LoadError {
     let now = std::fs::metadata(path).map_or(at, |meta| meta.len().min(at));
     LoadError::Short { path: path.to_owned(), at: now, expected }
 }
 
-/// Reads the headers again, inside the clock, as any loader must, and makes sure that they still say what the session saw.
+/// Reads the headers again, inside the clock, like any loader, and compares them with those that the session read.
 pub(super) fn reopen_model(order: &LaneOrder) -> Result<(), LoadError> {
     check_lengths(&order.model)?;
     check_headers(order)
@@ -185,7 +186,8 @@ pub(super) fn check_lengths(model: &ModelInfo) -> Result<(), LoadError> {
 }
 
 fn check_length(shard: &ShardInfo) -> Result<(), LoadError> {
-    // It could be opened when the session began, so whatever is wrong now is a change, and a length says most about one.
+    // It could be opened at the start of the session, so the error is due to a change. The length shows the change
+    // best.
     let path = shard.path.display();
     let what = match std::fs::metadata(&shard.path) {
         Ok(now) if now.len() == shard.file_bytes => return Ok(()),
@@ -202,7 +204,7 @@ pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
     let mut again = match models::reread(model) {
         Ok(again) => again,
         Err(error) => {
-            // A length that is another says more than a header that no longer fits it.
+            // A different length is a better reason than a header that does not fit it.
             check_lengths(model)?;
             return Err(LoadError::Changed { what: error.to_string() });
         }

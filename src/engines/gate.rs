@@ -6,7 +6,8 @@ use crate::core::{LaneOrder, Span};
 use crate::models::{self, plan};
 use std::time::Duration;
 
-/// Waits for the session's word; returns the CLOCK_MONOTONIC nanoseconds at which all lanes go on. `announce` says that this lane waits.
+/// Waits for the session's message; returns the CLOCK_MONOTONIC nanoseconds at which all lanes continue. `announce`
+/// reports that this lane waits.
 pub(super) fn wait(gate: u32, announce: &mut dyn FnMut()) -> Result<u64, LoadError> {
     announce();
     let mut line = String::new();

@@ -120,7 +120,7 @@ fn round(
     Ok(())
 }
 
-/// Names the time in which bytes moved as transfer. A batch of compat mode has read its blocks when its submit
+/// Records the time in which bytes moved as transfer. A batch of compat mode has read its blocks when its submit
 /// returns (cuFile 1.15 to 1.20); recorded as a submit, that time would be overhead, and the engine would seem to
 /// have nothing else. The time after it is waiting. Only spans with bytes: set-up moved none.
 fn moved_in_the_submit(spans: &mut [Span]) -> bool {

@@ -1,5 +1,5 @@
 //! `gds-per-tensor`: for each tensor register the file and the buffer, read, deregister. NIXL's GDS back end does the
-//! same if it is asked for one tensor after another, and the study from which this program comes measured it.
+//! same for one tensor after another.
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
@@ -63,7 +63,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
                 }
             }
         }
-        // Spans speak of the image, wherever the engine puts the tensor, so that all engines fill the same map.
+        // Spans refer to the image, independent of the tensor's place, so that all engines fill the same map.
         at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, image[index], tensor.bytes));
         context.landed(tensor.bytes);
         drop(buffer);

@@ -1,5 +1,5 @@
-//! Host memory as the target of `pread` and `direct`: each block is read straight to where it belongs. Staging is for the copy engine of a GPU; here it
-//! would have the CPU copy every byte once more, and a load into host memory would measure that copy.
+//! Host memory as the target of `pread` and `odirect`: each block is read to its final place. Staging is only for the
+//! copy engine of a GPU; here the CPU would copy every byte again, and the measurement would include that copy.
 
 use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
@@ -52,7 +52,7 @@ pub(super) fn by_rings(
     Ok(Ok(loaded))
 }
 
-/// One thread's reads, as many at once as its ring holds.
+/// The reads of one thread, as many at once as fit into its ring.
 fn ring(target: &Target<'_>, mut ring: ReadRing<HostPart>, depth: usize, rec: &mut Recorder) -> Result<(), LoadError> {
     let mut at = rec.now();
     let mut blocks: Vec<Block> = Vec::with_capacity(target.queue.len() / depth.max(1) + 64);
@@ -93,11 +93,11 @@ struct Target<'a> {
     queue: BlockQueue,
     opened: Opened<'a>,
     memory: Arc<DeviceMemory>,
-    /// Whether reads are as long as O_DIRECT wants them.
+    /// Whether reads have lengths for O_DIRECT.
     direct: bool,
 }
 
-/// Makes the target and lets `work` fill it on all threads.
+/// Allocates the target and runs `work` on all threads to fill it.
 fn load(
     context: &EngineContext<'_>,
     queue: BlockQueue,

@@ -71,7 +71,7 @@ fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<Stri
     let cufile = if order.engine.opens_cufile() {
         Some(open_cufile(order)?)
     } else if auto::wants_cufile(order) {
-        // A choice among engines can do without one of them; the time of the attempt is part of the set-up all the same.
+        // A choice among engines does not need all of them. The time of the attempt is part of the set-up.
         let opened = open_cufile(order);
         if opened.is_err() {
             parts.end("cufile_refused");

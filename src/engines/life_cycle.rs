@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often counters are published.
+/// Time between two publications of counters.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
 /// Spans in one message.
 const SPANS_A_FRAME: usize = 16 << 10;
@@ -35,7 +35,7 @@ impl Sender {
         let Ok(mut line) = serde_json::to_vec(&frame) else { return };
         line.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A session that is gone takes its lane with it (parent death signal), so a failed write needs no answer.
+        // When the session ends, its lane is killed (parent death signal), so a failed write can be ignored.
         let _ = file.write_all(&line);
     }
 
@@ -186,7 +186,7 @@ impl Peaks {
         Self { free_before: free_gpu_bytes(device), is_host_reset: false }
     }
 
-    /// From here on VmHWM is the peak of the run alone ("5" resets it; proc_pid_clear_refs(5)).
+    /// From here on VmHWM is the peak of this run only ("5" resets it; proc_pid_clear_refs(5)).
     pub(crate) fn reset_host(&mut self) {
         self.is_host_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     }

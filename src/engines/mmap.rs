@@ -1,8 +1,8 @@
 //! `mmap`: map each file and copy each tensor out of the mapping, as safetensors and Hugging Face do. The copy is from pageable memory, so
 //! the driver stages it, and pages that are not resident fault one after another.
 //!
-//! Tried and lost: MADV_SEQUENTIAL made cold loads on ext4 twenty times slower (kernel 6.18, 8 MiB read-ahead), so the kernel's default
-//! read-ahead is left alone, as safetensors leaves it.
+//! Tried and lost: MADV_SEQUENTIAL made cold loads on ext4 twenty times slower (kernel 6.18, 8 MiB read-ahead), so
+//! the kernel's default read-ahead stays, as in safetensors.
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};

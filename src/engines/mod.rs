@@ -1,7 +1,7 @@
 //! Loading: one file for each loading method, the lane process and its protocol, verification.
 //!
-//! An engine gets a model and a device and returns the memory that holds every tensor. It records spans, one recorder
-//! for each thread, and counts landed bytes in one atomic; nothing else happens while bytes move.
+//! An engine gets a model and a device and returns the memory with all tensors. It records spans, one recorder for
+//! each thread, and counts landed bytes in one atomic. It does nothing else while bytes move.
 
 mod auto;
 mod blocks;

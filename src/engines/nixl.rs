@@ -34,7 +34,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);
     let memory = context.allocate(total)?;
-    // The POSIX plugin knows host memory only, so that what goes to a GPU goes through a buffer.
+    // The POSIX plugin supports only host memory, so bytes for a GPU go through a buffer.
     let staging = if context.device.is_gpu() && !nixl.plugin.uses_cufile() {
         let longest = model.tensors.iter().map(|t| t.bytes).max().unwrap_or(0);
         notes.push(
@@ -94,7 +94,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             }
             done = transfer.poll().map_err(refused)?;
         }
-        // Spans speak of the image, wherever the engine puts the tensor, so that all engines fill the same map.
+        // Spans refer to the image, independent of the tensor's place, so that all engines fill the same map.
         at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, image[index], tensor.bytes));
         drop(transfer);
         at = rec.end(Phase::Release, at, what);

@@ -3,8 +3,7 @@
 /// The file with the counters.
 pub const NVFS_STATS: &str = "/proc/driver/nvidia-fs/stats";
 
-/// Reads that nvidia-fs has counted so far, of all processes of the machine; `None` without the module, or if it does
-/// not count.
+/// Reads of all processes that nvidia-fs has counted; `None` without the module, or if it does not count.
 #[must_use]
 pub fn nvfs_reads() -> Option<u64> {
     parse_reads(&std::fs::read_to_string(NVFS_STATS).ok()?)

@@ -99,7 +99,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     }
 }
 
-/// The usual cause if the kernel refuses io_uring.
+/// The usual cause if io_uring is not available.
 fn why_no_ring(error: &DeviceError) -> &'static str {
     if error.errno == Some(libc::ENOMEM) {
         "its memory counts as locked: raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK= of a systemd unit)"
@@ -153,7 +153,7 @@ struct Shared<'a> {
     rings: Made<Slot>,
 }
 
-/// The load by rings; the inner error says that there are none.
+/// The load by rings; an inner error if there are no rings.
 fn by_rings(
     context: &EngineContext<'_>,
     mut rings: Rings,
@@ -215,7 +215,7 @@ fn by_rings(
 struct Done {
     spans: Vec<Span>,
     leftover: Leftover,
-    /// Why its slots were not registered with its ring.
+    /// The reason why its slots were not registered with its ring.
     refused: Option<DeviceError>,
 }
 
@@ -285,7 +285,8 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
             filled.push((slot, block));
         }
         at = transfer_spans(&mut rec, at, &filled);
-        // The device gets its next reads before the GPU its copies: starting one of these takes longer than handing over a read.
+        // The next reads are submitted before the copies, because starting a copy takes longer than submitting a
+        // read.
         pipe.collect(&mut free)?;
         reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
         ring.submit(0)?;

@@ -1,4 +1,4 @@
-//! The end of a process with its session: it may hold a GPU or keep a disk busy.
+//! Ends a process with its session, because it may hold a GPU or keep a disk busy.
 
 /// The process number of the session that started this process.
 pub const ENV_SESSION: &str = "GDS_TOP_SESSION";

@@ -56,8 +56,8 @@ fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     (threads, 2, block_bytes)
 }
 
-/// Threads, slots of each and bytes of a slot that the engine chooses for a model of so many bytes on so many CPUs if
-/// nothing is ordered. Their product is pinned.
+/// The default threads, slots of each thread and bytes of a slot, for a model of this size and this number of CPUs.
+/// Their product is pinned.
 #[must_use]
 pub fn pread_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     defaults(model_bytes, cpus)
@@ -88,7 +88,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, mut settings: ThreadSettings
             }
         }
         if number + 1 == threads {
-            // The last worker checks the headers while the others read; a worker alone does it first.
+            // The last worker checks the headers while the others read; a single worker does it first.
             let at = rec.now();
             files::check_headers(context.order)?;
             rec.end(Phase::Open, at, What::SETUP);

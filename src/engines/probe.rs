@@ -102,8 +102,8 @@ pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {
     Some(2)
 }
 
-/// Keeps standard output for the answer alone, because libraries print there. `ask` gets a function that writes an
-/// early answer in a separate line; the last line is the answer.
+/// Reserves standard output for the answer, because libraries print there. `ask` gets a function that writes an early
+/// answer in a separate line; the last line is the answer.
 pub(super) fn answer(ask: impl FnOnce(&mut dyn FnMut(&Value)) -> Value) -> u8 {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3);
     let moved = rustix::stdio::dup2_stdout(std::io::stderr().as_fd());

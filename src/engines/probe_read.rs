@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 /// A file of less than this is not tried: the library may read it in another way.
 const LEAST_BYTES: u64 = 64 << 10;
-/// How much is read at most. Enough for several requests of the library's largest size, little enough to take milliseconds.
+/// The maximum number of bytes read: several requests of the library's largest size, within milliseconds.
 const MOST_BYTES: u64 = 32 * MIB;
 /// Bytes of one cuFileRead.
 const CHUNK_BYTES: u64 = 8 * MIB;
-/// Files of a folder that are looked at.
+/// The maximum number of files of a directory that are examined.
 const MAX_CANDIDATES: usize = 512;
 
 /// Reads a file under `path` into the memory of the GPU `uuid` and prints what happened: `{"ok": true, "file": …, "bytes": …, "route": {…}}`

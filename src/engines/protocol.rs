@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Set for a lane whose heap keeps freed memory, so that the report can show it.
 pub const ENV_KEPT_HEAP: &str = "GDS_TOP_KEPT_HEAP";
 
-/// The word that lets a waiting lane go on.
+/// The message that lets a waiting lane continue.
 pub const GO: &str = "go";
 
 /// A message with its time.
@@ -45,15 +45,16 @@ pub enum LaneMessage {
         /// The spans.
         spans: PackedSpans,
     },
-    /// The lane waits for the others of its group, before its clock or (the second time) before it verifies. It goes on at a line on its standard
-    /// input: [`GO`], and the CLOCK_MONOTONIC nanoseconds at which all go on.
+    /// The lane waits for the others of its group, before its clock or (the second time) before it verifies. It
+    /// continues after a line on its standard input: [`GO`], and the CLOCK_MONOTONIC nanoseconds at which all
+    /// continue.
     Waiting {
         /// 0 before the clock, 1 before verification.
         gate: u32,
     },
     /// Something to say.
     Said {
-        /// How much it matters.
+        /// Its severity.
         level: LogLevel,
         /// A sentence.
         text: String,

@@ -1,4 +1,5 @@
-//! How `pread` and `odirect` read: settings of threads, settings of io_uring rings, and the rings of a load. Reads into host memory use the same.
+//! The readers of `pread` and `odirect`: settings of threads and of io_uring rings, and the rings of a load. Reads
+//! into host memory use them too.
 
 use super::context::EngineContext;
 use super::error::LoadError;
@@ -18,7 +19,7 @@ pub(super) struct ThreadSettings {
     pub(super) pin_ahead: Chosen,
 }
 
-/// The rings of a load, made before anything else: where the kernel refuses one of them, threads read instead.
+/// The rings of a load, created first. If one of them cannot be created, threads read instead.
 pub(super) struct Made<B: ReadBuffer> {
     rings: Mutex<Vec<ReadRing<B>>>,
     /// The making, as the first thing that slot 0 did.

@@ -6,7 +6,7 @@ use crate::core::units;
 use crate::device::Device;
 use std::path::{Path, PathBuf};
 
-/// Refuses a load of so many bytes that cannot fit.
+/// Rejects a load that does not fit into memory.
 pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
     let (has, free, advice) = match device {
         Device::Cuda(cuda) => {
@@ -49,8 +49,8 @@ fn cgroup_limit() -> Option<u64> {
     limit_files(&told).iter().find_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
 }
 
-/// The files that hold the limit, according to /proc/PID/cgroup (cgroups(7)). In a container the path may be that of
-/// the host, while the container sees its group at the root.
+/// The files with the limit, according to /proc/PID/cgroup (cgroups(7)). In a container the path may be that of the
+/// host, while the container sees its group at the root.
 fn limit_files(told: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in told.lines() {

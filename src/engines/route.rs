@@ -41,7 +41,7 @@ impl Counted {
         })
     }
 
-    /// Why the counters do not prove one route for all transfers.
+    /// The reason why the counters do not prove one route for all transfers.
     fn doubt(&self) -> Option<String> {
         let [nvfs, p2p, posix] = self.by_route;
         let name = self.access.name();

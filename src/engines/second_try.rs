@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 /// The reads of a load that were repeated.
 #[derive(Debug)]
 pub(super) struct SecondTries {
-    /// How many reads the load has.
+    /// The number of reads of the load.
     reads: usize,
     failed: AtomicUsize,
     first_failure: Mutex<Option<String>>,

@@ -20,16 +20,16 @@ use crate::models::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a slab is opened.
+/// The mode of opening a slab.
 #[derive(Debug)]
 pub(super) struct Opening {
     /// Register it with cuFile.
     pub(super) register: Chosen,
-    /// In pieces of so many bytes.
+    /// In pieces of this size in bytes.
     pub(super) piece_bytes: Chosen,
     /// Open the files with O_DIRECT.
     pub(super) odirect: Chosen,
-    /// How many reads there will be: so many of them may fail that the load is still cuFile's.
+    /// The number of reads. A fraction of them may fail and the load still counts as cuFile's.
     pub(super) reads: usize,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Slab<'a> {
     context: &'a EngineContext<'a>,
     cufile: &'a CuFile,
     memory: Arc<DeviceMemory>,
-    /// Registrations of the slab, piece after piece; `None` for one that was refused.
+    /// Registrations of the slab, piece after piece; `None` for a rejected one.
     pieces: Vec<Option<Arc<BufferRegistration<DeviceMemory>>>>,
     piece_bytes: Chosen,
     register: Chosen,
@@ -82,7 +82,7 @@ impl<'a> Slab<'a> {
             let mut refused = None;
             for start in (0..all).step_by(piece) {
                 let done = match refused {
-                    // The pieces after a refused one would be refused as well, one slow call after another.
+                    // Pieces after a rejected one would also be rejected, in slow calls.
                     Some(_) => None,
                     None => {
                         let done = cufile.driver.register(&memory, start, piece.min(all - start), 0);
@@ -211,7 +211,7 @@ impl<'a> Slab<'a> {
         let mut at = first.now();
         self.context.device.synchronize()?;
         at = first.end(Phase::Sync, at, What::SETUP);
-        // The settings that were used: a registration may have been refused.
+        // The settings that were used. A registration may have been rejected.
         let registered = self.pieces.iter().any(Option::is_some);
         settings.push(self.register.at_most(u64::from(registered), "refused"));
         if registered {
@@ -325,8 +325,8 @@ pub(super) fn thread_setting(context: &EngineContext<'_>, most: usize, blocks: u
     setting.at_most(blocks as u64 + 1, "one a read and one for the headers")
 }
 
-/// Threads that each bring a recorder home: the caller's thread goes on with the recorder of the set-up, so that slot 0 is one timeline, and the
-/// last thread checks the headers before it reads.
+/// Threads that each return a recorder: the caller's thread continues with the recorder of the set-up, so that slot 0
+/// is one timeline, and the last thread checks the headers before it reads.
 pub(super) fn run_threads(
     context: &EngineContext<'_>,
     threads: usize,

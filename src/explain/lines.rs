@@ -1,6 +1,8 @@
-//! Lines of logs and programs that the checks do not look for: the kernel, the driver, gdscheck, Docker, Python loaders.
+//! Lines of logs and programs that the checks do not search: the kernel, the driver, gdscheck, Docker, Python
+//! loaders.
 //!
-//! Lines of cufile.log and of the kernel log that the checks know are in `checks::log_signatures`, which is asked first.
+//! `checks::log_signatures` has the lines of cufile.log and of the kernel log that the checks use. It is searched
+//! first.
 
 use super::causes::*;
 use crate::checks::CheckId;

@@ -52,7 +52,7 @@ pub fn explain_log(text: &str) -> Vec<Answer> {
     out
 }
 
-/// A number alone; none if the query is not one.
+/// The number, if the query is only a number.
 fn by_number(query: &str) -> Option<Vec<Answer>> {
     let code: i32 = query.parse().ok()?;
     let system = page::system_error(code);
@@ -132,9 +132,9 @@ fn line(text: &str) -> Vec<Answer> {
     out
 }
 
-/// Words before a number that say that it is not a code.
+/// Words before a number that is not a code.
 const NOT_CODES: &[&str] = &["pid", "tid", "line", "port", "size", "offset", "fd", "gpu", "index", "tensor", "bytes"];
-/// Words before a number of CUDA that say that it is one.
+/// Words before a number of CUDA.
 const CODE_WORDS: &[&str] =
     &["error", "errornum", "err", "code", "cuda", "cuerr", "cu", "status", "curesult", "rc", "ret"];
 
@@ -187,7 +187,7 @@ fn nearest(query: &str) -> Vec<String> {
         .filter(|name| !name.is_empty())
         .map(|name| {
             let lower = name.to_lowercase();
-            // The end of a name is often typed alone: `io_batchsize`, `INTERNAL_ERROR`.
+            // Users often type only the end of a name: `io_batchsize`, `INTERNAL_ERROR`.
             let end = lower.rsplit('.').next().unwrap_or(&lower);
             let end = end.strip_prefix("cu_file_").or_else(|| end.strip_prefix("cuda_error_")).unwrap_or(end);
             (strsim::jaro_winkler(&query, &lower).max(strsim::jaro_winkler(&query, end)), name)

@@ -1,7 +1,7 @@
 //! Answers as text for a terminal or a pipe.
 
 use super::{Answer, Cause, Kind, Remedy};
-use crate::checks::text::{paragraph, strong};
+use crate::text::{paragraph, strong};
 use crate::text::{sanitise_line, wrap};
 
 /// Columns before a value.

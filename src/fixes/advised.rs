@@ -6,7 +6,7 @@ use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs
 use crate::machine::Root;
 use std::path::PathBuf;
 
-/// How to move a model to a disk from which a direct route reads.
+/// The plan to move a model to a disk with a direct route.
 pub(super) fn move_model(report: &Report) -> FixPlan {
     FixPlan {
         why: "The direct routes read from ext4 (data=ordered) and xfs on NVMe. Reads of this file system pass through host memory, and no setting of the \
@@ -24,7 +24,7 @@ pub(super) fn move_model(report: &Report) -> FixPlan {
     }
 }
 
-/// How to choose the GPU that is nearest to the disk.
+/// The plan to use the GPU that is nearest to the disk.
 pub(super) fn gpu_near_disk(root: &Root) -> FixPlan {
     let node = nearest(root).map_or_else(|| "N".to_owned(), |node| node.to_string());
     FixPlan {
@@ -44,7 +44,7 @@ fn model(report: &Report) -> String {
     report.verdicts.first().map_or_else(|| "MODEL".to_owned(), |verdict| verdict.path.display().to_string())
 }
 
-/// A folder that is not there is made; else a name for the log, which only the user's own shell can set.
+/// Creates a missing directory. Otherwise shows how to name the log, which only the user's shell can set.
 pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     let missing = report
         .finding(CheckId::LogLocation)
@@ -60,7 +60,7 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
         return FixPlan {
             title: "Make the folder of libcufile's log".to_owned(),
             why: format!(
-                "logging.dir names {folder}, which does not exist. libcufile then refuses the complete configuration, and every open fails. The folder gets the mode of /tmp (1777), because each program writes a log there."
+                "logging.dir names {folder}, which does not exist. libcufile then rejects the complete configuration, and every open fails. The directory gets the mode of /tmp (1777), because each program writes a log there."
             ),
             changes: vec![run(&format!("sudo mkdir -p -m 1777 {folder}"))],
             verify: "gds-top check: log-location and lib-open-probe".to_owned(),
@@ -71,8 +71,8 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     let home = std::env::var("HOME").unwrap_or_else(|_| "/var/tmp".to_owned());
     let home = if root.is_live() { home } else { "/var/tmp".to_owned() };
     FixPlan {
-        why: "Only cufile.log has the reasons for a fall-back. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
-              directory. gds-top sets it for its child processes. For other programs set it in the shell that starts them. The library expands nothing in the name."
+        why: "Only cufile.log has the reasons for a fallback. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
+              directory. gds-top sets it for its child processes. For other programs, set it in the shell that starts them. The library does not expand variables in the name."
             .to_owned(),
         changes: vec![Change::Run {
             argv: vec!["export".to_owned(), format!("CUFILE_LOGFILE_PATH={home}/cufile.log")],
@@ -114,7 +114,8 @@ pub(super) fn container(root: &Root) -> FixPlan {
     } else {
         None
     };
-    // One --device a node; the nodes of the host are not in sight from inside, so the usual count is named.
+    // One --device for each node. The nodes of the host are not visible in the container, so the usual number is
+    // assumed.
     let nodes = (0..16).map(|n| format!("--device /dev/nvidia-fs{n}")).collect::<Vec<_>>().join(" ");
     let common = "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro -v /etc/cufile.json:/etc/cufile.json:ro -v /data:/data";
     let docker = format!("docker run --gpus all {common} {nodes} IMAGE");
@@ -139,13 +140,12 @@ pub(super) fn container(root: &Root) -> FixPlan {
         Some(Runtime::Podman) => "This is a container of Podman",
         Some(Runtime::Enroot) => "This is a container of Enroot",
         Some(Runtime::Kubernetes) => "This is a pod of Kubernetes",
-        Some(Runtime::Apptainer) => "This is a container of Apptainer, which brings the nodes in /dev along",
-        None => "One way each for Docker, Podman, containerd with CDI, Enroot, Apptainer and Kubernetes",
+        Some(Runtime::Apptainer) => "This is a container of Apptainer, which has the host's nodes in /dev",
+        None => "The commands are for Docker, Podman, containerd with CDI, Enroot, Apptainer and Kubernetes",
     };
     FixPlan {
         why: format!(
-            "udev's records, the nodes of nvidia-fs, and the right to lock memory come from outside; inside nothing can be done. {which}. Leave out the \
-             --device of nodes that the host does not have, all of them where the route is P2PDMA; file systems over RDMA want --device /dev/infiniband too."
+            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}. Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA. File systems over RDMA also need --device /dev/infiniband."
         ),
         changes: lines.into_iter().map(run).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),

@@ -1,4 +1,4 @@
-//! Fixes that are plain file writes (with a command or two behind them) and are applied after consent, with journal and undo.
+//! Fixes that write files and run few commands. They are applied after consent, with journal and undo.
 
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
@@ -8,12 +8,12 @@ use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Excluded, Root, Unread, nvidia_fs_excluded};
 use std::path::PathBuf;
 
-/// The plan that switches the counters of nvidia-fs on.
+/// The plan that enables the counters of nvidia-fs.
 pub(super) fn stats() -> FixPlan {
     const FILE: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
     let set = |value: u32| ["sudo", "sh", "-c", &format!("echo {value} > {FILE}")].map(str::to_owned).to_vec();
     FixPlan {
-        why: "Without it /proc/driver/nvidia-fs/stats counts nothing, as if no read used nvidia-fs. Small reads become a little slower. The setting lasts \
+        why: "Without it /proc/driver/nvidia-fs/stats shows no reads. Small reads become slightly slower. The setting lasts \
               until the module is unloaded."
             .to_owned(),
         changes: vec![Change::Run { argv: set(1) }],
@@ -23,14 +23,14 @@ pub(super) fn stats() -> FixPlan {
     }
 }
 
-/// The name of the module in a line of modules-load.d, which takes both spellings.
+/// The name of the module in a line of modules-load.d, which accepts both spellings.
 fn is_nvidia_fs(line: &str) -> bool {
     line.trim().replace('-', "_") == "nvidia_fs"
 }
 
-/// The line that loads nvidia-fs at boot; none if a file has it.
+/// The change that loads nvidia-fs at boot; none if a file does it already.
 fn load_at_boot(root: &Root) -> Option<Change> {
-    // A name in one folder hides the same name in the next (modules-load.d(5)).
+    // A file in one directory hides the file with the same name in the next (modules-load.d(5)).
     const FOLDERS: [&str; 4] =
         ["/etc/modules-load.d", "/run/modules-load.d", "/usr/local/lib/modules-load.d", "/usr/lib/modules-load.d"];
     let mut names: Vec<String> = Vec::new();
@@ -59,13 +59,13 @@ pub(super) fn load(root: &Root) -> FixPlan {
     // It can be loaded only after its driver.
     let waits = waits_for_reboot(root);
     let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {
-        format!("{file} says '{line}', so modprobe does nothing. If that is not wanted any more, remove the line first")
+        format!("'{line}' in {file} disables modprobe for it; remove the line first")
     });
     let remaining = kept.filter(|_| obstacle.is_none()).map(|Excluded { file, line, .. }| {
-        format!("take '{line}' out of {file}: as long as it is there, the module is not loaded at boot")
+        format!("remove '{line}' from {file}; otherwise the module is not loaded at boot")
     });
     FixPlan {
-        why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing."
+        why: "The module is installed, but not loaded. It must be loaded after nvidia and nvme, because it needs their symbols."
             .to_owned(),
         changes: [load_at_boot(root), order, (!waits).then(|| run("sudo modprobe nvidia-fs"))]
             .into_iter()
@@ -81,7 +81,8 @@ pub(super) fn load(root: &Root) -> FixPlan {
 /// The keys of cufile.json that enable P2PDMA for local NVMe disks.
 pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma"];
 
-/// Both keys of P2PDMA, in the user's file if one is named, else in the system's; everything else in it stays as it is.
+/// Sets both keys of P2PDMA, in the user's file if one is named, otherwise in the system's. The rest of the file
+/// stays.
 pub(super) fn cufile_keys(root: &Root) -> FixPlan {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
@@ -105,11 +106,11 @@ pub(super) fn cufile_keys(root: &Root) -> FixPlan {
         vec![Change::WriteFile { path: PathBuf::from(&path), before, after, mode: 0o644 }]
     };
     FixPlan {
-        title: format!("Switch P2PDMA on in {path}"),
-        why: "Both keys are off by default. Comments, order and everything else in the file stay as they are. Without root, set the two keys in another file and name it in CUFILE_ENV_PATH_JSON: it is merged over /etc/cufile.json key by key."
+        title: format!("Enable P2PDMA in {path}"),
+        why: "Both keys are off by default. Comments, order and the other keys of the file stay. Without root, set the two keys in another file and name it in CUFILE_ENV_PATH_JSON: its keys override those of /etc/cufile.json."
             .to_owned(),
         changes,
-        verify: "the check cfg-p2p-both runs again; cuFile's statistics of a load then count P2PDMA reads".to_owned(),
+        verify: "gds-top check: cfg-p2p-both; cuFile's statistics of a load count P2PDMA reads".to_owned(),
         obstacle,
         ..empty(FixId::CufileP2pdmaKeys, if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
     }

@@ -1,4 +1,4 @@
-//! Applying a fix: the journal first, then its files, then its commands. Everything is put back when a step fails.
+//! Applies a fix: the journal first, then its files, then its commands. If a step fails, all changes are undone.
 
 use super::editable::may_edit;
 use super::files::{Found, has_text, look, missing_folders, spot};
@@ -14,10 +14,10 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Said of an error before the first change.
+/// The statement about an error before the first change.
 const NOTHING: &str = "no file was changed";
 
-/// [`apply_with`] for plans whose commands are not to be run: one that has any fails on a running machine.
+/// [`apply_with`] for plans without commands. A plan with commands fails on a running machine.
 ///
 /// # Errors
 /// As for [`apply_with`].
@@ -38,7 +38,7 @@ pub fn apply_with(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>
         FixPolicy::Ask => {}
         FixPolicy::Show => {
             return Err(shown(
-                "a person must be at the machine if it fails; 'gds-top fix nvidia-gds' applies it with the other steps",
+                "if it fails, the machine needs repair at its console; 'gds-top fix nvidia-gds' applies it with the other steps",
             ));
         }
         FixPolicy::Never => return Err(shown("it can destroy data")),
@@ -54,7 +54,7 @@ pub fn apply_with(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>
         if let Change::WriteFile { path, .. } = change
             && !may_edit(id, path)
         {
-            let what = format!("{id} does not declare that it edits this file; no file was changed");
+            let what = format!("{id} may not edit this file; no file was changed");
             return Err(FixError::File { path: path.clone(), what });
         }
     }
@@ -84,22 +84,22 @@ fn apply_locked(
         journal.write(&Entry { stage: Stage::Applied, ..entry.clone() })
     });
     match done {
-        // A power cut leaves everything as it is; the next fix that is applied cleans up.
+        // After a power cut everything stays; the next fix cleans up.
         Ok(()) | Err(FixError::Stopped { .. }) => done,
         Err(error) => Err(take_back(error, &entry, place, journal, run)),
     }
 }
 
-/// The entry of a plan, after a look at what the files are now.
+/// The journal entry of a plan, after the files were read again.
 fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, FixError> {
     let id = plan.id;
     let root = place.open_root()?;
     if let Some(entry) = journal.read(id)? {
-        // To overwrite the entry of an interrupted fix would lose the text that was there before it.
+        // Overwriting the entry of an interrupted fix would lose the original text.
         if entry.stage != Stage::Applied {
             return Err(FixError::Interrupted { id });
         }
-        // An applied one whose files are gone (a tmpfs after a boot) is void.
+        // An applied fix whose files no longer exist (a tmpfs after a boot) is void.
         if entry.files.iter().any(|file| has_text(&root, &file.path, &file.after)) {
             return Err(FixError::AlreadyApplied { id });
         }
@@ -144,8 +144,9 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
     })
 }
 
-/// Puts everything back after a step failed, and says what was put back: the files, and which commands had been run. Those that make the old files
-/// effective are run if a command had succeeded, so that a file system does not stay unmounted.
+/// Undoes all changes after a failed step, and reports the restored files and the commands that had run. If a command
+/// had succeeded, the commands that make the old files effective are run, so that a file system does not stay
+/// unmounted.
 fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, run: Runner<'_>) -> FixError {
     let id = entry.id;
     let (back, ended) = roll_back(place, entry, &mut |_| true);
@@ -167,7 +168,7 @@ fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, r
         for argv in &entry.undo_commands {
             let line = quoted_line(argv);
             let done = run(argv).map_or_else(|what| format!("failed ({what})"), |()| "was run".to_owned());
-            then.push_str(&format!("; to take it back {line} {done}"));
+            then.push_str(&format!("; to undo it {line} {done}"));
         }
     }
     error.with(then)
@@ -196,8 +197,8 @@ fn unchanged(path: &Path, before: Option<&str>, found: Option<&Found>) -> Result
         (None, None) => return Ok(()),
         (Some(before), Some(found)) if before == found.text => return Ok(()),
         (None, Some(_)) => "it did not exist then",
-        (Some(_), None) => "it is gone",
-        _ => "its content is another",
+        (Some(_), None) => "it no longer exists",
+        _ => "its content differs",
     };
     Err(FixError::Changed { path: path.to_owned(), found: what.to_owned() })
 }
@@ -210,12 +211,12 @@ fn write_all(place: &Place, entry: &Entry, hook: Hook<'_>) -> Result<(), FixErro
 fn write(root: &OwnedFd, file: &Written, hook: Hook<'_>) -> Result<(), FixError> {
     step(hook, Step::Stage)?;
     let Some(spot) = spot(root, &file.path, true)? else {
-        return Err(FixError::File { path: file.path.clone(), what: "its folder vanished".to_owned() });
+        return Err(FixError::File { path: file.path.clone(), what: "its directory no longer exists".to_owned() });
     };
     let owner = file.before.as_ref().map(|before| (before.uid, before.gid));
     spot.stage(&file.after, file.mode, owner, &mut || step(hook, Step::Half))?;
     step(hook, Step::Commit)?;
-    // Looked at once more, so that what came between the preview and now is not lost.
+    // The file is read again, so that changes since the preview are not lost.
     let before = file.before.as_ref().map(|before| before.text.as_str());
     if let Err(error) = spot.read().and_then(|found| unchanged(&file.path, before, found.as_ref())) {
         spot.clear();

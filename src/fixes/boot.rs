@@ -13,16 +13,15 @@ pub(super) fn iommu(root: &Root) -> FixPlan {
     let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
     FixPlan {
         why: format!(
-            "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices, and virtual machines need it. The word {word} \
-             goes {}. Grace is an exception: its IOMMU must be on and translate.",
+            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it. The argument {word} is added {}. On Grace the IOMMU must be on and translate.",
             place(root)
         ),
-        verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
+        verify: "/proc/cmdline has the argument; gds-top check: iommu-state".to_owned(),
         ..with_word(root, word, empty(FixId::IommuOff, Needs::Reboot, FixRisk::Medium, FixPolicy::Show))
     }
 }
 
-/// A plan with the changes that add a word to the kernel's command line, and those that remove it.
+/// A plan with the changes that add an argument to the kernel command line, and those that remove it.
 fn with_word(root: &Root, word: &str, plan: FixPlan) -> FixPlan {
     let (changes, undo_commands) = arguments(root, word);
     FixPlan { changes, undo_commands, undo: format!("remove {word} and reboot"), ..plan }
@@ -31,7 +30,8 @@ fn with_word(root: &Root, word: &str, plan: FixPlan) -> FixPlan {
 /// The plan that rebuilds the initramfs.
 pub(super) fn initramfs(root: &Root) -> FixPlan {
     FixPlan {
-        why: "Drivers in the initramfs read the copy of /etc/modprobe.d in it. A change on the disk alone has no effect on them.".to_owned(),
+        why: "Drivers in the initramfs use its copy of /etc/modprobe.d, so a change on the disk has no effect on them."
+            .to_owned(),
         changes: vec![run(rebuild(root, family(root)))],
         verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
         undo: "undo the fix that changed the setting, then rebuild the initramfs".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn initramfs(root: &Root) -> FixPlan {
     }
 }
 
-/// How to get a large BAR1.
+/// The plan for a large BAR1.
 pub(super) fn bar1() -> FixPlan {
     FixPlan {
         why: "Set it in the firmware: Above-4G decoding and Resizable BAR. L40, L40S, A40 and the RTX A and Ada workstation cards need NVIDIA's \
@@ -53,7 +53,7 @@ pub(super) fn bar1() -> FixPlan {
     }
 }
 
-/// The bridges that the findings name, and no others.
+/// The plan for the bridges in the findings.
 pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let mut bridges: Vec<String> = [CheckId::PcieAcs, CheckId::NvfsBridgesAcs]
         .iter()
@@ -70,9 +70,7 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let word = format!("pci=disable_acs_redir={named}");
     FixPlan {
         why: format!(
-            "Best is the BIOS setting 'ACS'. Else the kernel's {word}, for the bridges between GPU and disk alone: ACS cleared on all bridges has made NVMe \
-             disks drop off the bus, and devices lose their isolation from one another. The word goes {}; where a shell reads it, in quotes because of the \
-             semicolons.",
+            "Change the BIOS setting 'ACS' if possible. Otherwise boot with {word}, only for the bridges between GPU and disk: ACS disabled on all bridges has made NVMe disks fall off the bus, and removes the isolation of devices. The argument is added {}. In a shell, quote it because of the semicolons.",
             place(root)
         ),
         verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),
@@ -88,14 +86,14 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
         .find_map(|verdict| root.path_facts(&verdict.path)?.mount_point)
         .map(|point| point.display().to_string());
     let plan = FixPlan {
-        why: "libcufile reads the printed mount options, and the kernel does not print its default.".to_owned(),
+        why: "libcufile reads the mount options, and the kernel does not print its default.".to_owned(),
         verify: "/proc/mounts shows data=ordered".to_owned(),
         ..empty(FixId::Ext4Ordered, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     };
     if point.as_deref() == Some("/") {
         return FixPlan {
             why: format!(
-                "This is the root file system: rootflags=data=ordered goes {}, and takes effect at the next boot.",
+                "This is the root file system: rootflags=data=ordered is added {}, and takes effect at the next boot.",
                 place(root)
             ),
             needs: Needs::Reboot,
@@ -107,12 +105,12 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
         return FixPlan {
             changes: vec![run("sudo umount MOUNT_POINT"), run("sudo mount MOUNT_POINT")],
             policy: FixPolicy::Show,
-            undo: "remove the option from /etc/fstab, umount and mount".to_owned(),
-            obstacle: Some("which file system it is, is not known: name a path with --path".to_owned()),
+            undo: "remove the option from /etc/fstab, unmount and mount".to_owned(),
+            obstacle: Some("the file system is not known: name a path with --path".to_owned()),
             ..plan
         };
     };
-    // The path is one word, whatever is in it.
+    // The path is one argument, also with spaces.
     let mounts: Vec<Vec<String>> =
         ["umount", "mount"].map(|what| vec!["sudo".to_owned(), what.to_owned(), point.clone()]).into();
     let before = root.read_text("/etc/fstab").ok();
@@ -124,7 +122,7 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
                 .chain(mounts.iter().cloned().map(|argv| Change::Run { argv }))
                 .collect(),
             why: format!(
-                "{} The mode of the journal cannot be changed by a remount, so nothing may use {point} meanwhile.",
+                "{} A remount cannot change the journal mode, so stop all programs that use {point}.",
                 plan.why
             ),
             undo_commands: mounts,
@@ -134,16 +132,17 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             changes: mounts.into_iter().map(|argv| Change::Run { argv }).collect(),
             policy: FixPolicy::Show,
             why: format!(
-                "{} /etc/fstab has no line of {point} to add it to: add it where the file system is mounted.",
+                "{} /etc/fstab has no line for {point}: add the option to the command that mounts it.",
                 plan.why
             ),
-            undo: "remove the option again, umount and mount".to_owned(),
+            undo: "remove the option, unmount and mount".to_owned(),
             ..plan
         },
     }
 }
 
-/// `/etc/fstab` with an option more in the line of a mount point; all else as it is. `None` if there is no such line, or the option is there.
+/// `/etc/fstab` with another option in the line of a mount point. `None` if there is no such line, or if it has the
+/// option.
 fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
     let mut found = false;
     let lines: Vec<String> = fstab
@@ -158,7 +157,7 @@ fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
             {
                 return line.to_owned();
             }
-            // The option field as a whole word, after the three fields before it.
+            // The option field, after three other fields.
             let mut rest = line;
             let mut skipped = 0;
             for _ in 0..3 {

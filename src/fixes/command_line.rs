@@ -1,4 +1,4 @@
-//! Words of the kernel's command line, written where what starts this machine has them from.
+//! Adds arguments to the kernel command line, in the place that this machine's boot loader reads.
 
 use super::parts::{Family, family, line_in, run, words};
 use crate::core::Change;
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 const GRUB: &str = "/etc/default/grub";
 const CMDLINE: &str = "/etc/kernel/cmdline";
 
-/// How GRUB's menu is made here.
+/// The tool that writes GRUB's menu.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Menu {
-    /// update-grub of Debian and its kin.
+    /// update-grub of Debian and its derivatives.
     Update,
-    /// grubby, which writes into every entry.
+    /// grubby, which changes all entries.
     Grubby,
-    /// pbl of SUSE, which knows the boot loader by /etc/sysconfig/bootloader.
+    /// pbl of SUSE, which reads the boot loader from /etc/sysconfig/bootloader.
     Pbl,
     /// grub2-mkconfig, as on Azure Linux.
     MakeConfig,
@@ -35,37 +35,37 @@ fn loader(root: &Root) -> BootLoader {
     boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader)
 }
 
-/// The place of a word, for a sentence: `into GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
+/// The place of an argument, for a sentence: `to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
 pub(super) fn place(root: &Root) -> &'static str {
     match (loader(root), menu(root)) {
-        (BootLoader::SystemdBoot, _) => "into /etc/kernel/cmdline, from which the entries of systemd-boot are made",
-        (BootLoader::Kernelstub, _) => "into the options of kernelstub, which keeps them for systemd-boot",
-        (BootLoader::RpmOstree, _) => "into the kernel arguments that rpm-ostree keeps with each deployment",
-        (BootLoader::Extlinux, _) => "behind APPEND in /boot/extlinux/extlinux.conf",
-        (BootLoader::Grub, Menu::Grubby) => "into the boot entries, by grubby",
-        (BootLoader::Grub, Menu::Pbl) => "into the boot loader's settings, by pbl",
-        (BootLoader::Grub, Menu::Update | Menu::MakeConfig) => "into GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub",
+        (BootLoader::SystemdBoot, _) => "to /etc/kernel/cmdline, the source of systemd-boot's entries",
+        (BootLoader::Kernelstub, _) => "to the options of kernelstub for systemd-boot",
+        (BootLoader::RpmOstree, _) => "to the kernel arguments of rpm-ostree's deployments",
+        (BootLoader::Extlinux, _) => "to APPEND in /boot/extlinux/extlinux.conf",
+        (BootLoader::Grub, Menu::Grubby) => "to the boot entries, by grubby",
+        (BootLoader::Grub, Menu::Pbl) => "to the boot loader's settings, by pbl",
+        (BootLoader::Grub, Menu::Update | Menu::MakeConfig) => "to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub",
     }
 }
 
-/// Whether the words of an image-based system are kept by a separate tool, so that a word alone needs no new image.
+/// Whether a separate tool stores the arguments of an image-based system, so that no new image is needed.
 pub(super) fn is_kept_with_the_image(root: &Root) -> bool {
     loader(root) == BootLoader::RpmOstree
 }
 
-/// The changes that add a word to the kernel's command line, and the commands that remove it after the files are restored. Other words stay; an earlier
-/// value of the same key is changed.
+/// The changes that add an argument to the kernel command line, and the commands that remove it after the files are
+/// restored. Other arguments stay; an earlier value of the same key is changed.
 pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String>>) {
     let started = root.read_text("/proc/cmdline").unwrap_or_default();
     let key = key(word);
     let old: Vec<&str> = started.split_whitespace().filter(|other| self::key(other) == key).collect();
-    // Tools know one word per key, so theirs also has the values of the running kernel.
+    // Tools support one argument per key, so theirs also has the values of the running kernel.
     let after = with_word(&started, word).unwrap_or_else(|| started.clone());
     let merged = place_of(&after, key).map_or(word, |place| &after[place]);
-    // Tools that only add would leave the old value next to the new one.
+    // Tools that only add arguments would keep the old value next to the new one.
     let replaced: Vec<&str> = old.into_iter().filter(|other| *other != merged).collect();
     let each = |option: &str, words: &[&str]| words.iter().map(|word| format!("{option}{word}")).collect::<Vec<_>>();
-    // The lines that make the change, and those that take it back.
+    // The commands that make the change, and those that undo it.
     let (lines, back) = match (loader(root), menu(root)) {
         (BootLoader::RpmOstree, _) => {
             let deleted: String = replaced.iter().map(|other| format!("--delete-if-present={other} ")).collect();
@@ -110,7 +110,7 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
         }
     };
     let changes = lines.iter().map(|line| run(line)).chain([run("sudo reboot")]).collect();
-    // A word that was there before stays.
+    // An argument that existed before stays.
     let is_new = started.split_whitespace().all(|other| other != merged);
     (changes, back.iter().filter(|_| is_new).map(|line| words(line)).collect())
 }
@@ -133,8 +133,8 @@ fn place_of(words: &str, key: &str) -> Option<Range<usize>> {
     None
 }
 
-/// Words of a command line with one more; `None` if it is there. A parameter of a module has one value, so another one is replaced; other keys take a list,
-/// so the value is added to the list that is there.
+/// Adds an argument to a command line; `None` if it is there. A module parameter has one value, so it is replaced.
+/// Other keys have a list, to which the value is added.
 fn with_word(words: &str, word: &str) -> Option<String> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let Some(place) = place_of(words, key) else {
@@ -174,8 +174,8 @@ fn union(known: &str, value: &str) -> String {
     format!("{key}={}", items.join(";"))
 }
 
-/// The edit of `/etc/kernel/cmdline`, and the command that writes new entries. Without the file kernel-install takes the words of the running kernel, so
-/// a new file has those too.
+/// The edit of `/etc/kernel/cmdline`, and the command that writes new entries. Without the file kernel-install uses
+/// the arguments of the running kernel, so a new file contains them too.
 fn kernel_install(root: &Root, word: &str) -> (Option<Change>, String) {
     let before = root.read_text(CMDLINE).ok();
     let started = || {
@@ -208,7 +208,7 @@ fn kernel_install(root: &Root, word: &str) -> (Option<Change>, String) {
     (edit, renew)
 }
 
-/// The edit of GRUB's settings; none if the word is there. `merged` also has the values of the running kernel.
+/// The edit of GRUB's settings; none if they have the argument. `merged` also has the values of the running kernel.
 fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
     if let Some(file) = behind_others(root, merged) {
         return file;
@@ -219,14 +219,14 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
             Some(Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 })
         }
         Some(Argument::There) => None,
-        // A line that differs from the usual is edited by hand.
+        // A line in another form must be edited by hand.
         Some(Argument::Unusual) | None => Some(run(&format!("sudoedit {GRUB}"))),
     }
 }
 
-/// A file behind those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images:
-/// `/etc/default/grub` is not in effect then. `None` if no file does, or the word needs quotes; an inner `None` if
-/// the file has the word.
+/// A file after those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images;
+/// `/etc/default/grub` is then not in effect. `None` if no file does, or if the argument needs quotes; an inner
+/// `None` if the file has the argument.
 fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     const FOLDER: &str = "/etc/default/grub.d";
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
@@ -240,22 +240,23 @@ fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     if word.contains(';') || !names.iter().any(|name| sets(&name)) {
         return None;
     }
-    // Names are taken in order, so this one comes last.
+    // Files are read in the order of their names, so this one is last.
     Some(line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\"")))
 }
 
 /// The result of an edit of `/etc/default/grub`.
 #[derive(Debug, PartialEq, Eq)]
 enum Argument {
-    /// The text with the word.
+    /// The text with the argument.
     Added(String),
-    /// The word is there.
+    /// It has the argument already.
     There,
-    /// It has not one usual line to add the word to, or the word needs quotes.
+    /// It does not have exactly one usual line, or the argument needs quotes.
     Unusual,
 }
 
-/// `/etc/default/grub` with a word in `GRUB_CMDLINE_LINUX_DEFAULT`. A semicolon parts commands in grub.cfg, so a word with one is not added.
+/// `/etc/default/grub` with an argument in `GRUB_CMDLINE_LINUX_DEFAULT`. A semicolon separates commands in grub.cfg,
+/// so an argument with one is not added.
 fn with_argument(grub: &str, word: &str) -> Argument {
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
     let is_ours = |line: &&str| line.trim_start().starts_with(KEY);

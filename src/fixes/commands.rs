@@ -1,11 +1,12 @@
-//! Running the commands of a fix, with their output line by line.
+//! Runs the commands of a fix and passes on their output line by line.
 
 use crate::core::units;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-/// [`run_streamed`] for a command of a plan. For root the word `sudo` is left out. A command that asks for a password gets the terminal, if there is one.
+/// [`run_streamed`] for a command of a plan. As root, `sudo` is omitted. A command that asks for a password gets the
+/// terminal, if there is one.
 ///
 /// # Errors
 /// As for [`run_streamed`].
@@ -37,7 +38,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
     let mut child = Command::new(found)
         .args(arguments)
         .env("LC_ALL", "C")
-        // Package managers of Debian ask on the terminal otherwise.
+        // Otherwise Debian's package managers ask on the terminal.
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -55,7 +56,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
         let sender = sender.clone();
         let begun = std::thread::Builder::new().spawn(move || {
             for said in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
-                // A progress bar draws over its line; the last state of it is the line.
+                // A progress bar overwrites its line, so only its last state counts.
                 let said = String::from_utf8_lossy(&said).trim_end().to_owned();
                 let said = said.rsplit('\r').next().unwrap_or_default().to_owned();
                 if sender.send(said).is_err() {
@@ -66,7 +67,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
         if let Err(error) = begun {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it was stopped, because its output cannot be read: {}", units::no_thread(error)));
+            return Err(format!("it was stopped because its output cannot be read: {}", units::no_thread(error)));
         }
     }
     drop(sender);
@@ -78,7 +79,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
     match child.wait() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(status.to_string()),
-        Err(e) => Err(format!("it cannot be waited for: {e}")),
+        Err(e) => Err(format!("waiting for it failed: {e}")),
     }
 }
 

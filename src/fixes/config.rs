@@ -1,4 +1,4 @@
-//! The repair of a cufile.json that libcufile refuses: edited if the meaning is clear, else shown.
+//! Repairs a cufile.json that libcufile rejects if its meaning is clear. Otherwise shows the errors.
 
 use super::parts::{empty, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
@@ -7,10 +7,9 @@ use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs
 use crate::machine::Root;
 use std::path::PathBuf;
 
-const WHY: &str = "A fault in it stops every program that opens cuFile, even if the user's file is correct.";
+const WHY: &str = "With an error in it every program fails to open cuFile, even if the user's file is correct.";
 
-/// The plan that edits the files. It is only shown if a person must decide something, or if a file cannot be read: a
-/// user with access to it would get another plan.
+/// The plan that edits the files. It is only shown if the user must decide something, or if a file cannot be read.
 pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/') && path != SYSTEM_FILE);
     let (mut changes, mut done, mut left, mut needs) = (Vec::new(), Vec::new(), Vec::new(), Needs::User);
@@ -34,7 +33,7 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     if left.is_empty() && !changes.is_empty() {
         return FixPlan {
             why: format!(
-                "{WHY} Only refused values are changed, to the intended value if that is clear, else to the nearest valid one. Comments, order and everything else stay: {}.",
+                "{WHY} Only rejected values are changed: to the intended value if it is clear, otherwise to the nearest valid one. Comments, order and all other keys stay: {}.",
                 done.join("; ")
             ),
             changes,
@@ -49,16 +48,16 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     };
     FixPlan {
         why: format!(
-            "{WHY}{by_hand} 'config lint' names line, column and the nearest known key. Put your settings into a file that CUFILE_ENV_PATH_JSON names: it is merged over /etc/cufile.json key by key."
+            "{WHY}{by_hand} 'config lint' shows line, column and the nearest known key. Keep your settings in a file that CUFILE_ENV_PATH_JSON names: its keys override those of /etc/cufile.json."
         ),
         changes: vec![run("gds-top config lint"), Change::Run { argv: vec!["sudoedit".to_owned(), broken(report)] }],
         verify: "gds-top config lint finds nothing, and gds-top check: cfg-parse and lib-open-probe".to_owned(),
-        undo: "put the copy of the file back that the editor made; the package's own file is /usr/local/cuda/gds/cufile.json".to_owned(),
+        undo: "restore the editor's copy of the file; the package's file is /usr/local/cuda/gds/cufile.json".to_owned(),
         ..empty(FixId::CufileConfig, Needs::Root, FixRisk::Low, FixPolicy::Show)
     }
 }
 
-/// The file that the check complains of.
+/// The file with the error.
 fn broken(report: &Report) -> String {
     let facts = report.finding(CheckId::CfgParse).into_iter().flat_map(|finding| &finding.facts);
     let file = facts.into_iter().find_map(|fact| match fact {

@@ -1,10 +1,10 @@
-//! Which release of which distribution a machine runs, as far as packages and kernels go.
+//! The distribution and release of a machine, for packages and kernels.
 
 use super::parts::{Family, run};
 use crate::core::Change;
 use crate::machine::{Root, os_release};
 
-/// Distributions that are rebuilt from RHEL and numbered as it is.
+/// Distributions that are rebuilt from RHEL with its version numbers.
 const NUMBERED_AS_RHEL: &[&str] =
     &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
 
@@ -12,7 +12,7 @@ pub(super) fn id(root: &Root) -> String {
     os_release(root, "ID").unwrap_or_default()
 }
 
-/// The name for people.
+/// The displayed name.
 pub(super) fn called(root: &Root) -> String {
     os_release(root, "PRETTY_NAME").or_else(|| os_release(root, "ID")).unwrap_or_else(|| "this system".to_owned())
 }
@@ -30,7 +30,7 @@ fn platform(root: &Root) -> Option<String> {
     os_release(root, "PLATFORM_ID")?.strip_prefix("platform:").map(str::to_owned)
 }
 
-/// The release of RHEL that the packages are those of; none for distributions that number their releases differently and do not name it.
+/// The RHEL release of the packages; none for distributions with other version numbers that do not name it.
 pub(super) fn rhel(root: &Root) -> Option<u32> {
     if NUMBERED_AS_RHEL.contains(&id(root).as_str()) {
         return release(root).map(|(major, _)| major);
@@ -38,7 +38,7 @@ pub(super) fn rhel(root: &Root) -> Option<u32> {
     platform(root)?.strip_prefix("el")?.parse().ok()
 }
 
-/// The release of Fedora, or of the one that it is made of.
+/// The release of Fedora, or of the one that it is based on.
 pub(super) fn fedora(root: &Root) -> Option<u32> {
     if id(root) == "fedora" {
         return release(root).map(|(major, _)| major);
@@ -57,28 +57,28 @@ pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
     match (id(root).as_str(), release(root)) {
         ("amzn", _) if package == "nvidia-open" => String::new(),
         ("amzn", _) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' shows it.",
+            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'dnf list {package}'.",
             called(root)
         ),
         ("azurelinux", Some((3, _))) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'tdnf list {package}' shows it. Microsoft's own repository has the open driver built \
-             for each kernel (azurelinux-repos-nvidia, then cuda-open), and nvidia-fs is built against that one then.",
+            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'tdnf list {package}'. Microsoft's repository has the open driver built \
+             for each kernel (azurelinux-repos-nvidia, then cuda-open); then build nvidia-fs with that one.",
             called(root)
         ),
         ("azurelinux", _) if package == "nvidia-open" => String::new(),
         ("azurelinux", _) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' shows it.",
+            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'dnf list {package}'.",
             called(root)
         ),
         (name, _) if package != "nvidia-open" && (name.starts_with("sle") || name.starts_with("opensuse")) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'zypper search {package}' shows it.",
+            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'zypper search {package}'.",
             called(root)
         ),
         _ => String::new(),
     }
 }
 
-/// The packages that a module is compiled against for a kernel.
+/// The packages that a module needs to be compiled for a kernel.
 pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
     match family {
         Family::Debian => format!("linux-headers-{kernel}"),
@@ -104,7 +104,7 @@ pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
     }
 }
 
-/// How DKMS comes to a system whose own archive does not have it.
+/// The commands that add a source of DKMS, if the system's archive does not have it.
 pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
     let Some(major) = rhel(root) else { return Vec::new() };
     let arch = root.read_text("/proc/sys/kernel/arch").ok().map(|arch| arch.trim().to_owned());

@@ -20,8 +20,7 @@ const KEYRING: &str = "/usr/share/keyrings/nvidia-doca.gpg";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
-    const WHY: &str = "The route nvfs needs it; P2PDMA does not, and is the shorter way if kernel and GPU have it. It replaces the driver of the disks, \
-                       perhaps of the root disk. On Ubuntu the linux-nvidia kernels have it ready.";
+    const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let (mut changes, source) = match ofed(root) {
         Some(version) => (
             vec![run("sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms")],
@@ -35,7 +34,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let (rebuilt, order) = nvidia_fs(root, report, family);
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
     if source.is_ok() {
-        // DKMS signs with the key when it builds, so the key comes first.
+        // DKMS signs while it builds, so the key must exist before.
         changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
         changes.extend(built_again(kernel_release(root).as_deref()));
         changes.extend(rebuilt);
@@ -60,7 +59,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-/// Succeeds if the NVMe driver that modprobe takes is not in the kernel's folder.
+/// Succeeds if the NVMe driver that modprobe loads is not in the kernel's directory.
 fn replaced() -> Change {
     Change::Run {
         argv: ["sh", "-c", "/sbin/modinfo -n nvme | grep -E \"/(updates|extra)/\""].map(str::to_owned).to_vec(),
@@ -71,13 +70,12 @@ fn replaced() -> Change {
 fn obstacle(root: &Root) -> Option<String> {
     if let Some((path, text)) = built_in(root, "nvme", "CONFIG_BLK_DEV_NVME") {
         return Some(format!(
-            "nvme is built into this kernel ({path}: {text}), so no other module can take its place: take P2PDMA, or a kernel that has it as a module"
+            "nvme is built into this kernel ({path}: {text}) and cannot be replaced: use P2PDMA, or a kernel with nvme as a module"
         ));
     }
     let version = kernel_release(root).as_deref().and_then(numbers)?;
     (version >= (6, 17)).then(|| {
-        "on Linux 6.17 and later NVIDIA knows of failed reads and hangs of the kernel with this driver and disks that use scatter-gather lists: take P2PDMA \
-         (release notes of GDS); if it must be this driver, it is DOCA 3.3.0 or later"
+        "on Linux 6.17 and later this driver can fail reads or hang the kernel with disks that use scatter-gather lists (release notes of GDS): use P2PDMA, or at least DOCA 3.3.0"
             .to_owned()
     })
 }
@@ -87,7 +85,7 @@ fn numbers(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// The version of MLNX_OFED, if that is installed. DOCA brings the same program, which calls itself OFED-internal there.
+/// The version of MLNX_OFED, if it is installed. DOCA has the same program, which reports OFED-internal.
 fn ofed(root: &Root) -> Option<String> {
     const MARK: &str = "MLNX_OFED_LINUX-";
     let text = root.read_text("/usr/bin/ofed_info").ok()?;
@@ -102,38 +100,36 @@ fn of_ofed(version: &str) -> String {
     )
 }
 
-/// nvidia-fs is compiled against the symbols of OFED (its dkms.conf), so it comes after the driver: the commands, and the sentence.
+/// nvidia-fs is compiled with the symbols of OFED (its dkms.conf), so it is built after the driver. Returns the
+/// commands and the sentence.
 fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'static str) {
     if !has_nvidia_fs(root, report) {
         return (Vec::new(), "Install it before nvidia-gds: nvidia-fs must be built after it.");
     }
-    const AGAIN: &str = "nvidia-fs is built again after it, because it was built without it.";
+    const AGAIN: &str = "nvidia-fs is then built again for it.";
     match (dkms_version(root, "nvidia-fs"), kernel_release(root)) {
         (Some(version), Some(kernel)) => {
             let commands = ["build", "install"]
                 .map(|verb| dkms(&kernel, &format!("dkms {verb} --force nvidia-fs/{version} -k {kernel}")));
             (commands.into(), AGAIN)
         }
-        // As NVIDIA's release notes of GDS have it.
+        // The command of NVIDIA's release notes of GDS.
         _ if family == Family::Debian => (vec![run("sudo apt-get install -y --reinstall nvidia-fs-dkms")], AGAIN),
-        _ => (
-            Vec::new(),
-            "nvidia-fs must be built again after it; DKMS does not list it here, so reinstall its package.",
-        ),
+        _ => (Vec::new(), "nvidia-fs must be built again after it. DKMS does not list it, so reinstall its package."),
     }
 }
 
-/// The commands that add DOCA's repository and install the driver, with a sentence about them; or the reason why there are none.
+/// The commands that add DOCA's repository and install the driver, with a sentence about them, or the reason why
+/// there are none.
 fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
-    const FIRMWARE: &str =
-        " NVIDIA's guide lists mlnx-fw-updater too; it writes firmware to network cards and no disk needs it.";
+    const FIRMWARE: &str = " NVIDIA's guide also lists mlnx-fw-updater, which writes firmware to network cards and is not needed for disks.";
     let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let headers = distribution::headers(root, family, &kernel);
-    let dkms = " DOCA builds its drivers by DKMS since 3.2, and asks for DKMS 3.2 or later.";
+    let dkms = " DOCA builds its drivers by DKMS since 3.2, and needs DKMS 3.2 or later.";
     let Some(repository) = repository(root, family)? else {
-        // NVIDIA's page has the package; the address of a repository was not seen.
+        // NVIDIA's page lists the package, but no address of a repository.
         let page = format!(
-            " That NVIDIA has an online repository for {} is not confirmed: download DOCA-Host for it from {DOWNLOADS} (Host-Server, DOCA-Host, doca-ofed).",
+            " It is not confirmed that NVIDIA has an online repository for {}: download DOCA-Host from {DOWNLOADS} (Host-Server, DOCA-Host, doca-ofed).",
             called(root)
         );
         let command = install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"));
@@ -153,7 +149,7 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
             " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} shows the folder of each release."
         );
         if !repository.is_confirmed || (is_arm(root) && family != Family::Debian) {
-            said.push_str(&format!(" That {base} exists is not confirmed: look there first."));
+            said.push_str(&format!(" It is not confirmed that {base} exists: check it first."));
         }
         changes.extend(match family {
             Family::Debian => debian(root, &base),
@@ -165,18 +161,18 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
     Ok((changes, format!("{said}{dkms}{older}{FIRMWARE}")))
 }
 
-/// A folder of DOCA's server, and whether it was seen in NVIDIA's pages or in public scripts that use it.
+/// A directory of DOCA's server, and whether NVIDIA's pages or public scripts use it.
 struct Repository {
     folder: String,
     is_confirmed: bool,
 }
 
-/// The folder of this release; `None` if the server has one under a name that is not known, `Err` if it is not known to have any.
+/// The directory of this release; `None` if its name on the server is not known, `Err` if the server may have none.
 fn repository(root: &Root, family: Family) -> Result<Option<Repository>, String> {
     let known = |folder: String, is_confirmed: bool| Ok(Some(Repository { folder, is_confirmed }));
     let unknown = || {
         Err(format!(
-            "that NVIDIA has DOCA-Host for {} is not confirmed; {DOWNLOADS} lists the systems that it is for",
+            "it is not confirmed that NVIDIA has DOCA-Host for {}; {DOWNLOADS} lists the supported systems",
             called(root)
         ))
     };

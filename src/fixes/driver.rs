@@ -1,4 +1,4 @@
-//! Which NVIDIA driver a machine gets: the flavour that its GPUs can run, and the branch that keeps a working driver.
+//! The NVIDIA driver for a machine: the flavour that its GPUs support, and the branch of a working driver.
 
 use super::packages::{built_again, compiler, install};
 use super::parts::{Family, empty, run};
@@ -32,7 +32,7 @@ fn present(root: &Root) -> Option<Flavour> {
     Some(of(license.contains("GPL")))
 }
 
-/// Whether the open driver for the running kernel is installed, and another one or none is loaded: it is loaded at the next boot.
+/// Whether the open driver for the running kernel is installed, but not loaded before the next boot.
 pub(super) fn waits_for_reboot(root: &Root) -> bool {
     let Some(output) = root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0)) else {
         return false;
@@ -62,10 +62,10 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     };
     let mut notes = match (&installed, version, branch) {
         (Some(installed), Some(version), Some(branch)) if version.0 == branch => {
-            format!(" Driver {installed} stays at its branch; only its kernel modules change.")
+            format!(" Driver {installed} keeps its branch; only its kernel modules change.")
         }
         (Some(installed), _, Some(branch)) => format!(
-            " Driver {installed} is too old for {}; branch {branch} has long support and serves CUDA 12 programs too.",
+            " Driver {installed} is too old for {}; branch {branch} has long support and also supports CUDA 12 programs.",
             if wants_p2pdma { "P2PDMA" } else { "the open modules" }
         ),
         _ => String::new(),
@@ -104,17 +104,16 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
     let oldest = gpus.iter().map(|gpu| gpu.architecture).min();
     let both = gpus.iter().find(|gpu| gpu.needs_open);
     let obstacle = match (oldest, newest) {
-        (Some(Architecture::TuringOrLater), _) | (None, _) => Some(
-            "no GPU here is older than Turing: the open kernel modules are the ones to install (nvidia-driver-open)"
-                .to_owned(),
-        ),
+        (Some(Architecture::TuringOrLater), _) | (None, _) => {
+            Some("no GPU here is older than Turing: install the open kernel modules (nvidia-driver-open)".to_owned())
+        }
         (_, Some(Architecture::BeforeMaxwell)) => Some(
             "no driver with GPUDirect Storage supports a GPU before Maxwell (branch 470 was the last with Kepler)"
                 .to_owned(),
         ),
         _ => both.map(|gpu| {
             format!(
-                "{} needs the open kernel modules, and the other GPU cannot use them: no driver runs both",
+                "{} needs the open kernel modules, but the other GPU cannot use them: no driver supports both",
                 gpu.name
             )
         }),
@@ -131,8 +130,7 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
         .collect();
     let name = names.first().copied().unwrap_or("older than Turing");
     let last = format!(
-        "The GPU is {name}: the open kernel modules do not drive it, and branch {LONG_SUPPORT} is the last that does. P2PDMA is not possible on it, and \
-         nvidia-fs only up to 2.17.4, which builds on kernels before 6.2. Reads go through host memory otherwise. Its CUDA packages are those of CUDA 12."
+        "The GPU is {name}: the open kernel modules do not support it, and branch {LONG_SUPPORT} is the last proprietary one that does. P2PDMA is not possible, and nvidia-fs only up to 2.17.4, which builds on kernels before 6.2. Otherwise reads go through host memory. Use the packages of CUDA 12."
     );
     FixPlan {
         title: format!("Install the proprietary NVIDIA driver, branch {LONG_SUPPORT}"),
@@ -142,17 +140,17 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
     }
 }
 
-/// Why the open modules are not for these GPUs.
+/// The reason why the open modules do not support these GPUs.
 fn too_old(gpus: &[GpuKind]) -> Option<String> {
     let gpu = gpus.iter().find(|gpu| gpu.architecture < Architecture::TuringOrLater)?;
     Some(format!(
-        "{} is {}, older than Turing: the open kernel modules do not drive it; see gds-top fix nvidia-driver-proprietary",
+        "{} is {}, older than Turing: the open kernel modules do not support it; run gds-top fix nvidia-driver-proprietary",
         gpu.name,
         gpu.architecture.name()
     ))
 }
 
-#[allow(clippy::too_many_arguments, reason = "the parts in which the two plans differ")]
+#[allow(clippy::too_many_arguments, reason = "the different parts of the two plans")]
 fn plan(
     root: &Root,
     report: &Report,
@@ -165,7 +163,7 @@ fn plan(
     obstacle: Option<String>,
 ) -> FixPlan {
     let mut changes = Vec::new();
-    // DKMS builds it for the kernel whose headers are there; without them the next boot has no driver.
+    // DKMS builds it for kernels with installed headers. Without them the next boot has no driver.
     if let Some(kernel) = kernel_release(root) {
         changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
     }
@@ -200,7 +198,7 @@ fn plan(
             if has_switches { fabric::why(root, family) } else { String::new() },
             signing.map_or_else(String::new, |signing| signing.why),
             if not_confirmed {
-                " That these package names exist for this release is not confirmed: look them up first."
+                " These package names are not confirmed for this release: check them first."
             } else {
                 ""
             },
@@ -211,8 +209,8 @@ fn plan(
     }
 }
 
-/// The commands that install a driver, and whether their package names were not seen in NVIDIA's lists. `same` is the installed version, if only its
-/// modules change.
+/// The commands that install a driver, and whether their package names are missing in NVIDIA's lists. `same` is the
+/// installed version, if only its modules change.
 fn packages(
     root: &Root,
     family: Family,
@@ -224,7 +222,7 @@ fn packages(
         Family::Debian => debian(root, flavour, branch, same),
         Family::RedHat => red_hat(root, flavour, branch),
         Family::Suse => {
-            // zypper takes the newest version below the next branch.
+            // zypper installs the newest version below the next branch.
             let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
             let package = branch.map_or_else(|| name.to_owned(), |branch| format!("{name}<{}", branch + 1));
             (vec![run(&format!("sudo zypper --non-interactive install {package}"))], branch.is_some())
@@ -232,7 +230,7 @@ fn packages(
     }
 }
 
-/// The package of Debian's own archive or of Ubuntu's that is installed: `nvidia-driver-550-server`.
+/// The installed package of Debian's or Ubuntu's archive: `nvidia-driver-550-server`.
 fn installed_package(root: &Root, branch: u32) -> Option<String> {
     let names = root.entries("/var/lib/dpkg/info").ok()?;
     let package = |name: &String| {
@@ -278,7 +276,8 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
 
 fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, bool) {
     let dnf = distribution::dnf(root);
-    // Streams of modules are how the repositories of RHEL 8 and 9 and of Amazon Linux part the flavours; later ones have a package for each.
+    // The repositories of RHEL 8 and 9 and of Amazon Linux separate the flavours by module streams; later ones have a
+    // package for each.
     let is_amazon = os_release(root, "ID").as_deref() == Some("amzn");
     let has_streams = is_amazon || distribution::rhel(root).is_some_and(|major| major < 10);
     let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
@@ -303,7 +302,7 @@ fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, 
     }
     let packages = match flavour {
         Flavour::Open => "nvidia-open",
-        // The lock holds packages with nvidia in their name only.
+        // The lock applies only to packages with nvidia in their name.
         Flavour::Proprietary => "kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
     };
     if distribution::rhel(root).is_some() {

@@ -1,4 +1,4 @@
-//! The files that each fix may edit. A fix writes no other file, and nothing else is taken back from the journal, whatever an entry names.
+//! The files that each fix may edit. A fix writes no other file, and no other file is restored from the journal.
 
 use super::spec;
 use crate::core::FixId;

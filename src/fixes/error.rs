@@ -1,10 +1,10 @@
-//! Why a fix was not applied or undone, in sentences.
+//! The reasons why a fix was not applied or undone.
 
 use crate::core::FixId;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a fix was not applied or undone.
+/// The reason why a fix was not applied or undone.
 #[derive(Debug, Error)]
 pub enum FixError {
     /// The fix is only shown.
@@ -30,13 +30,13 @@ pub enum FixError {
         id: FixId,
     },
     /// The plan is not the one that the user consented to.
-    #[error("{id} would now change something else than in the preview; nothing was changed. Look at the fix again")]
+    #[error("the changes of {id} differ from the preview, so nothing was changed; preview the fix again")]
     NotConsented {
         /// The fix.
         id: FixId,
     },
     /// A file changed after the preview.
-    #[error("{path} changed since the preview ({found}); look at the fix again")]
+    #[error("{path} changed since the preview ({found}); preview the fix again")]
     Changed {
         /// The file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum FixError {
         journal: PathBuf,
     },
     /// There is a symbolic link where a file or folder was expected.
-    #[error("{path} leads through a symbolic link, and fixes never write through one")]
+    #[error("{path} contains a symbolic link, and fixes never write through one")]
     Symlink {
         /// The path.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum FixError {
         /// The problem, with the system's message.
         what: String,
     },
-    /// The journal does not know the fix.
+    /// The journal does not contain the fix.
     #[error("the journal in {journal} has no applied fix '{id}', so there is nothing to undo")]
     NotApplied {
         /// The fix.
@@ -75,13 +75,13 @@ pub enum FixError {
         /// The journal's folder.
         journal: PathBuf,
     },
-    /// The journal of root knows it, and this process is not root.
+    /// The journal of root contains it, and this process is not root.
     #[error("{id} was applied by root; run: sudo gds-top fix --undo {id}")]
     AppliedByRoot {
         /// The fix.
         id: FixId,
     },
-    /// It was interrupted, and was not resumed yet.
+    /// It was interrupted and not resumed.
     #[error("{id} was interrupted; run: gds-top fix {id}")]
     Interrupted {
         /// The fix.
@@ -109,7 +109,7 @@ pub enum FixError {
         /// How it ended.
         what: String,
     },
-    /// It failed, and this is what is changed now.
+    /// It failed, with a statement about the changes.
     #[error("{cause}; {state}")]
     Failed {
         /// Why.
@@ -125,7 +125,7 @@ pub enum FixError {
     },
     /// The folder is a capture.
     #[error(
-        "{} is a capture, and captures are never written; to try a fix, copy it and remove capture.json from the copy",
+        "{} is a capture, and captures are never changed; to try a fix, copy it and remove capture.json from the copy",
         .state.parent().unwrap_or(.state).display()
     )]
     Capture {
@@ -133,7 +133,7 @@ pub enum FixError {
         state: PathBuf,
     },
     /// It is undone by hand.
-    #[error("{id} changed no file that could be restored; undo it by hand: {how}")]
+    #[error("{id} changed no file, so gds-top cannot undo it; undo it by hand: {how}")]
     UndoByHand {
         /// The fix.
         id: FixId,

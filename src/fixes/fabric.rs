@@ -1,4 +1,4 @@
-//! Fabric Manager for machines with NVSwitches, of the version of the driver, and nvlsm for boards with NVLink 5.
+//! Fabric Manager with the driver's version, for machines with NVSwitches, and nvlsm for boards with NVLink 5.
 
 use super::packages::install;
 use super::parts::{Family, empty, line_in, run};
@@ -111,9 +111,9 @@ pub(super) fn why(root: &Root, family: Family) -> String {
     };
     let nvlsm = if has_nvlink5(root) { " B200 and B300 boards need nvlsm and ib_umad too." } else { "" };
     let not_confirmed =
-        if family == Family::Suse { " That its repository for SUSE has them is not confirmed." } else { "" };
+        if family == Family::Suse { " It is not confirmed that its repository for SUSE has them." } else { "" };
     format!(
-        " This machine has NVSwitches: CUDA fails with error 802 until Fabric Manager runs, and it accepts only the driver of exactly its version.{nvlsm} \
+        " This machine has NVSwitches: CUDA fails with error 802 until Fabric Manager runs. It accepts only the driver with its exact version.{nvlsm} \
          '{look}' shows the versions; driver and Fabric Manager must come from the same repository.{not_confirmed}"
     )
 }
@@ -134,7 +134,7 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     FixPlan {
         why: why(root, family).trim_start().to_owned(),
         changes,
-        verify: "systemctl is-active nvidia-fabricmanager says active; nvidia-smi -q shows Fabric State: Completed; gds-top check: gpu-fabric".to_owned(),
+        verify: "systemctl is-active nvidia-fabricmanager shows active; nvidia-smi -q shows Fabric State: Completed; gds-top check: gpu-fabric".to_owned(),
         undo: "sudo systemctl disable --now nvidia-fabricmanager, then remove the package".to_owned(),
         obstacle,
         ..empty(FixId::NvidiaFabricmanager, Needs::Root, FixRisk::Medium, FixPolicy::Show)

@@ -1,4 +1,4 @@
-//! Writing a file completely or not at all, and never through a symbolic link.
+//! Writes files completely or not at all, and never through a symbolic link.
 
 use super::FixError;
 use super::store::is_link;
@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Room for the names of a file's extended attributes, and for the value of one (the limit of Linux).
 const MAX_LABELS: usize = 64 << 10;
 
-/// A file as it is: bytes, permission bits, owner.
+/// A file: bytes, permission bits, owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) text: String,
@@ -60,14 +60,14 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
                 .map_err(|e| bad(format!("the folder {} cannot be made: {e}", at.display())))?;
             sync(&folder);
             next = rustix::fs::openat(&folder, &part, flags, Mode::empty());
-            // Whatever the umask of the shell: others must be able to read what is configured there.
+            // Independent of the shell's umask, because other users must be able to read the configuration.
             if let Ok(made) = &next {
                 rustix::fs::fchmod(made, Mode::from_raw_mode(0o755))
                     .map_err(|e| bad(format!("the mode of {} cannot be set: {e}", at.display())))?;
             }
         }
         folder = next.map_err(|e| match e {
-            // O_DIRECTORY with O_NOFOLLOW answers a link with ENOTDIR, so the entry is looked at.
+            // O_DIRECTORY with O_NOFOLLOW fails on a link with ENOTDIR, so the entry is examined.
             Errno::LOOP | Errno::NOTDIR if is_link(&folder, &part) => FixError::Symlink { path: at.clone() },
             e => bad(format!("the folder {} cannot be opened: {e}", at.display())),
         })?;
@@ -76,7 +76,7 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
 }
 
 fn sync(folder: &OwnedFd) {
-    // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
+    // Some file systems cannot sync a directory. They determine how durable the rename is.
     let _ = rustix::fs::fsync(folder);
 }
 
@@ -94,7 +94,7 @@ impl Spot {
             Err(Errno::LOOP) => return Err(FixError::Symlink { path: self.path.clone() }),
             Err(e) => return Err(self.bad(format!("it cannot be read: {e}"))),
         };
-        let stat = rustix::fs::fstat(&fd).map_err(|e| self.bad(format!("it cannot be looked at: {e}")))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| self.bad(format!("it cannot be examined: {e}")))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(self.bad("it is not a regular file"));
         }
@@ -116,8 +116,8 @@ impl Spot {
         name
     }
 
-    /// Writes the new content next to the file, on disk but not yet in its place. `half` is asked when half of it is
-    /// written, and stops the work there by an error.
+    /// Writes the new content to a temporary file next to the file. `half` is called when half is written, and stops
+    /// the work by an error.
     pub(super) fn stage(
         &self,
         text: &str,
@@ -157,14 +157,14 @@ impl Spot {
         })
     }
 
-    /// Gives the new file the labels and access lists of the one that it takes the place of.
+    /// Copies labels and access lists of the replaced file to the new one.
     fn keep_labels(&self, new: &File) -> std::io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(old) = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()) else { return Ok(()) };
         let mut names = vec![0_u8; MAX_LABELS];
         let Ok(length) = rustix::fs::flistxattr(&old, &mut names[..]) else { return Ok(()) };
         for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
-            // Those of the kernel describe the old bytes (security.ima), or cannot be set.
+            // Attributes of the kernel describe the old bytes (security.ima), or cannot be set.
             let kept: [&[u8]; 4] = [b"user.", b"trusted.", b"security.selinux", b"system.posix_acl_access"];
             if !kept.iter().any(|kept| name.starts_with(kept)) {
                 continue;
@@ -182,15 +182,15 @@ impl Spot {
         Ok(())
     }
 
-    /// Puts the staged content in the file's place, in one step.
+    /// Replaces the file by the staged content, in one step.
     pub(super) fn commit(&self) -> Result<(), FixError> {
         rustix::fs::renameat(&self.folder, self.temporary(), &self.folder, &self.name).map_err(|e| {
             let hint = match e {
-                Errno::PERM => "; perhaps it is immutable, which lsattr shows and chattr -i ends",
-                Errno::BUSY => "; it is a separate mount, as in a container: change the file that is mounted here",
+                Errno::PERM => "; it may be immutable: check with lsattr, change with chattr -i",
+                Errno::BUSY => "; it is a separate mount, as in a container: change the mounted file",
                 _ => "",
             };
-            self.bad(format!("the new content cannot be put in place: {e}{hint}"))
+            self.bad(format!("the file cannot be replaced: {e}{hint}"))
         })?;
         sync(&self.folder);
         Ok(())
@@ -226,11 +226,11 @@ pub(super) fn has_text(root: &OwnedFd, path: &Path, text: &str) -> bool {
     matches!(look(root, path), Ok(Some(found)) if found.text == text)
 }
 
-/// The folders on the way to `path` that do not exist, outermost first.
+/// The missing directories of `path`, outermost first.
 pub(super) fn missing_folders(root: &OwnedFd, path: &Path) -> Result<Vec<PathBuf>, FixError> {
     let mut out = Vec::new();
     for folder in path.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
-        // A file that cannot exist asks for the folder it would be in.
+        // A path below a missing file names a directory that cannot exist.
         match spot(root, &folder.join("x"), false)? {
             Some(_) => break,
             None => out.push(folder.to_owned()),
@@ -240,7 +240,7 @@ pub(super) fn missing_folders(root: &OwnedFd, path: &Path) -> Result<Vec<PathBuf
     Ok(out)
 }
 
-/// Removes folders that a fix made, innermost first, as far as they are empty.
+/// Removes empty directories that a fix created, innermost first.
 pub(super) fn remove_folders(root: &OwnedFd, folders: &[PathBuf]) {
     for folder in folders.iter().rev() {
         if let Ok(Some(spot)) = spot(root, folder, false) {

@@ -1,4 +1,5 @@
-//! From a bare machine to a proven direct route, as a checklist that knows what is done (`gds-top fix nvidia-gds`).
+//! The checklist from a bare machine to a proven direct route, with the steps that are done (`gds-top fix
+//! nvidia-gds`).
 
 use super::parts::family;
 use super::plans::{fix_of, for_id, plan_by_id};
@@ -11,15 +12,15 @@ use std::fmt::Write as _;
 
 pub use crate::core::StepState as State;
 
-/// The id by which the checklist is asked for.
+/// The id of the checklist.
 pub const ID: &str = "nvidia-gds";
 
-/// A step by its checks, and the fix of each where the check itself names none.
+/// A step: its checks, and the fix of each check that names none.
 type Row = (&'static str, &'static [(CheckId, Option<FixId>)]);
 
 const START: &[Row] = &[
     (
-        "A GPU that can take data from devices",
+        "A GPU that supports direct transfers from devices",
         &[
             (CheckId::Wsl, None),
             (CheckId::GpuPresent, None),
@@ -41,7 +42,7 @@ const START: &[Row] = &[
     ),
     ("libcufile", &[(CheckId::LibFound, Some(FixId::LibcufileInstall)), (CheckId::LibVersion, None)]),
 ];
-// nvidia-fs is compiled against the storage driver, so that one comes first.
+// nvidia-fs is compiled with the storage driver, so that driver is first.
 const NVFS: &[Row] = &[
     ("A storage driver that works with nvidia-fs", &[(CheckId::NvfsNvmeSymbol, Some(FixId::NvmePatch))]),
     (
@@ -81,7 +82,10 @@ const P2PDMA: &[Row] = &[
     ("NVMe disks without the multipath head", &[(CheckId::NvmeMultipath, Some(FixId::NvmeMultipathOff))]),
 ];
 const END: &[Row] = &[
-    ("The IOMMU out of the way", &[(CheckId::IommuState, Some(FixId::IommuOff)), (CheckId::PcieAcs, None)]),
+    (
+        "The IOMMU disabled or in pass-through mode",
+        &[(CheckId::IommuState, Some(FixId::IommuOff)), (CheckId::PcieAcs, None)],
+    ),
     (
         "The model's disk and file system",
         &[
@@ -101,31 +105,29 @@ const END: &[Row] = &[
     ("libcufile opens", &[(CheckId::LibOpenProbe, None)]),
 ];
 
-/// The checklist for this machine. P2PDMA is preferred if it is nearer: it needs no additional kernel module.
+/// The checklist for this machine. P2PDMA is preferred if it needs fewer steps, because it needs no additional kernel
+/// module.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
     let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
     let possible = verdict.map_or(Route::None, |verdict| verdict.possible);
     let passes = |id: CheckId| report.finding(id).is_some_and(|finding| finding.status == Status::Pass);
     let (route, reason) = match possible {
-        Route::P2pdma => {
-            (possible, "P2PDMA is the nearest direct route here: it needs no nvidia-fs and no changed NVMe driver")
-        }
+        Route::P2pdma => (possible, "P2PDMA needs the fewest steps here, without nvidia-fs and a patched NVMe driver"),
         Route::C2c => (possible, "on Grace, disks reach GPU memory over the coherent link; nvidia-fs is not needed"),
-        Route::Nvfs => (possible, "nvidia-fs is the nearest direct route here"),
-        Route::Rdma => (possible, "this file system's own client moves data by RDMA"),
+        Route::Nvfs => (possible, "the route nvfs needs the fewest steps here"),
+        Route::Rdma => (possible, "the client of this file system moves data by RDMA"),
         _ if verdict.is_none() => (
             Route::Nvfs,
-            "no path was looked at, so which route is the nearest is not known (--path DIR says where models lie); these are the steps of nvidia-fs",
+            "no path was examined, so these are the steps of nvidia-fs (pass --path DIR with your models for the best route)",
         ),
         _ if passes(CheckId::KernelP2pdma) => (
             Route::P2pdma,
-            "no direct route was found that this machine could take; these are the steps of P2PDMA, which its kernel has",
+            "no direct route is possible here; these are the steps of P2PDMA, which the kernel supports",
         ),
-        _ => (Route::Nvfs, "no direct route was found that this machine could take; these are the steps of nvidia-fs"),
+        _ => (Route::Nvfs, "no direct route is possible here; these are the steps of nvidia-fs"),
     };
-    let keys: &[Row] =
-        &[("P2PDMA switched on in cufile.json", &[(CheckId::CfgP2pBoth, Some(FixId::CufileP2pdmaKeys))])];
+    let keys: &[Row] = &[("P2PDMA enabled in cufile.json", &[(CheckId::CfgP2pBoth, Some(FixId::CufileP2pdmaKeys))])];
     let (middle, keys) = match route {
         Route::Nvfs => (NVFS, &[] as &[Row]),
         Route::P2pdma => (P2PDMA, keys),
@@ -139,7 +141,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     steps.insert(at, repository(root, report, &steps));
     steps.push(proof(report, route));
     if let Some(finding) = ruled_out(report, possible) {
-        // Steps that lead nowhere are not offered, least of all with root and a reboot.
+        // Steps that cannot lead to a direct route are not offered.
         for step in &mut steps {
             let is_it = step.checks.contains(&finding.id);
             step.plans.clear();
@@ -150,7 +152,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
             }
         }
         let reason = format!(
-            "no direct route can be built on this machine: {}; the steps below would not change that",
+            "no direct route is possible on this machine: {}; the steps below do not change that",
             finding.summary
         );
         return Guide { route, reason, open: Vec::new(), steps };
@@ -181,7 +183,7 @@ fn once(steps: &mut [Step]) {
     }
 }
 
-/// Causes that steps wait for and that are the check of no step, each with the first step that waits for it.
+/// Causes without a separate step, each with the first step that waits for it.
 fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     let mut out: Vec<(usize, String)> = Vec::new();
     let shown = |id: &String| steps.iter().any(|step| step.checks.contains(id));
@@ -196,7 +198,7 @@ fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     out
 }
 
-/// The repository comes before the first step that installs from it, and at this place if no earlier step does.
+/// The repository is added before the first step that installs from it, or here if no earlier step does.
 const REPOSITORY_AT: usize = 2;
 /// Fixes that install from NVIDIA's repository.
 const INSTALLS: [FixId; 5] = [
@@ -207,7 +209,7 @@ const INSTALLS: [FixId; 5] = [
     FixId::LibcufileInstall,
 ];
 
-/// Whether packages can come from NVIDIA's repository, as far as any are needed.
+/// Whether NVIDIA's repository is configured, if packages are needed from it.
 fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
     let family = family(root);
     let mut out = Step {
@@ -228,7 +230,7 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
         return out;
     }
     if needed.is_empty() {
-        out.found.push("nothing has to be installed from it".to_owned());
+        out.found.push("no package is needed from it".to_owned());
         return out;
     }
     let (folder, server) = (source::folder(family), source::SERVER);
@@ -254,7 +256,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     for (check, fix) in *checks {
         let Some(finding) = report.finding(check) else { continue };
         let mut state = state(finding, route, *fix);
-        // Only P2PDMA needs a later driver than nvidia-fs does: a driver that works stays.
+        // Only P2PDMA needs a later driver than nvidia-fs, so a working driver stays.
         if *check == CheckId::DriverVersion && state == State::Open && !stops(root, route) {
             state = State::Done;
         }
@@ -286,12 +288,12 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
         State::Unknown
     };
     if out.found.is_empty() {
-        out.found.push("no check says anything about it on this machine".to_owned());
+        out.found.push("no check covers it on this machine".to_owned());
     }
     out
 }
 
-/// Whether the version of the driver is in the way of a route.
+/// Whether the driver's version blocks a route.
 fn stops(root: &Root, route: Route) -> bool {
     let version = nvidia_driver(root).unwrap_or_default();
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -311,7 +313,7 @@ const GIVEN: &[CheckId] = &[
     CheckId::GpuOpenCapable,
 ];
 
-/// The finding that makes every direct route impossible, whatever is installed: the kind of system, or the GPU.
+/// The finding that makes all direct routes impossible: the kind of system, or the GPU.
 fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
     if !matches!(possible, Route::Compat | Route::None) {
         return None;
@@ -342,7 +344,7 @@ fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
         // A finding that blocks no relevant route is only information, although something is missing.
         Status::Info if finding.fix.is_some() => State::Open,
         Status::Info => State::Done,
-        // A consequence goes with its cause.
+        // A consequence ends with its cause.
         Status::Warn | Status::Fail if can_be_mended || finding.cause.is_some() => State::Open,
         Status::Fail if finding.blocks.contains(&route) => State::Impossible,
         Status::Warn | Status::Fail => State::Open,
@@ -357,7 +359,7 @@ fn proof(report: &Report, route: Route) -> Step {
         state: if proven.is_some() { State::Done } else { State::Open },
         checks: Vec::new(),
         found: vec![proven.map_or_else(
-            || "no read has been counted yet; checks alone prove nothing".to_owned(),
+            || "no read has been counted yet, and checks alone do not prove a route".to_owned(),
             |verdict| verdict.proof.clone(),
         )],
         plans: Vec::new(),
@@ -365,9 +367,9 @@ fn proof(report: &Report, route: Route) -> Step {
             Vec::new()
         } else {
             vec![
-                "gds-top check PATH proves it with reads into GPU memory, the fall-back forbidden (in the screens: r)"
+                "run 'gds-top check PATH' to prove it by reads into GPU memory without fallback (on the screens: r)"
                     .to_owned(),
-                "gds-top --headless MODEL loads a model and counts which way its reads went".to_owned(),
+                "run 'gds-top --headless MODEL' to load a model and count the route of its reads".to_owned(),
             ]
         },
     }

@@ -1,4 +1,4 @@
-//! The guided set-up: which step of the checklist is next, in an order that needs as few reboots as possible.
+//! The guided set-up: the next step of the checklist, in an order with as few reboots as possible.
 
 use super::journal::{Journal, Stage};
 use super::resume::boot_id;
@@ -8,15 +8,15 @@ use crate::core::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, St
 /// The next action of the guided set-up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Apply this plan. A reboot at its end is left out: it follows when no other step can go before it.
+    /// Apply this plan. Its reboot is postponed until no other step is possible before it.
     Apply(Box<FixPlan>),
-    /// A person must do this step: its title, and why or how.
+    /// The user must do this step by hand: its title, and the reason or the instructions.
     ByHand(String, Vec<String>),
-    /// These fixes take effect after a reboot, and no other step can go before it.
+    /// These fixes take effect after a reboot, and no other step is possible before it.
     Reboot(Vec<FixId>),
     /// No fix is left. Reads prove the route.
     Prove,
-    /// No direct route can be built here.
+    /// No direct route is possible here.
     Impossible,
 }
 
@@ -34,7 +34,7 @@ pub fn waiting(place: &Place) -> Vec<FixId> {
         .collect()
 }
 
-/// The next step. `waiting`: see [`waiting()`]; `tried`: fixes that were applied since the set-up was started, whatever their checks show now.
+/// The next step. `waiting`: see [`waiting()`]; `tried`: fixes that were applied since the set-up was started.
 #[must_use]
 pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
     if guide.steps.iter().any(|step| step.state == StepState::Impossible) {
@@ -60,7 +60,7 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
     if waiting.is_empty() { Next::Prove } else { Next::Reboot(waiting.to_vec()) }
 }
 
-/// Open steps that no fix can do, with their advice.
+/// Open steps without a fix, with their advice.
 pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
     let steps = guide.steps.split_last().map_or(&[][..], |(_, steps)| steps);
     let is_left = |step: &&GuideStep| step.state == StepState::Open && step.plans.is_empty() && !step.advice.is_empty();
@@ -77,7 +77,7 @@ pub fn is_executable(plan: &FixPlan) -> bool {
     let is_for_a_person = |argv: &[String]| {
         let mut words = argv.iter().map(String::as_str).skip_while(|word| *word == "sudo");
         let program = words.next().unwrap_or_default();
-        // An editor, a shell's variable, a file that was downloaded by hand, or an installer in the present folder.
+        // An editor, a shell variable, a file that was downloaded by hand, or an installer in the working directory.
         matches!(program, "sudoedit" | "export" | "rpm") || program.starts_with("./")
     };
     let is_shown = spec::of(plan.id).undo == spec::Undo::NotNeeded;

@@ -1,10 +1,10 @@
-//! Kernel packages that a package manager holds back, and the commands that release them.
+//! Kernel packages that a package manager holds, and the commands that release them.
 
 use super::parts::{Family, run};
 use crate::core::Change;
 use crate::machine::Root;
 
-/// The commands that release held kernels, and a sentence that says what held them.
+/// The commands that release held kernels, and a sentence with the reason of the hold.
 pub(super) fn released(root: &Root, family: Family) -> (Vec<Change>, Option<String>) {
     let (commands, found) = match family {
         Family::Debian => debian(root),
@@ -12,7 +12,7 @@ pub(super) fn released(root: &Root, family: Family) -> (Vec<Change>, Option<Stri
         Family::Suse => suse(root),
     };
     let sentence = (!found.is_empty()).then(|| {
-        format!("Kernels are held back here ({}), which is undone first; hold them again afterwards.", found.join("; "))
+        format!("Kernels are held here ({}); the hold is removed first. Hold them again afterwards.", found.join("; "))
     });
     (commands.iter().map(|line| run(line)).collect(), sentence)
 }

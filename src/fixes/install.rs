@@ -8,7 +8,7 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{Root, cufile_wheel};
 
-/// nvidia-fs, with libcufile and the tools of the CUDA that the driver serves.
+/// nvidia-fs, with libcufile and the tools of the CUDA release that the driver supports.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
     let package = format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" });
@@ -17,7 +17,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     changes.push(run(&install(root, family, &package)));
     let kernel = crate::machine::kernel_release(root);
     changes.extend(built_again(kernel.as_deref()));
-    // A driver that is installed and not loaded yet: nvidia-fs is built now and loaded after the same reboot.
+    // If the driver is installed and not loaded, nvidia-fs is built now and loaded after the same reboot.
     let waits = driver::waits_for_reboot(root);
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
     let needs = if signing.is_some() || waits {
@@ -28,16 +28,17 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         Needs::Root
     };
     let bad = |id: CheckId| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
-    // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
+    // DKMS builds it with the driver's sources, and modprobe needs its symbols. A package that cannot be built stays
+    // partly installed.
     let obstacle = if !waits && !root.exists("/proc/driver/nvidia/version") {
-        Some("nvidia-fs is built against the NVIDIA driver, and none is installed: install the driver first".to_owned())
+        Some("nvidia-fs needs the sources of an NVIDIA driver: install the driver first".to_owned())
     } else if let Some(finding) = bad(CheckId::GpuOpenCapable) {
-        Some(format!("{}; the packages have a later nvidia-fs, which needs the open kernel modules", finding.summary))
+        Some(format!(
+            "{}; the packages contain a later nvidia-fs, which needs the open kernel modules",
+            finding.summary
+        ))
     } else if !waits && bad(CheckId::DriverFlavour).is_some() {
-        Some(
-            "this nvidia-fs needs the open kernel modules of the driver: gds-top fix nvidia-driver-open comes first"
-                .to_owned(),
-        )
+        Some("this nvidia-fs needs the open kernel modules: run gds-top fix nvidia-driver-open first".to_owned())
     } else {
         cuda.obstacle
     };
@@ -45,9 +46,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
         why: format!(
-            "The route nvfs needs this kernel module.{}{} '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
-             kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later do not go with \
-             modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
+            "The route nvfs needs this kernel module.{}{} Run '{}' to see all changes: on RHEL-like systems the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
             cuda.why,
             if cuda.is_without_nvidia_fs { " From CUDA 13.4 on nvidia-fs is a separate package." } else { "" },
             match family {
@@ -70,7 +69,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-/// libcufile of the CUDA that the driver serves.
+/// libcufile of the CUDA release that the driver supports.
 pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
     let package = format!("libcufile-{}", cuda.suffix);
@@ -82,13 +81,13 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     let mut remaining = Vec::new();
     let (mut changes, mut obstacle) = (vec![run(&install(root, family, &package))], cuda.obstacle);
     if let Some(wheel) = wheel.filter(|_| is_newer && chosen.contains("/site-packages/")) {
-        // A Python environment loads its own library, whatever the system has.
+        // A Python environment loads its own library, independent of the system's.
         changes = vec![run(&format!("python3 -m pip install {wheel}"))];
         obstacle = None;
-        remaining.push(format!("in the Python environment of {chosen}: remove the package that brought that library"));
+        remaining.push(format!("in the Python environment of {chosen}: remove the package with that library"));
     } else if is_newer {
         remaining.push(format!(
-            "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package that brought that one"
+            "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package with that library"
         ));
     }
     let unneeded = report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass) && !is_newer;
@@ -102,7 +101,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             cuda.why,
             wheel.map_or_else(String::new, |wheel| format!(" Without root: pip install {wheel}.")),
             if is_newer {
-                format!(" {chosen} is of a newer CUDA than the driver serves; the driver can stay.")
+                format!(" {chosen} needs a newer CUDA release than the driver supports; the driver can stay.")
             } else {
                 String::new()
             },
@@ -113,7 +112,8 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
         verify: "gds-top check: lib-found and cuda-driver-runtime".to_owned(),
         undo: format!("'{}' removes {package} and unused dependencies", remove(root, family, &package)),
         remaining,
-        obstacle: obstacle.or_else(|| unneeded.then(|| format!("{chosen} is here already, and the driver serves it"))),
+        obstacle: obstacle
+            .or_else(|| unneeded.then(|| format!("{chosen} is installed already, and the driver supports it"))),
         ..empty(FixId::LibcufileInstall, needs, FixRisk::Low, policy)
     }
 }
@@ -135,7 +135,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         Family::Suse => format!("dkms {headers} gcc make"),
     };
     let mut changes = vec![run(&install(root, family, &tools))];
-    // Its Makefile takes the first driver source that it finds, which may be that of the driver before.
+    // Its Makefile uses the first driver source that it finds, which may be that of an earlier driver.
     let other_driver =
         report.finding(CheckId::NvfsDkms).is_some_and(|f| f.facts.contains(&FindingFact::OtherDriverSource));
     let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
@@ -148,7 +148,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.push(by_dkms(k, &format!("{with_source}dkms build --force nvidia-fs/{v} -k {k}")));
         changes.push(by_dkms(k, &format!("{with_source}dkms install --force nvidia-fs/{v} -k {k}")));
     }
-    // A module that is loaded already, and that may have crashed, is changed by a reboot only.
+    // A module that is loaded, and may have crashed, can only be replaced by a reboot.
     let needs = if other_driver { Needs::Reboot } else { Needs::Root };
     if !other_driver {
         changes.push(run("sudo modprobe nvidia-fs"));
@@ -156,18 +156,15 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let obstacle = match (&kernel, &module) {
         (None, _) => Some("the release of the running kernel is not known".to_owned()),
         (_, None) => Some(
-            "dkms status names no nvidia-fs, so which version to build is not known; see gds-top fix nvfs-install"
-                .to_owned(),
+            "dkms status lists no nvidia-fs, so there is no version to build; run gds-top fix nvfs-install".to_owned(),
         ),
         _ if too_old => Some(format!(
-            "the driver's modules are .ko.zst, and nvidia-fs {v} cannot read their symbol versions: 2.29 or later is needed, or a build by hand with \
-             KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers"
+            "nvidia-fs {v} cannot read the symbol versions of the driver's .ko.zst modules: use 2.29 or later, or set KBUILD_EXTRA_SYMBOLS to the driver's Module.symvers"
         )),
         _ => None,
     };
     FixPlan {
-        why: "The module must be built for this kernel and against the loaded driver. DKMS reports success even where nvidia_p2p symbols stayed \
-              unresolved, so only loading it proves the build."
+        why: "The module must be built for this kernel and the loaded driver. DKMS reports success even with unresolved nvidia_p2p symbols, so only loading the module proves the build."
             .to_owned(),
         changes,
         verify: "gds-top check: nvfs-dkms and nvfs-load-errors; modinfo nvidia_fs".to_owned(),

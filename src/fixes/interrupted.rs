@@ -1,4 +1,4 @@
-//! Fixes that were interrupted: reported by commands that only look, finished or rolled back by those that apply or undo.
+//! Interrupted fixes. Commands that change nothing report them; commands that apply or undo fixes resume them.
 
 use super::files::{has_text, spot};
 use super::journal::{CommandState, Entry, Journal, Stage};
@@ -34,7 +34,7 @@ fn begun(entry: &Entry) -> &'static str {
     if entry.stage == Stage::Undoing { "its undo was interrupted" } else { "it was interrupted" }
 }
 
-/// [`recover_with`] that nothing interrupts, except in a test that looks at what a kill leaves.
+/// [`recover_with`] with the hook of tests, which can stop it before a step.
 ///
 /// # Errors
 /// As for [`recover_with`].
@@ -42,9 +42,9 @@ pub fn recover(place: &Place, say: &mut dyn FnMut(String)) -> Result<Vec<FixId>,
     recover_with(place, &mut hold::hook(place), say)
 }
 
-/// Resumes what was interrupted, before a fix is applied or undone: a fix that had done all its steps is marked as applied, any other is rolled
-/// back, an interrupted undo is finished. `say` gets a sentence before each and one after it, and one if another process works on the journal.
-/// Returns the fixes that are no longer applied.
+/// Resumes interrupted work before a fix is applied or undone: a fix with all steps done is marked as applied, any
+/// other is rolled back, and an interrupted undo is completed. `say` gets a sentence before each and one after it,
+/// and one if another process works on the journal. Returns the fixes that are no longer applied.
 ///
 /// # Errors
 /// When a file cannot be restored. The journal keeps the entry.
@@ -78,7 +78,7 @@ pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) 
             step(hook, Step::Finish)?;
             entry.stage = Stage::Applied;
             journal.write(&entry)?;
-            say(format!("{}: it was interrupted after its last change, and is applied", entry.id));
+            say(format!("{}: it was interrupted after its last change and is applied", entry.id));
         } else {
             let (back, ended) = roll_back(place, &entry, hook);
             ended.map_err(|error| error.with(format!("{back}; the journal keeps {}", entry.id)))?;
@@ -94,15 +94,15 @@ pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) 
 
 /// The result of a rollback: the state of the files, and the commands, which cannot be undone.
 fn rolled_back(entry: &Entry, back: &RolledBack) -> String {
-    let mut text = format!("{}: it was interrupted, and is rolled back: {back}", entry.id);
+    let mut text = format!("{}: it was interrupted and is now rolled back: {back}", entry.id);
     let is_begun = |state| matches!(state, CommandState::Started | CommandState::Done);
     let ran: Vec<String> = entry.commands.iter().filter(|c| is_begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
     if entry.stage == Stage::Applying && !ran.is_empty() {
-        text.push_str(&format!("; these commands had been started, and their changes stay: {}", ran.join("; ")));
+        text.push_str(&format!("; the changes of these started commands stay: {}", ran.join("; ")));
     }
     let after: Vec<String> = entry.undo_commands.iter().map(|argv| quoted_line(argv)).collect();
     if !after.is_empty() && (entry.stage == Stage::Undoing || !ran.is_empty()) {
-        text.push_str(&format!("; run, so that it takes effect: {}", after.join("; ")));
+        text.push_str(&format!("; to make it effective, run: {}", after.join("; ")));
     }
     text
 }

@@ -13,15 +13,15 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// How far a fix has come.
+/// The stage of a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Its changes are being made; found at a start it was interrupted.
+    /// Its changes are in progress; at a start this means that it was interrupted.
     Applying,
     /// All its changes are made.
     Applied,
-    /// Its changes are being taken back; found at a start it was interrupted.
+    /// Its undo is in progress; at a start this means that it was interrupted.
     Undoing,
 }
 
@@ -69,23 +69,23 @@ pub struct Entry {
     /// Its place in the order in which fixes were applied, from 1; 0 in entries of earlier versions.
     #[serde(default)]
     pub sequence: u64,
-    /// How far it came.
+    /// Its stage.
     pub stage: Stage,
     /// Its files.
     pub files: Vec<Written>,
     /// Its commands, in order.
     #[serde(default)]
     pub commands: Vec<CommandRun>,
-    /// Commands that follow when it is undone.
+    /// Commands that are run after an undo.
     #[serde(default)]
     pub undo_commands: Vec<Vec<String>>,
-    /// Commands that a person must run.
+    /// Commands that the user must run.
     #[serde(default)]
     pub remaining: Vec<String>,
-    /// How it is verified.
+    /// The way to verify it.
     #[serde(default)]
     pub verify: String,
-    /// It takes effect after a reboot (or a new login) only.
+    /// Whether it takes effect only after a reboot or a new login.
     #[serde(default)]
     pub waits_for_boot: bool,
     /// The boot in which it was applied (`/proc/sys/kernel/random/boot_id`), where that can be read.
@@ -94,18 +94,18 @@ pub struct Entry {
     /// The rights that it needed; absent in entries of earlier versions.
     #[serde(default)]
     pub needs: Option<Needs>,
-    /// How risky it was.
+    /// Its risk.
     #[serde(default)]
     pub risk: Option<FixRisk>,
 }
 
-/// How far a command of a fix is.
+/// The state of a command of a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandState {
     /// Not run yet.
     Waiting,
-    /// Started; found at a start it was interrupted, and whether it ended is not known.
+    /// Started. At a start this means that it was interrupted, and its end is not known.
     Started,
     /// It succeeded.
     Done,
@@ -118,7 +118,7 @@ pub enum CommandState {
 pub struct CommandRun {
     /// Program and arguments, as shown.
     pub argv: Vec<String>,
-    /// How far it is.
+    /// Its state.
     pub state: CommandState,
 }
 
@@ -137,30 +137,30 @@ fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
         && schema_version != ENTRY_VERSION
     {
         return Err(format!(
-            "is of form {schema_version}, which another version of gds-top wrote; this one knows {ENTRY_VERSION}: use that version"
+            "has form {schema_version}, written by another version of gds-top; this version reads form {ENTRY_VERSION}: use the other version"
         ));
     }
     let entry: Entry = serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))?;
     if file_name(entry.id) != name {
-        return Err(format!("is refused: it names the fix {}", entry.id));
+        return Err(format!("is rejected: it contains the fix {}", entry.id));
     }
     for file in &entry.files {
         if !editable::may_edit(entry.id, &file.path) {
-            return Err(format!("is refused: {} does not edit {}", entry.id, file.path.display()));
+            return Err(format!("is rejected: {} does not edit {}", entry.id, file.path.display()));
         }
         if let Some(folder) = file.made_folders.iter().find(|folder| !file.path.starts_with(folder)) {
-            return Err(format!("is refused: {} is not a folder of {}", folder.display(), file.path.display()));
+            return Err(format!("is rejected: {} is not a directory of {}", folder.display(), file.path.display()));
         }
     }
     Ok(entry)
 }
 
-/// The file that is locked by a process that works on the journal. Only its owner can open it: a lock on a folder that others may open could be held by
-/// any user.
+/// The file that a process locks while it uses the journal. Only its owner can open it; any user could hold a lock on
+/// a directory.
 pub(super) const LOCK: &str = "lock";
 /// The record of a guided set-up.
 const SETUP: &str = "set-up";
-/// Names of entries that are being written begin so.
+/// The prefix of the names of unfinished entries.
 const TEMPORARY: &str = ".entry-";
 
 fn file_name(id: FixId) -> String {
@@ -276,7 +276,7 @@ impl Journal {
         match self.load(&name) {
             Ok(bytes) => parse(&bytes, &name)
                 .map(Some)
-                .map_err(|what| Self::bad(&path, format!("this entry of the journal {what}; look at it by hand"))),
+                .map_err(|what| Self::bad(&path, format!("this entry of the journal {what}; examine it by hand"))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Self::bad(&path, format!("the journal cannot be read: {e}"))),
         }
@@ -301,7 +301,7 @@ impl Journal {
         Ok(bytes)
     }
 
-    /// Forgets a fix whose changes are taken back.
+    /// Removes the entry of an undone fix.
     pub(super) fn forget(&self, id: FixId) -> Result<(), FixError> {
         match rustix::fs::unlinkat(self.folder()?, file_name(id), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -330,20 +330,20 @@ impl Journal {
                 Err(error) => format!("cannot be read: {error}"),
             };
             Some(format!(
-                "{}: this entry of the journal {what}; the changes of its fix stay; look at the file by hand",
+                "{}: this entry of the journal {what}; the changes of its fix stay; examine the file by hand",
                 self.path.join(name).display()
             ))
         };
         self.names().iter().filter_map(broken).collect()
     }
 
-    /// Whether this user may not look into it.
+    /// Whether this user cannot read it.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self.folder, Err(Some(Closed::Denied(_))))
     }
 
-    /// Removes entries that were cut short while they were written; they had not begun to count.
+    /// Removes unfinished entries, which were never in effect.
     pub(super) fn sweep(&self) {
         for name in self.all_names() {
             if let (true, Ok(folder)) = (name.as_bytes().starts_with(TEMPORARY.as_bytes()), &self.folder) {

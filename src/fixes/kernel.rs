@@ -1,4 +1,5 @@
-//! A newer kernel with the packages that its modules are built against, and the check that they are built before the machine starts it.
+//! The plan for a newer kernel, with the packages for building its modules and a check of the modules before the
+//! reboot.
 
 use super::distribution::{called, dnf, fedora, id, release, rhel};
 use super::held;
@@ -14,20 +15,19 @@ const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let plan = FixPlan {
-        verify: "before the reboot dkms status lists nvidia as installed for the new kernel; after it gds-top check: kernel-version and kernel-p2pdma"
+        verify: "before the reboot, dkms status lists nvidia as installed for the new kernel; after it, gds-top check: kernel-version and kernel-p2pdma"
             .to_owned(),
         undo: "choose the old kernel in the boot menu".to_owned(),
         ..empty(FixId::KernelP2pdma, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
-    const WHY: &str = "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.";
+    const WHY: &str = "P2PDMA into GPU memory needs Linux 6.2 or later with CONFIG_PCI_P2PDMA. NVIDIA excludes RHEL 9.5 on x86; 9.6 and 10 support it.";
     let packages = match packages(root, family) {
         Ok(packages) => packages,
         Err(why) => return FixPlan { why: WHY.to_owned(), obstacle: Some(why), ..plan },
     };
     let driver = driver(root);
     let mut why = format!(
-        "{WHY} The headers are installed with it, because without them DKMS builds no NVIDIA driver and the next start has no GPU. Reboot only if the \
-         command before it succeeds; the old kernel stays in the boot menu."
+        "{WHY} The plan also installs its headers, because DKMS needs them to build the NVIDIA driver. Reboot only if the previous command succeeds; the old kernel stays in the boot menu."
     );
     let (mut changes, pinned) = held::released(root, family);
     if let Some(pinned) = pinned {
@@ -35,7 +35,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     if id(root) == "rhel" && rhel(root) == Some(9) {
         why.push_str(
-            " A release that subscription-manager holds (subscription-manager release --show) must be 9.6 or later.",
+            " If subscription-manager fixes the release (subscription-manager release --show), it must be 9.6 or later.",
         );
     }
     changes.extend(packages);
@@ -45,8 +45,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             precompiled(root, file, nvidia_fs).map(|packages| run(&format!("sudo apt-get install -y {packages}"))),
         );
         why = format!(
-            "{why} The driver here was not built by DKMS ({file}): it exists for certain kernels only. If the check fails, install its package for the \
-             new kernel, or the DKMS one, before the reboot."
+            "{why} The driver was not built by DKMS ({file}), so it exists only for certain kernels. If the check fails, install its package for the new kernel, or the DKMS package, before the reboot."
         );
     }
     let by_dkms = driver == Driver::Dkms || dkms_has(root, is_nvidia_fs);
@@ -69,12 +68,12 @@ fn shell(script: &str) -> Change {
     Change::Run { argv: ["sudo", "sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
-/// How the NVIDIA driver of the running kernel was made.
+/// The origin of the NVIDIA driver for the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Driver {
-    /// By DKMS, or it is not known.
+    /// Built by DKMS, or unknown.
     Dkms,
-    /// Elsewhere: a package for certain kernels, or NVIDIA's installer. The file of the module.
+    /// Installed otherwise: by a package for certain kernels, or by NVIDIA's installer. The module's file.
     Ready(String),
     /// There is none.
     Absent,
@@ -136,7 +135,7 @@ pub(super) fn is_arm(root: &Root) -> bool {
 fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
     let running = kernel_release(root).unwrap_or_default();
     let none = |newest: &str, instead: &str| {
-        Err(format!("{} has no such kernel: its newest is {newest}. {instead}", called(root)))
+        Err(format!("{} has no such kernel; its newest is {newest}. {instead}", called(root)))
     };
     let lines = |lines: &[&str]| Ok(lines.iter().map(|line| run(line)).collect());
     match family {
@@ -170,11 +169,11 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
                     run("sudo dnf upgrade -y --refresh kernel-uek"),
                     run("sudo dnf install -y kernel-uek-devel"),
                 ]),
-                // P2PDMA came with 9.6, so the release itself is what has to be newer.
+                // P2PDMA exists from 9.6 on, so the release must be updated.
                 (_, _, Some(9)) => lines(&["sudo dnf upgrade -y --refresh", devel]),
                 (_, _, Some(_)) => lines(&["sudo dnf upgrade -y kernel", devel]),
                 _ if fedora(root).is_some() => lines(&["sudo dnf upgrade -y kernel", devel]),
-                _ => Err(format!("which kernels {} has is not known to gds-top", called(root))),
+                _ => Err(format!("gds-top does not know the kernels of {}", called(root))),
             }
         }
         Family::Suse => {
@@ -190,7 +189,7 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
     }
 }
 
-/// The release of Ubuntu, or of the one that a distribution is made of: it has the kernels of that one.
+/// The release of Ubuntu, also of distributions that are based on it and use its kernels.
 fn ubuntu(root: &Root) -> Option<(u32, u32)> {
     match (id(root).as_str(), os_release(root, "UBUNTU_CODENAME").as_deref()) {
         ("ubuntu", _) => release(root),
@@ -206,13 +205,13 @@ fn ubuntu(root: &Root) -> Option<(u32, u32)> {
 /// The name of the new kernel's packages after `linux-` and `linux-headers-`.
 fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
     if version.0 <= 21 {
-        return Err(format!("{} has no such kernel: its newest is 5.15. Move to Ubuntu 24.04.", called(root)));
+        return Err(format!("{} has no such kernel; its newest is 5.15. Update to Ubuntu 24.04.", called(root)));
     }
     let running = kernel_release(root).unwrap_or_default();
     // `aws` of 5.15.0-1030-aws, `generic-64k` of 6.8.0-60-generic-64k.
     let flavour = running.splitn(3, '-').nth(2).unwrap_or("generic");
     Ok(match (version, flavour) {
-        // Kernels of these clouds move on within a release, without a package of another name.
+        // Kernels of these clouds are updated within a release, in packages with the same name.
         (_, "aws" | "azure" | "gcp" | "oracle") => flavour.to_owned(),
         ((22 | 24, 4), "generic-64k" | "lowlatency" | "lowlatency-64k" | "nvidia" | "nvidia-64k") => {
             format!("{flavour}-hwe-{}.04", version.0)
@@ -226,7 +225,7 @@ fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
 fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
     if let Some(version) = ubuntu(root) {
         let meta = ubuntu_meta(root, version)?;
-        // Of the flavour nvidia in 22.04 the package of the image is the one that was seen.
+        // For the flavour nvidia in 22.04 only the package of the image is confirmed.
         let kernel = if meta.starts_with("nvidia") { format!("linux-image-{meta}") } else { format!("linux-{meta}") };
         return Ok(vec![run(&format!("sudo apt-get install -y {kernel} linux-headers-{meta}"))]);
     }
@@ -244,7 +243,7 @@ fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
     };
     match of_debian {
         Some(..=11) => Err(format!(
-            "{} has no such kernel, in its backports neither: the newest is 6.1. Move to Debian 13, which has 6.12.",
+            "{} has no such kernel, not even in its backports; the newest is 6.1. Update to Debian 13, which has 6.12.",
             called(root)
         )),
         Some(12) => Ok(backports(root)

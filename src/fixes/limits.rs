@@ -1,4 +1,4 @@
-//! The limit on locked memory in limits.d: lines that contradict it are changed, others stay.
+//! The limit of locked memory in limits.d: contradicting lines are changed, others stay.
 
 use super::parts::{empty, line_in};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
@@ -21,18 +21,17 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     let of_others = if others.is_empty() {
         String::new()
     } else {
-        format!(" Lines for one user or group win over * and stay as they are: {}.", others.join(", "))
+        format!(" Lines for one user or group have precedence over * and stay: {}.", others.join(", "))
     };
     FixPlan {
         why: format!(
-            "Registering memory for RDMA and io_uring counts against it. Services of systemd want LimitMEMLOCK=infinity in their unit instead, \
-             containers --ulimit memlock=-1.{of_others}"
+            "Registered memory for RDMA and io_uring counts against it. For services of systemd set LimitMEMLOCK=infinity in their unit instead, for containers --ulimit memlock=-1.{of_others}"
         ),
         obstacle: changes
             .is_empty()
             .then(|| format!("the line is in {FOLDER} already; it takes effect with the next login")),
         changes,
-        verify: "log out and in again (or reboot), then 'ulimit -l' says unlimited".to_owned(),
+        verify: "log out and in again (or reboot); 'ulimit -l' then shows unlimited".to_owned(),
         remaining: vec!["log out and in again".to_owned()],
         ..empty(FixId::Memlock, Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
     }
@@ -102,7 +101,7 @@ fn changes(root: &Root) -> Vec<Change> {
     if is_set {
         return Vec::new();
     }
-    // Lines that are read after the own one overrule it; lines in the own file are changed rather than contradicted.
+    // Lines after that of gds-top override it, so they are changed. Lines in its file are changed, not contradicted.
     let is_later = |path: &str| path != FIRST && path >= OWN;
     let mut out = Vec::new();
     let mut own_has_line = false;

@@ -1,4 +1,4 @@
-//! One process at a time works on the journal, so that a running fix is not mistaken for an interrupted one.
+//! Only one process at a time changes the journal, so that a running fix is not treated as interrupted.
 
 use super::FixError;
 use super::journal::{Journal, LOCK};
@@ -8,16 +8,17 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
-/// A command that only looks holds the lock for a moment.
+/// A command that changes nothing holds the lock for a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Held while the journal is worked on; the kernel releases it with the process, however that ends.
+/// Held while the journal is in use. The kernel releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock(OwnedFd);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Not by closing alone: a child that another thread is starting holds a copy until it runs its program.
+        // Unlocked explicitly: a child that another thread starts holds a copy of the descriptor until it runs its
+        // program.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }

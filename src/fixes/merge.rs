@@ -1,7 +1,7 @@
-//! Taking a fix out of a file that was changed since: only its lines go, all others stay.
+//! Removes a fix from a file that was changed since: only its lines are removed.
 
-/// The text `now` without the change from `before` to `after`, if the changed lines are in it exactly once. Otherwise
-/// `None`: then a person must look.
+/// The text `now` without the change from `before` to `after`, if it contains the changed lines exactly once.
+/// Otherwise `None`, and the user must decide.
 pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<String> {
     let (old, new, now): (Vec<&str>, Vec<&str>, Vec<&str>) = (lines(before.unwrap_or("")), lines(after), lines(now));
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -9,7 +9,7 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
     let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
     let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
     if come.is_empty() {
-        // Lines that were taken away can be put back behind a neighbour only, and which one is not known any more.
+        // Removed lines cannot be restored, because their place is not known any more.
         return None;
     }
     let mut found = now.windows(come.len()).enumerate().filter(|(_, lines)| *lines == come).map(|(at, _)| at);
@@ -21,12 +21,13 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
             Some(out.concat())
         }
         (None, _) => {
-            // A line that got a word was changed again: the word is taken out of the line that has it now. Words that were there before the fix stay.
+            // The fix added a word to a line that was changed again: the word is removed from the line that has it
+            // now. Earlier words stay.
             let has = |lines: &[&str], words: &Words<'_>| lines.iter().any(|line| words.place(line).is_some());
             if let Some(words) = words(gone, come).filter(|words| has(&now, words) && !has(&old, words)) {
                 return words.taken_out(&now);
             }
-            // None of its lines is there any more: the fix was taken back by hand, or the file was written again.
+            // None of its lines exists any more: the fix was undone by hand, or the file was replaced.
             let is_in = |lines: &[&str], line: &str| lines.iter().any(|other| other.trim() == line.trim());
             let own: Vec<&&str> = come.iter().filter(|line| !line.trim().is_empty() && !is_in(&old, line)).collect();
             (!own.is_empty() && !own.iter().any(|line| is_in(&now, line))).then(|| now.concat())
@@ -45,7 +46,8 @@ struct Words<'a> {
     gone: String,
 }
 
-/// The words in which the one changed line differs; `None` if more lines changed, the line's first word did, or words only went.
+/// The words in which the changed line differs; `None` if several lines changed, if the first word changed, or if
+/// words were only removed.
 fn words<'a>(gone: &[&'a str], come: &[&'a str]) -> Option<Words<'a>> {
     let ([gone], [come]) = (gone, come) else { return None };
     let (old, new): (Vec<&str>, Vec<&str>) = (gone.split_whitespace().collect(), come.split_whitespace().collect());
@@ -61,7 +63,7 @@ fn words<'a>(gone: &[&'a str], come: &[&'a str]) -> Option<Words<'a>> {
 }
 
 impl Words<'_> {
-    /// The place of the words in a line that begins as the changed one did; `None` if they are not in it, or more than once.
+    /// The place of the words in a line with the same beginning; `None` if it does not contain them exactly once.
     fn place(&self, line: &str) -> Option<std::ops::Range<usize>> {
         if !line.split_whitespace().take(self.start.len()).eq(self.start.iter().copied()) {
             return None;
@@ -110,7 +112,7 @@ mod tests {
             // Its line is there twice, or was changed in part.
             (Some("a\n"), "a\nb\n", "a\nb\nb\nc\n", None),
             (Some("a\n"), "a\nb\nc\n", "a\nb\nd\n", None),
-            // It only took a line away.
+            // It only removed a line.
             (Some("a\nb\n"), "a\n", "a\nz\n", None),
             // A line that got a word was changed again later.
             (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2 p=N b=3\nx\n", Some("o m a=2 b=3\nx\n")),

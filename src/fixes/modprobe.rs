@@ -1,4 +1,4 @@
-//! Lines of modprobe.d: where a parameter or a dependency of a module is set, and how it is set there without changing anything else.
+//! Finds the lines of modprobe.d that set a parameter or a dependency of a module, and changes only them.
 
 use super::parts::line_in;
 use crate::core::Change;
@@ -6,7 +6,7 @@ use crate::machine::{Root, Unread};
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Where files of the machine's owner are.
+/// The directory for the administrator's files.
 pub(super) const LOCAL: &str = "/etc/modprobe.d";
 /// Folders of modprobe in the order in which a name in one hides the same name in the next (modprobe.d(5)).
 const FOLDERS: [&str; 5] =
@@ -61,7 +61,7 @@ struct Word {
     text: String,
 }
 
-/// The statements `KEYWORD MODULE …` in a text, each as its words. A backslash at the end of a line joins the next one to it.
+/// The statements `KEYWORD MODULE …` in a text, as words. A backslash at the end of a line continues it.
 fn statements(text: &str, keyword: &str, module: &str) -> Vec<Vec<Word>> {
     let same = |name: &str| name.replace('-', "_") == module.replace('-', "_");
     let mut out = Vec::new();
@@ -156,7 +156,7 @@ pub(super) fn set_parameter(
     for setting in settings.iter().rev().filter(is_wrong) {
         texts[setting.file].replace_range(setting.place.clone(), &wanted);
     }
-    // A packaged file that comes later has the last word; a line behind it is needed.
+    // A later file of a package overrides the line, so a line after it is needed.
     let overruling = settings.last().filter(|setting| !files[setting.file].is_local()).map(|setting| setting.file);
     if settings.is_empty() || overruling.is_some() {
         let behind = overruling.map_or(0, |file| file + 1);
@@ -184,7 +184,9 @@ fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result
     let path = [own_path(root, own), own_path(root, &format!("zz-{own}"))]
         .into_iter()
         .find(|path| is_behind(path))
-        .ok_or_else(|| format!("{} of a package comes after every other file in {LOCAL}", after.unwrap_or_default()))?;
+        .ok_or_else(|| {
+            format!("the file {} of a package is read after all files in {LOCAL}", after.unwrap_or_default())
+        })?;
     match root.read_text(&path) {
         Ok(_) | Err(Unread::Missing) => {}
         Err(why) => return Err(format!("{path} {why}")),
@@ -354,7 +356,7 @@ mod tests {
             multipath(&[vendor, ("/etc/modprobe.d/x.conf", "options nvme_core io_timeout=9\n")]),
             one("/etc/modprobe.d/x.conf", "options nvme_core io_timeout=9 multipath=N\n")
         );
-        // A file in /etc that hides the package's is the one that counts.
+        // A file in /etc that hides the package's is in effect.
         assert_eq!(multipath(&[vendor, ("/etc/modprobe.d/vendor.conf", OWN)]), []);
         let (_keep, root) = tree(&[("/usr/lib/modprobe.d/zzz.conf", "options nvme_core multipath=Y\n")]);
         assert!(set_parameter(&root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf").is_err());

@@ -1,4 +1,4 @@
-//! The plan that switches NVMe native multipath off: a module's option, or a word for a kernel that has the module built in.
+//! The plan that disables NVMe native multipath: a module option, or a kernel argument if the module is built in.
 
 use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
@@ -7,8 +7,7 @@ use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, built_in, nvme_subsystems};
 
 const WORD: &str = "nvme_core.multipath=N";
-const WHY: &str = "P2PDMA does not pass through the multipath head (NVIDIA's guide on GDS, NVMe P2PDMA). Do not switch it off if disks have several paths: each \
-                   path then becomes a disk.";
+const WHY: &str = "P2PDMA does not support the multipath device (NVIDIA's guide on GDS, NVMe P2PDMA). Do not disable multipath if disks have several paths: each path then becomes a disk.";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root) -> FixPlan {
@@ -18,7 +17,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         verify: "after the reboot /sys/module/nvme_core/parameters/multipath is N, and gds-top check: nvme-multipath"
             .to_owned(),
         obstacle: shared.map(|(name, controllers)| {
-            format!("{name} is reached by several controllers ({}): multipath is in use here", controllers.join(", "))
+            format!("{name} has several controllers ({}), so multipath is in use", controllers.join(", "))
         }),
         ..empty(FixId::NvmeMultipathOff, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
@@ -30,12 +29,12 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         (Some((path, text)), _) => {
             format!("nvme_core is built into this kernel ({path}: {text}), so modprobe.d has no effect on it")
         }
-        (None, Some(word)) => format!("the kernel was started with {word}, which overrules modprobe.d"),
+        (None, Some(word)) => format!("the kernel was started with {word}, which overrides modprobe.d"),
         (None, None) => return by_modprobe(root, &subsystems, plan),
     };
     let (changes, undo_commands) = arguments(root, WORD);
     FixPlan {
-        why: format!("{WHY} Here {reason}: {WORD} goes {}.", place(root)),
+        why: format!("{WHY} Here {reason}: {WORD} is added {}.", place(root)),
         changes,
         undo_commands,
         undo: format!("remove {WORD} and reboot"),
@@ -52,9 +51,9 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
     };
     let single = !subsystems.is_empty() && subsystems.iter().all(|(_, controllers)| controllers.len() == 1);
     let done = if changes.is_empty() && obstacle.is_none() {
-        " The option is written already; the initramfs must have it too."
+        " The option is set already, but the initramfs needs it too."
     } else {
-        " Other options, comments and the order of lines stay as they are."
+        " Other options, comments and the order of lines stay."
     };
     FixPlan {
         why: format!("{WHY}{done}"),
@@ -68,7 +67,7 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
     }
 }
 
-/// Whether a value, alone or behind `KEY=`, is one that the kernel takes for no (kstrtobool).
+/// Whether the kernel reads a value, alone or after `KEY=`, as false (kstrtobool).
 fn is_off(word: &str) -> bool {
     let value = word.rsplit('=').next().unwrap_or(word);
     matches!(value, "0" | "off" | "Off" | "OFF") || value.starts_with(['n', 'N', 'f', 'F'])

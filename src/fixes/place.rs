@@ -21,8 +21,8 @@ pub struct Place {
     pub root: PathBuf,
     /// The folder of the journal.
     pub state: PathBuf,
-    /// The folder that the user named, held open: a user who can rename folders must not lead a fix elsewhere between
-    /// two steps.
+    /// The directory that the user named, held open, so that another user cannot redirect a fix by renaming
+    /// directories.
     held: Option<Arc<Held>>,
 }
 
@@ -54,7 +54,7 @@ impl Place {
     }
 
     /// A copy of a machine: a plain tree, or a capture without its `capture.json` (its files are below `files/`). The
-    /// journal is in `.gds-top` in it, and goes when nothing is applied any more.
+    /// journal is in `.gds-top` in it, and is removed after the last undo.
     ///
     /// # Errors
     /// A sentence, when it is not a folder, or the machine itself.
@@ -73,7 +73,7 @@ impl Place {
         };
         let (this, machine) = (rustix::fs::fstat(&top).map_err(unopened)?, rustix::fs::stat("/").map_err(unopened)?);
         if (this.st_dev, this.st_ino) == (machine.st_dev, machine.st_ino) {
-            return Err("/ is this machine itself: leave --root out".to_owned());
+            return Err("/ is this machine: omit --root".to_owned());
         }
         let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let kind = |name: &str| {
@@ -82,7 +82,7 @@ impl Place {
         };
         if kind("files") == Some(FileType::Symlink) {
             return Err(format!(
-                "{} is a symbolic link, and fixes never write through one: replace it by its target",
+                "{} is a symbolic link, and fixes never write through one: pass its target",
                 real.join("files").display()
             ));
         }
@@ -167,7 +167,7 @@ impl Place {
         }
     }
 
-    /// Whether applying this plan here needs root that this process has not.
+    /// Whether this plan needs root and this process is not root.
     #[must_use]
     pub fn lacks_root(&self, plan: &FixPlan) -> bool {
         let needs = plan.needs != Needs::User;

@@ -9,7 +9,7 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Finding, FixId, FixPlan, Status};
 use crate::machine::Root;
 
-/// The plans of all fixes that findings of `report` ask for, in the order of the findings.
+/// The plans for all findings of `report` that a fix can satisfy, in the order of the findings.
 #[must_use]
 pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     let mut out: Vec<FixPlan> = Vec::new();
@@ -23,13 +23,13 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     out
 }
 
-/// The plan of a fix, even if no check asks for it; none if there is nothing on the machine that it could change.
+/// The plan of a fix, even if no check needs it; none if the machine has nothing to change.
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
     for_id(root, report, id, spec::of(id).check.as_str())
 }
 
-/// Fixes of checks whose findings name none.
+/// The fixes of checks whose findings name none.
 const BY_CHECK: &[(CheckId, FixId)] = &[
     (CheckId::NvfsDkms, FixId::NvfsDkms),
     (CheckId::NvfsBuildInputs, FixId::NvfsDkms),

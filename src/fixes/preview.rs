@@ -25,8 +25,8 @@ pub fn preview(plan: &FixPlan) -> String {
     };
     let policy = match plan.policy {
         FixPolicy::Ask => "gds-top applies it after consent",
-        FixPolicy::Show => "gds-top only shows this one; do it by hand",
-        FixPolicy::Never => "gds-top never does this; by hand, and with care",
+        FixPolicy::Show => "gds-top only shows this fix; do it by hand",
+        FixPolicy::Never => "gds-top never applies this fix; do it by hand, with care",
     };
     let _ = write!(
         out,

@@ -1,4 +1,4 @@
-//! The registry keys of the NVIDIA driver that P2PDMA needs, next to those that are set already.
+//! Adds the registry keys of the NVIDIA driver that P2PDMA needs to those that are set.
 
 use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
@@ -25,12 +25,10 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     let rebuild = initramfs(root, family(root));
     let (change, obstacle) = change(root, &keys);
     FixPlan {
-        why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well. Keys that \
-              are set already stay next to them, because the driver takes one list only. All programs that use the GPU get the changed driver after the \
-              reboot."
+        why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs also need ForceP2P=0. Keys that are set already stay in the list, because the driver reads only one. After the reboot the change affects all programs that use the GPU."
             .to_owned(),
         changes: change.into_iter().chain([run(rebuild)]).collect(),
-        verify: "after the reboot /proc/driver/nvidia/params has the keys, and gds-top check: gpu-static-bar1".to_owned(),
+        verify: "after the reboot, /proc/driver/nvidia/params has the keys; gds-top check: gpu-static-bar1".to_owned(),
         undo_commands: vec![words(rebuild)],
         remaining: vec!["sudo reboot".to_owned()],
         obstacle,
@@ -38,14 +36,15 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
-/// The file that is changed, or why none is: the kernel takes the last of several lists, so there must be one.
+/// The file to change, or the reason why none can be changed: the kernel uses the last of several lists, so there
+/// must be only one.
 fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>) {
     let files = modprobe::files(root);
     let settings = modprobe::settings(&files, "nvidia", PARAMETER);
     let packaged = settings.iter().map(|setting| &files[setting.file]).find(|file| !file.is_local());
     if let Some(file) = packaged {
         let why = format!(
-            "{} sets {PARAMETER} too, and the driver takes one list only: copy that file to {} under the same name and add {} there",
+            "{} also sets {PARAMETER}, and the driver reads only one list: copy that file to {} with the same name and add {} there",
             file.path,
             modprobe::LOCAL,
             list(keys)
@@ -70,7 +69,7 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
         several => {
             let paths: Vec<&str> = several.iter().map(|setting| files[setting.file].path.as_str()).collect();
             let why = format!(
-                "{PARAMETER} is set more than once ({}), and the driver takes the last list only: leave one, then ask again",
+                "{PARAMETER} is set more than once ({}), and the driver reads only the last list: keep one, then run the fix again",
                 paths.join(", ")
             );
             (None, Some(why))

@@ -17,7 +17,7 @@ pub(super) const fn folder(family: Family) -> &'static str {
     }
 }
 
-/// The file that names the repository, or `Err` with whether the folder could be read at all.
+/// The file that names the repository, or `Err` with whether the directory could be read.
 pub(super) fn configured(root: &Root, family: Family) -> Result<String, bool> {
     let folder = folder(family);
     let Ok(names) = root.entries(folder) else { return Err(false) };
@@ -37,13 +37,13 @@ pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
     let major = version.split('.').next().unwrap_or_default().to_owned();
     let codename = os_release(root, "UBUNTU_CODENAME");
     let debian = os_release(root, "DEBIAN_CODENAME").or_else(|| os_release(root, "VERSION_CODENAME"));
-    let unknown = || Err("/etc/os-release does not say which release this is, so the address is not known".to_owned());
+    let unknown = || Err("/etc/os-release does not name the release, so the address is not known".to_owned());
     match (family, id.as_str()) {
         (Family::Debian, "debian") if ["10", "11", "12", "13"].contains(&major.as_str()) => {
             Ok(format!("debian{major}"))
         }
         (Family::Debian, "ubuntu") if !version.is_empty() => ubuntu(&version),
-        // A distribution made of another has the packages of that one: Mint, Pop!_OS, elementary.
+        // A derived distribution uses the packages of its base: Mint, Pop!_OS, elementary.
         (Family::Debian, _) => match (codename.as_deref(), debian.as_deref()) {
             (Some("focal"), _) => Ok("ubuntu2004".to_owned()),
             (Some("jammy"), _) => Ok("ubuntu2204".to_owned()),
@@ -58,7 +58,7 @@ pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
         (Family::RedHat, _) => match (distribution::rhel(root), distribution::fedora(root)) {
             (Some(major @ 8..=10), _) => Ok(format!("rhel{major}")),
             (None, Some(major)) => Ok(format!("fedora{major}")),
-            _ => Err(format!("NVIDIA has no repository that is known to be for {}", distribution::called(root))),
+            _ => Err(format!("no repository of NVIDIA is known for {}", distribution::called(root))),
         },
         (Family::Suse, "opensuse-tumbleweed") => Err("NVIDIA has no repository for Tumbleweed".to_owned()),
         // SLES and Leap share one from 16 on.
@@ -66,7 +66,7 @@ pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
         (Family::Suse, "opensuse-leap") if major == "15" => Ok("opensuse15".to_owned()),
         (Family::Suse, _) if major == "15" => Ok("sles15".to_owned()),
         (Family::Suse, _) if !version.is_empty() => {
-            Err(format!("NVIDIA has no repository that is known to be for {}", distribution::called(root)))
+            Err(format!("no repository of NVIDIA is known for {}", distribution::called(root)))
         }
         _ => unknown(),
     }
@@ -80,7 +80,7 @@ fn ubuntu(version: &str) -> Result<String, String> {
     if is_long {
         Ok(format!("ubuntu{}", version.replace('.', "")))
     } else {
-        Err(format!("NVIDIA has repositories for Ubuntu's releases with long support only, and {version} is none"))
+        Err(format!("NVIDIA only has repositories for Ubuntu's long-term releases, and {version} is not one"))
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             run("sudo dpkg -i cuda-keyring_1.1-1_all.deb"),
             run("sudo apt-get update"),
         ],
-        // dnf5, which Fedora has since 41, knows no --add-repo.
+        // dnf5, in Fedora since 41, does not support --add-repo.
         Family::RedHat if distribution::fedora(root).is_some_and(|release| release >= 41) => {
             vec![run(&format!("sudo dnf config-manager addrepo --from-repofile={base}/cuda-{name}.repo"))]
         }
@@ -119,8 +119,7 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     };
     FixPlan {
         why: format!(
-            "The current driver, nvidia-gds and libcufile come from there. Adding it means trusting NVIDIA's signing key for packages on this machine, \
-             which is yours to decide; without network it is NVIDIA's local repository package instead.{}{}",
+            "It has the current driver, nvidia-gds and libcufile. Adding it means trusting NVIDIA's signing key for packages on this machine. Without a network, use NVIDIA's local repository package instead.{}{}",
             if os_release(root, "ID").as_deref() == Some("azurelinux") {
                 " That it has a folder azl3 is not confirmed: its guide of branch 620 names Azure Linux 4; Microsoft's own repository has the driver, too \
                  (azurelinux-repos-nvidia, then cuda-open)."
@@ -128,14 +127,14 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
                 ""
             },
             if family == Family::RedHat && distribution::rhel(root).is_some() {
-                " DKMS, which builds the modules, comes from EPEL on RHEL and its kin, so EPEL is added first."
+                " On RHEL and its rebuilds DKMS, which builds the modules, is in EPEL, so EPEL is added first."
             } else {
                 ""
             }
         ),
         changes,
         verify: match family {
-            Family::Debian => "apt-cache policy nvidia-gds names developer.download.nvidia.com",
+            Family::Debian => "apt-cache policy nvidia-gds shows developer.download.nvidia.com",
             Family::RedHat => "dnf list nvidia-gds finds it",
             Family::Suse => "zypper search nvidia-gds finds it",
         }
@@ -155,7 +154,7 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
 pub(super) fn hint(root: &Root, family: Family) -> String {
     match configured(root, family) {
         Err(true) => format!(
-            " No file in {} names {SERVER}: unless a mirror has the package, gds-top fix nvidia-repository comes first.",
+            " No file in {} names {SERVER}: unless a mirror has the package, run gds-top fix nvidia-repository first.",
             folder(family)
         ),
         Ok(_) | Err(false) => String::new(),

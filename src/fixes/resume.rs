@@ -8,16 +8,15 @@ use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 
-/// The boot that a machine is in: `/proc/sys/kernel/random/boot_id` below its root, which is new at every boot
+/// The current boot of a machine: `/proc/sys/kernel/random/boot_id` below its root, which changes at every boot
 /// (random(4)).
 pub(super) fn boot_id(root: &OwnedFd) -> Option<String> {
     let found = files::look(root, Path::new("/proc/sys/kernel/random/boot_id")).ok()??;
     Some(found.text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// Every applied fix that takes effect after a reboot, with fresh findings: progress, the next step, and whether its
-/// check passes. Nothing is written, so a fix is reported as verified for as long as it is applied and its check
-/// passes.
+/// All applied fixes that take effect after a reboot, with fresh findings: progress, the next step, and whether the
+/// check passes. It writes nothing, so a fix is reported as verified while it is applied and its check passes.
 #[must_use]
 pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
     let Ok(root) = place.open_root() else { return Vec::new() };
@@ -72,7 +71,7 @@ fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> O
     });
     let finding = report.finding(&entry.check);
     let passes = finding.is_some_and(|finding| matches!(finding.status, Status::Pass));
-    let says = finding.map_or_else(|| "it says nothing here".to_owned(), |finding| finding.summary.clone());
+    let says = finding.map_or_else(|| "it has no finding here".to_owned(), |finding| finding.summary.clone());
     let verified = passes && lost.is_none();
     let proof = match (verified, rebooted) {
         (true, _) => StepState::Done,
@@ -83,9 +82,11 @@ fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> O
     let undo = format!("gds-top fix --undo {}", entry.id);
     let next = match (verified, lost, rebooted) {
         (true, ..) => format!("proven: {says}"),
-        (_, Some(path), _) => format!("{path} is no longer what the fix wrote; {undo} clears up, then apply it again"),
+        (_, Some(path), _) => {
+            format!("{path} has changed since the fix wrote it; run {undo}, then apply the fix again")
+        }
         (_, _, Some(true)) => format!(
-            "the machine was rebooted and {} is not satisfied: {says}; verify by hand: {}; or {undo}",
+            "after the reboot {} does not pass: {says}; verify by hand: {}; or run {undo}",
             entry.check, entry.verify
         ),
         (_, _, Some(false)) => {
@@ -96,7 +97,7 @@ fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> O
             });
             format!("{}; then gds-top verifies it", by_hand.join(", then "))
         }
-        (_, _, None) => format!("whether it was rebooted is not known here; {}: {says}", entry.check),
+        (_, _, None) => format!("it is not known whether the machine was rebooted; {}: {says}", entry.check),
     };
     OpenPlan { id: entry.id, title: entry.title.clone(), steps, verified, next }
 }

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 /// The state of the files after a rollback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RolledBack {
-    /// Files that have their old text again, or are gone again.
+    /// Files with their old text, or removed again.
     pub(super) back: Vec<PathBuf>,
-    /// Files that are neither what the fix wrote nor what was there before it; they were left alone.
+    /// Files that were changed by another program and were not restored.
     pub(super) left: Vec<PathBuf>,
-    /// Files that are gone although there was one before the fix; they were not made again.
+    /// Files that existed before the fix and no longer exist; they were not created again.
     pub(super) gone: Vec<PathBuf>,
-    /// Files that are as the fix wrote them, because the work ended before.
+    /// Files that still have the text of the fix, because the work ended before.
     pub(super) stay: Vec<PathBuf>,
 }
 
@@ -36,10 +36,10 @@ impl fmt::Display for RolledBack {
             parts.push(format!("restored: {}", list(&self.back)));
         }
         if !self.stay.is_empty() {
-            parts.push(format!("still as the fix wrote it: {}", list(&self.stay)));
+            parts.push(format!("still with the text of the fix: {}", list(&self.stay)));
         }
         if !self.left.is_empty() {
-            parts.push(format!("left as another process wrote it: {}", list(&self.left)));
+            parts.push(format!("changed by another process and not restored: {}", list(&self.left)));
         }
         if !self.gone.is_empty() {
             parts.push(format!("removed by another process: {}", list(&self.gone)));
@@ -48,8 +48,8 @@ impl fmt::Display for RolledBack {
     }
 }
 
-/// Puts back every file of an entry that is as the fix wrote it, the last one first, and returns what was done, until it was done or failed. Owner and
-/// permission bits are those that the file has now: the entry could name others, and a fix changes neither.
+/// Restores all files of an entry that still have the text of the fix, the last one first, and returns the result.
+/// Owner and permission bits stay: a fix changes neither, and the entry could name others.
 pub(super) fn roll_back(place: &Place, entry: &Entry, hook: Hook<'_>) -> (RolledBack, Result<(), FixError>) {
     let mut done = RolledBack::default();
     let ended = put_back(place, entry, hook, &mut done);

@@ -1,4 +1,4 @@
-//! Secure Boot: the kernel loads only signed modules, so a key is made and enrolled before the reboot that needs it.
+//! Secure Boot: the kernel loads only signed modules, so a key is created and enrolled before the reboot.
 
 use super::packages::{dkms, dkms_version, install};
 use super::parts::{Family, empty, run};
@@ -11,10 +11,9 @@ const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
 const OTHERS: &str = "/var/lib/dkms/mok.pub";
 
 /// The hint that belongs to each enrolment.
-const CONSOLE: &str = "mokutil asks for a new password. At the next boot a blue screen (MOK manager) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and \
-                       type that password. This needs the console (BMC, IPMI or hypervisor), not SSH.";
+const CONSOLE: &str = "mokutil asks for a new password. At the next boot the MOK manager (a blue screen) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and type that password. This needs the console (BMC, IPMI or hypervisor), not SSH.";
 
-/// Whether DKMS takes the system for Ubuntu (`distro_version` in dkms): by its id, or by the first id that it is like.
+/// Whether DKMS treats the system as Ubuntu (`distro_version` in dkms): by its id, or by the first id in ID_LIKE.
 fn is_ubuntu(root: &Root, family: Family) -> bool {
     family == Family::Debian
         && match os_release(root, "ID").as_deref() {
@@ -27,7 +26,7 @@ fn certificate(root: &Root, family: Family) -> &'static str {
     if is_ubuntu(root, family) { UBUNTU } else { OTHERS }
 }
 
-/// Whether the kernel refuses modules without a known signature.
+/// Whether the kernel rejects modules without a known signature.
 pub(super) fn is_on(root: &Root, report: &Report) -> bool {
     secure_boot(root).map_or_else(
         || report.finding(CheckId::NvfsSecureboot).is_some_and(|finding| finding.status == Status::Fail),
@@ -40,7 +39,7 @@ fn is_enrolled(root: &Root) -> bool {
     let signer = root.command(&["modinfo", "nvidia"]).and_then(|output| {
         output.stdout.lines().find_map(|line| line.strip_prefix("signer:")).map(|text| text.trim().to_owned())
     });
-    // The names that DKMS and update-secureboot-policy of Ubuntu give to their keys.
+    // The names of the keys of DKMS and of Ubuntu's update-secureboot-policy.
     root.exists("/proc/driver/nvidia/version")
         && signer.is_some_and(|signer| {
             signer.contains("DKMS module signing key") || signer.contains("Secure Boot Module Signature key")
@@ -65,21 +64,21 @@ impl Module {
         }
     }
 
-    /// The loss without it.
+    /// The consequence without it.
     const fn loss(self) -> &'static str {
         match self {
-            Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU is gone after the reboot",
+            Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU does not work after the reboot",
             Self::NvidiaFs => "without it the route nvfs does not work",
-            Self::Nvme => "without it the NVMe disks have no driver after the reboot",
+            Self::Nvme => "without it NVMe disks have no driver after the reboot",
         }
     }
 }
 
 /// The additional steps of a plan that installs kernel modules on a machine with Secure Boot.
 pub(super) struct Signing {
-    /// Before the modules are built: the key is there, and its enrolment is requested.
+    /// Steps before the modules are built: the key is created, and its enrolment is requested.
     pub(super) before: Vec<Change>,
-    /// After they are built, and before the reboot: the signature is shown.
+    /// Steps after the build and before the reboot: the signature is shown.
     pub(super) after: Vec<Change>,
     /// Sentences for the plan; they begin with a blank.
     pub(super) why: String,
@@ -105,27 +104,26 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
         before,
         after: vec![run(&format!("modinfo -F signer {name}"))],
         why: format!(
-            " Secure Boot is on: the kernel refuses a module whose key is not enrolled, and {}. {CONSOLE} 'modinfo -F signer {name}' must print a name \
-             before the reboot.{}",
+            " Secure Boot is on: the kernel rejects modules with a key that is not enrolled, and {}. {CONSOLE} 'modinfo -F signer {name}' must print a name before the reboot.{}",
             module.loss(),
             without_console(root, family, module)
         ),
     })
 }
 
-/// The key pair that DKMS would make at its first build.
+/// The key pair that DKMS would create at its first build.
 fn new_key(root: &Root, family: Family) -> Change {
     if is_ubuntu(root, family) {
         return run("sudo update-secureboot-policy --new-key");
     }
-    // As DKMS makes it (prepare_mok); 'dkms generate_mok' came with DKMS 3.1, and Debian 12 has 3.0.10.
+    // As in DKMS (prepare_mok); 'dkms generate_mok' exists from DKMS 3.1 on, and Debian 12 has 3.0.10.
     let argv = "sudo openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj";
     Change::Run {
         argv: argv.split(' ').map(str::to_owned).chain(["/CN=DKMS module signing key/".to_owned()]).collect(),
     }
 }
 
-/// The alternative for machines whose console is out of reach: modules that the distribution signed.
+/// The alternative for machines without a reachable console: modules that the distribution signed.
 fn without_console(root: &Root, family: Family, module: Module) -> String {
     let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let is_ubuntu = os_release(root, "ID").as_deref() == Some("ubuntu");
@@ -145,9 +143,9 @@ fn without_console(root: &Root, family: Family, module: Module) -> String {
         (Family::Suse, Module::OpenDriver) => {
             "SUSE's signed modules need no enrolment (nvidia-open-driver-G06-signed-cuda-kmp-default or G07, with nvidia-compute-utils of the same version)".to_owned()
         }
-        _ => "turn Secure Boot off in the firmware, or in the settings of the virtual machine".to_owned(),
+        _ => "disable Secure Boot in the firmware, or in the settings of the virtual machine".to_owned(),
     };
-    format!(" No console: {signed}.")
+    format!(" Without a console: {signed}.")
 }
 
 /// Whether a module for the running kernel is installed and has no signature.
@@ -156,7 +154,8 @@ fn is_unsigned(root: &Root, module: &str) -> bool {
     output.is_some_and(|output| !output.stdout.lines().any(|line| line.starts_with("signer:")))
 }
 
-/// The plan of the fix `secure-boot-key`: modules without a signature are built again, so that they get one, and the key is enrolled.
+/// The plan of the fix `secure-boot-key`: modules without a signature are built again, which signs them, and the key
+/// is enrolled.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let file = certificate(root, family);
     let is_refused = |check: CheckId| report.finding(check).is_some_and(|finding| finding.status == Status::Fail);
@@ -178,9 +177,8 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
                 );
             }
             _ => {
-                obstacle = Some(format!(
-                    "{package} is not signed, and DKMS, which would sign it, does not know it: install it by its package first"
-                ));
+                obstacle =
+                    Some(format!("{package} is not signed, and DKMS does not list it: install its package first"));
             }
         }
     }
@@ -191,14 +189,14 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         why: format!(
             "Secure Boot loads only modules whose key is enrolled.{} {CONSOLE}",
             if unsigned {
-                " The module has no signature yet: DKMS signs what it builds, so it is built once more."
+                " The module has no signature: DKMS signs modules while it builds them, so it is built again."
             } else {
                 ""
             }
         ),
         changes,
         verify: format!(
-            "mokutil --list-enrolled and modinfo -F signer {module} name the same key; then sudo modprobe {package}"
+            "mokutil --list-enrolled and modinfo -F signer {module} show the same key; then run sudo modprobe {package}"
         ),
         undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
         obstacle,

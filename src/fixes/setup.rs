@@ -1,5 +1,5 @@
-//! The record of a guided set-up in the journal, by which it is resumed after a reboot. The machine decides what is left to do; the record only names the
-//! route, the paths and what was done.
+//! The record of a guided set-up in the journal, from which it is resumed after a reboot. It contains the route, the
+//! paths and the steps done; the machine's state determines the remaining steps.
 
 use super::resume::boot_id;
 use super::{FixError, Journal, Place};
@@ -40,7 +40,7 @@ impl SetUp {
         Self { schema_version: VERSION, route, paths, done: Vec::new() }
     }
 
-    /// The set-up that was begun in this place; none if there is none that this version can read.
+    /// The set-up that was started here; none if this version cannot read it.
     #[must_use]
     pub fn load(place: &Place) -> Option<Self> {
         let bytes = Journal::open(place).read_setup()?;

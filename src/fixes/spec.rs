@@ -6,9 +6,9 @@ use crate::core::{FixId, Needs};
 /// The effect of an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
-    /// All that the fix changed.
+    /// All changes of the fix.
     All,
-    /// Files that the fix edits. This stays.
+    /// Only the files. The named changes stay.
     Stays(&'static str),
     /// gds-top changes nothing, because it only shows the fix.
     NotNeeded,
@@ -77,7 +77,7 @@ impl Spec {
     }
 }
 
-/// Where words of the kernel's command line are written.
+/// The files with arguments of the kernel command line.
 const CMDLINE: &[&str] = &["/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline"];
 /// The same, and options of kernel modules.
 const CMDLINE_OR_MODPROBE: &[&str] =
@@ -205,12 +205,12 @@ pub const fn of(id: FixId) -> Spec {
             check: CheckId::NvfsNvmeSymbol,
             is_of_host: true,
             systems: Systems::Families,
-            note: "It replaces the driver of the disks, perhaps of the root disk.",
+            note: "It replaces the driver of the NVMe disks, possibly of the root disk.",
             edits: &["/etc/apt/sources.list.d/doca.list", "/etc/yum.repos.d/doca.repo"],
         },
         FixId::IommuOff => Spec {
             title: "Boot with the IOMMU in pass-through mode",
-            changes: "adds iommu=pt (Arm: iommu.passthrough=1) to the kernel's command line",
+            changes: "adds iommu=pt (Arm: iommu.passthrough=1) to the kernel command line",
             undo: Undo::All,
             needs: Needs::Reboot,
             check: CheckId::IommuState,
@@ -220,14 +220,14 @@ pub const fn of(id: FixId) -> Spec {
             edits: CMDLINE,
         },
         FixId::AcsRedirect => Spec {
-            title: "Let transfers pass the PCIe switch without a detour through the root complex (ACS)",
-            changes: "adds pci=disable_acs_redir for the bridges between GPU and disk to the kernel's command line",
+            title: "Disable the redirection of PCIe switches to the root complex (ACS)",
+            changes: "adds pci=disable_acs_redir for the bridges between GPU and disk to the kernel command line",
             undo: Undo::All,
             needs: Needs::Reboot,
             check: CheckId::PcieAcs,
             is_of_host: true,
             systems: Systems::Families,
-            note: "Devices below these bridges are not isolated from one another any more.",
+            note: "Devices below these bridges are then not isolated from each other.",
             edits: CMDLINE,
         },
         FixId::Ext4Ordered => Spec {
@@ -238,12 +238,12 @@ pub const fn of(id: FixId) -> Spec {
             check: CheckId::Ext4Ordered,
             is_of_host: true,
             systems: Systems::KeepEtc,
-            note: "The file system is unmounted for a moment; the root file system needs a reboot instead.",
+            note: "The file system is unmounted for a moment. For the root file system a reboot is needed instead.",
             edits: CMDLINE_OR_FSTAB,
         },
         FixId::NvmeMultipathOff => Spec {
-            title: "Switch NVMe native multipath off",
-            changes: "sets multipath=N of nvme_core in modprobe.d, or on the kernel's command line if it is built in",
+            title: "Disable NVMe native multipath",
+            changes: "sets multipath=N of nvme_core in modprobe.d, or on the kernel command line if it is built in",
             undo: Undo::All,
             needs: Needs::Reboot,
             check: CheckId::NvmeMultipath,
@@ -265,7 +265,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::Initramfs => Spec {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot",
-            changes: "writes the initramfs again from the present files",
+            changes: "writes the initramfs again from the current files",
             undo: Undo::Stays("the new initramfs; the earlier one is overwritten"),
             needs: Needs::Reboot,
             check: CheckId::RebootPending,
@@ -275,7 +275,7 @@ pub const fn of(id: FixId) -> Spec {
             edits: &[],
         },
         FixId::CufileP2pdmaKeys => Spec {
-            title: "Switch P2PDMA on in cufile.json",
+            title: "Enable P2PDMA in cufile.json",
             changes: "sets properties.use_pci_p2pdma and block.nvme.use_pci_p2pdma in cufile.json",
             undo: Undo::All,
             needs: Needs::Root,
@@ -353,7 +353,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::CufileConfig => Spec {
             title: "Repair cufile.json",
-            changes: "corrects values that libcufile refuses, or shows the lines that need a decision",
+            changes: "corrects values that libcufile rejects, or shows the lines that need a decision",
             undo: Undo::All,
             needs: Needs::Root,
             check: CheckId::CfgParse,
@@ -364,7 +364,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::CufileLog => Spec {
             title: "Give libcufile a log that it can write",
-            changes: "makes the folder that logging.dir names, or shows how to name a log file",
+            changes: "creates the directory that logging.dir names, or shows how to name a log file",
             undo: Undo::All,
             needs: Needs::Root,
             check: CheckId::LogLocation,

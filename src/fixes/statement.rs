@@ -4,7 +4,7 @@ use super::spec::{self, Undo};
 use crate::core::{Change, FixId, FixPlan, Needs};
 use crate::text::quoted_line;
 
-/// The statement for a plan. `FixPlan::undo` has the instructions for work by hand before.
+/// The statement for a plan. Before, `FixPlan::undo` has the instructions for manual work.
 pub(super) fn of_plan(plan: &FixPlan) -> String {
     let by_hand = plan.undo.trim_end_matches('.');
     let stays = stays(plan.id);
@@ -38,7 +38,9 @@ pub(super) fn of_applied(
 ) -> String {
     let mut parts = restored(id, files, undo_commands);
     if parts.is_empty() {
-        parts.push("It only ran commands. Undo restores nothing; it removes the fix from gds-top's journal".to_owned());
+        parts.push(
+            "It only ran commands. Undo restores nothing; it only removes the fix from gds-top's journal".to_owned(),
+        );
     }
     parts.extend(stays(id));
     sentences(&parts)

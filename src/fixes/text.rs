@@ -55,7 +55,7 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
 #[must_use]
 pub fn progress(progress: &FixProgress) -> String {
     let mark = match progress.stage {
-        FixStage::Mended | FixStage::Undone => '✔',
+        FixStage::Fixed | FixStage::Undone => '✔',
         FixStage::StillWrong | FixStage::Failed => '✖',
         _ => '●',
     };
@@ -64,7 +64,7 @@ pub fn progress(progress: &FixProgress) -> String {
         FixStage::Applying => "applying",
         FixStage::Verifying => "verifying",
         FixStage::Waiting => "in place",
-        FixStage::Mended => "fixed",
+        FixStage::Fixed => "fixed",
         FixStage::StillWrong => "still wrong",
         FixStage::Undone => "undone",
         FixStage::Failed => "failed",

@@ -84,7 +84,7 @@ pub fn apply_and_verify(
         Some(finding)
             if finding.status == Status::Pass || (finding.status == Status::Info && finding.fix != Some(plan.id)) =>
         {
-            say(FixStage::Mended, finding.summary.clone(), Some(finding));
+            say(FixStage::Fixed, finding.summary.clone(), Some(finding));
             true
         }
         Some(finding) if judged && finding.status != Status::Na => {

@@ -25,15 +25,15 @@ pub struct Cause<'a> {
 /// A value that few nodes have and most of their peers do not.
 #[derive(Clone, Debug)]
 pub struct Oddity<'a> {
-    /// What differs: `driver`, `check udev-database`, `bandwidth odirect cold qwen3-0.6b`.
+    /// The property that differs: `driver`, `check udev-database`, `bandwidth odirect cold qwen3-0.6b`.
     pub fact: String,
     /// The value of these nodes; `absent` if they have none.
     pub value: String,
     /// The value of most peers.
     pub usual: String,
-    /// How many peers have the usual value.
+    /// The number of peers with the usual value.
     pub usual_nodes: usize,
-    /// How many peers there are, these nodes included.
+    /// The number of peers, including these nodes.
     pub peers: usize,
     /// These nodes.
     pub nodes: Vec<&'a Node>,
@@ -184,7 +184,7 @@ fn odd_values<'a>(
         let lacks = |node: &&&Node| !node.facts.iter().any(|(name, _)| &**name == fact);
         values.insert(ABSENT, peers.iter().filter(lacks).copied().collect());
     }
-    // A check that did not run on a node says nothing about it; the others are compared.
+    // Nodes on which a check did not run are not compared.
     let compared: usize = values.values().map(Vec::len).sum();
     let Some((usual, usual_nodes)) =
         values.iter().map(|(value, nodes)| (*value, nodes.len())).max_by_key(|(_, count)| *count)

@@ -1,8 +1,8 @@
-//! Why there is no fleet report.
+//! The reason why there is no fleet report.
 
 use std::path::PathBuf;
 
-/// Why there is no fleet report.
+/// The reason why there is no fleet report.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// A path that was named cannot be read.

@@ -21,7 +21,7 @@ const MOST_VALUES: u64 = 20_000_000;
 /// Most reports in one text.
 const MOST_REPORTS: usize = 10_000;
 
-/// A report, as far as it is compared.
+/// The compared part of a report.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     /// 0 if it has none: then it is not a report.

@@ -52,7 +52,7 @@ pub struct Node {
 /// Names and values, sorted by name. Both are shared by all nodes: most nodes have the same.
 pub type Facts = Vec<(std::sync::Arc<str>, std::sync::Arc<str>)>;
 
-/// How bad a route is for a node: no cuFile at all, then host memory.
+/// The rank of a route for a node: no cuFile is worst, then host memory.
 pub(super) const fn badness(route: Route) -> u8 {
     match route {
         Route::None => 2,

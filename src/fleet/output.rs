@@ -100,7 +100,7 @@ const fn number(title: &'static str) -> Head {
     Head { title, right: true }
 }
 
-/// The odd ones first: they are what a person must look at.
+/// Nodes that differ are first, because they need attention.
 fn sections(fleet: &Fleet, rows: Option<usize>) -> Vec<Section> {
     let mut all = Vec::new();
     all.extend(odd(&fleet.oddities(), rows));

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The outcome of a session.
 #[derive(Debug)]
 pub struct Outcome {
-    /// All that was learned.
+    /// The final state.
     pub state: State,
     /// The exit status that `gds-top --help` promises: 0, 1, 2, 3 or 130.
     pub exit: u8,
@@ -27,13 +27,13 @@ pub struct Outcome {
     pub exported: Vec<PathBuf>,
 }
 
-/// How often a bar is drawn while nothing happens.
+/// Time between two drawings of a bar without events.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Follows a session to its end. A closed pipe on either stream is quiet and changes nothing else.
+/// Follows a session to its end. A closed pipe on either stream has no other effect.
 ///
-/// The directory of the export is tested before anything is taken from the feed; if it is not writable, the session is asked to quit and the exit
-/// status is 2.
+/// The directory of the export is tested before the feed is read. If it is not writable, the session quits and the
+/// exit status is 2.
 pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl Write) -> Outcome {
     let mut state = State::default();
     if let Some(Err(e)) = options.export.as_ref().map(|(folder, formats)| report::prepare(folder, formats)) {
@@ -129,7 +129,7 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
     }
 }
 
-/// The exit status of a session in which this was asked for by name.
+/// The exit status of a session with these named requests.
 #[must_use]
 pub fn exit_code_of(state: &State, asked: &Asked) -> u8 {
     match exit_code(state) {

@@ -135,7 +135,7 @@ impl Progress {
             EventBody::EngineUnavailable { engine, why } => {
                 vec![marked(Status::Na, &format!("{} {}", labels::engine(engine), cannot_run(why)))]
             }
-            // A bar shows by itself what has started.
+            // The bar shows started runs.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {
                 let started =
                     |lane| sanitise_line(&format!("{}: started", progress::run_name(state, lane))).into_owned();
@@ -146,7 +146,7 @@ impl Progress {
             | EventBody::LaneCancelled { lane: id } => {
                 lane(id).map(|lane| self.ending(state, lane)).unwrap_or_default()
             }
-            // A bar shows it as it grows; a line each quarter is enough for a log.
+            // The bar shows the progress; a log gets a line for each quarter.
             EventBody::GridFilesWritten { bytes, of_bytes } if !self.bar && *of_bytes > 0 => {
                 let quarter = |bytes: u64| bytes.saturating_mul(4) / *of_bytes;
                 if quarter(*bytes) > quarter(self.files_told) || self.files_told == 0 {

@@ -54,7 +54,7 @@ impl MetricsServer {
     }
 }
 
-/// A client that is gone loses its answer; that concerns no other.
+/// If a client has disconnected, its answer is dropped.
 fn answer(request: Request, status: u16, kind: &str, body: Vec<u8>) {
     let mut response = Response::from_data(body).with_status_code(status);
     if let Ok(header) = Header::from_bytes("Content-Type", kind) {

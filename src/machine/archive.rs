@@ -1,4 +1,4 @@
-//! Captured machines as .tar.zst: written completely or not at all, and read from strangers without trust.
+//! Captured machines as .tar.zst, written completely or not at all. Archives of others are not trusted.
 
 use crate::trust::Scratch;
 use std::ffi::OsStr;
@@ -62,7 +62,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
         format!("{name} is not a captured machine that can be examined: {what}; take it again with 'gds-top capture'")
     };
     let file = fs::File::open(path).map_err(|e| {
-        format!("{name} cannot be read: {e}; --root wants a folder or archive that 'gds-top capture' wrote")
+        format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote to --root")
     })?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(bad("it is neither a folder nor a regular file".to_owned()));
@@ -118,7 +118,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
         match entry.header().entry_type() {
             tar::EntryType::Directory => {
                 if there.as_ref().is_some_and(|meta| !meta.is_dir()) {
-                    return Err(bad(format!("{asked:?} is in it twice")));
+                    return Err(bad(format!("it contains {asked:?} twice")));
                 }
                 if there.is_none() {
                     fs::create_dir(&at).map_err(unwritten)?;
@@ -126,7 +126,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
             }
             tar::EntryType::Regular | tar::EntryType::Continuous => {
                 if there.is_some() {
-                    return Err(bad(format!("{asked:?} is in it twice")));
+                    return Err(bad(format!("it contains {asked:?} twice")));
                 }
                 let mut out = Unwritten { file: fs::File::create_new(&at).map_err(unwritten)?, error: None };
                 let copied = io::copy(&mut entry.by_ref().take(MAX_FILE_BYTES + 1), &mut out);
@@ -311,7 +311,7 @@ fn top(folder: &Path) -> PathBuf {
     }
 }
 
-/// Ends with an error where more comes than may.
+/// Fails if the input is longer than the limit.
 struct Bounded<R> {
     inner: R,
     left: u64,

@@ -1,4 +1,4 @@
-//! The boot loader of a machine and the place of its kernel command line, as far as files show them.
+//! The boot loader of a machine and the place of its kernel command line, from files.
 
 use super::root::Root;
 use super::summary::os_release;
@@ -43,7 +43,7 @@ pub fn boot_loader(root: &Root) -> Option<Boot> {
     {
         return boot(BootLoader::RpmOstree, path, "exists");
     }
-    // The words that kernelstub writes are those of its file, whatever started the machine.
+    // kernelstub writes the arguments of its file, independent of the boot loader.
     if let Some(path) = first(&["/etc/kernelstub/configuration", "/usr/bin/kernelstub"]) {
         return boot(BootLoader::Kernelstub, path, "exists");
     }

@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Version of the form of a capture.
 pub const CAPTURE_SCHEMA_VERSION: u32 = 1;
 
-/// Why a capture could not be written.
+/// The reason why a capture could not be written.
 #[derive(Debug, Error)]
 pub enum CaptureError {
     /// The view does not record: it is a captured machine itself, or recording was not switched on.

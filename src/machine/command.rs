@@ -58,10 +58,10 @@ pub(super) fn run(argv: &[String], limit: Duration) -> Option<CommandOutput> {
     Some(CommandOutput { argv: argv.to_vec(), exit_code: ran.exit_code, stdout: ran.stdout, stderr: ran.stderr })
 }
 
-/// How a child with a time limit ended.
+/// The end of a child with a time limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Exit status, where it exited by itself.
+    /// Exit status, if it exited by itself.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,

@@ -36,7 +36,8 @@ pub fn cuda_of_driver(version: &str) -> Option<(u32, u32)> {
     SERVED.iter().rev().find(|(oldest, _)| branch >= *oldest).map(|(_, cuda)| *cuda)
 }
 
-/// The CUDA version that the driver of this machine serves: as NVML says, or by the branch of the loaded or installed driver.
+/// The CUDA version that this machine's driver supports, from NVML, or from the branch of the loaded or installed
+/// driver.
 #[must_use]
 pub fn cuda_served(root: &Root) -> Option<(u32, u32)> {
     let of_nvml = root.nvml().cuda_version.as_deref().and_then(|text| {

@@ -39,7 +39,7 @@ pub fn nvme_controller(disk: &str) -> Option<String> {
     Some(format!("nvme{number}"))
 }
 
-/// How the controllers of a path's NVMe disks are reached, as far as sysfs shows it.
+/// The transports of a path's NVMe controllers, from sysfs.
 #[must_use]
 pub fn nvme_transports(root: &Root, facts: &PathFacts) -> Vec<String> {
     disks(facts)

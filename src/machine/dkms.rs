@@ -23,7 +23,7 @@ impl DkmsRow {
     }
 }
 
-/// All modules that DKMS knows. The command runs only if DKMS has a folder: it takes a tenth of a second.
+/// All modules of DKMS. The command takes a tenth of a second, so it runs only if DKMS has a directory.
 #[must_use]
 pub fn dkms_rows(root: &Root) -> Vec<DkmsRow> {
     if root.is_live() && !root.exists("/var/lib/dkms") {

@@ -40,7 +40,7 @@ impl Driver {
     }
 }
 
-/// What `modinfo` reports of a kernel module that is installed for the running kernel.
+/// The fields of `modinfo` for a kernel module that is installed for the running kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
     /// The file of the module.

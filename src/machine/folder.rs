@@ -57,7 +57,7 @@ impl Folder {
     pub(super) fn open(top: &Path) -> Result<Self, String> {
         let held = open_top(top).map_err(|why| {
             format!(
-                "{} is not a directory that can be read ({why}); --root wants a folder or archive that 'gds-top capture' wrote",
+                "{} is not a readable directory ({why}); pass a folder or archive that 'gds-top capture' wrote to --root",
                 top.display()
             )
         })?;
@@ -77,14 +77,14 @@ impl Folder {
         };
         if files.is_none() && kind_of(&held, OsStr::new("capture.json")) != Some(FileType::RegularFile) {
             return Err(format!(
-                "{} holds no captured machine: neither capture.json nor files/ is there; make one with 'gds-top capture'",
+                "{} is not a captured machine: it has neither capture.json nor files/; create one with 'gds-top capture'",
                 top.display()
             ));
         }
         let json = Json { top: &held, path: top };
         let capture: Value = json.part("capture.json")?.unwrap_or(Value::Null);
         if !capture.is_object() && !capture.is_null() {
-            return Err(format!("{}/capture.json holds no object in braces; take the capture again", top.display()));
+            return Err(format!("{}/capture.json is not an object in braces; take the capture again", top.display()));
         }
         if let Some(version) = capture.get("schema_version").and_then(Value::as_u64).filter(|&v| v != 1) {
             return Err(format!("{}/capture.json has schema_version {version}, this program reads 1", top.display()));
@@ -118,11 +118,11 @@ impl Folder {
     pub(super) fn tree(top: &Path) -> Result<Self, String> {
         let held = open_top(top).map_err(|why| {
             format!(
-                "{} is not a directory that can be read ({why}); name one that holds the files of a machine (etc, usr, …)",
+                "{} is not a readable directory ({why}); name one with the files of a machine (etc, usr, …)",
                 top.display()
             )
         })?;
-        let unsaid = |what: &str| format!("{what} cannot be asked in a folder");
+        let unsaid = |what: &str| format!("{what} is not available in a folder");
         Ok(Self {
             top: top.to_owned(),
             files: Some(held),
@@ -172,7 +172,7 @@ impl Folder {
         self.libcufile.clone()
     }
 
-    /// By the capture's list: its files have the times of their unpacking.
+    /// From the capture's list, because its files have the times of their unpacking.
     pub(super) fn modified_unix_s(&self, path: &Path) -> Option<u64> {
         self.times.get(path).copied()
     }
@@ -295,7 +295,7 @@ impl Folder {
     }
 }
 
-/// The variables that are text; a capture made by hand may hold numbers or nulls.
+/// The variables as text. A capture made by hand can contain numbers or nulls.
 fn environment(value: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(map)) = value else { return BTreeMap::new() };
     map.into_iter()

@@ -21,7 +21,7 @@ impl KernelConfig {
         self.text.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('=')).map(|v| v.trim_matches('"'))
     }
 
-    /// The line that says something about an option, for evidence.
+    /// The line about an option, for evidence.
     #[must_use]
     pub fn line(&self, option: &str) -> String {
         let named = |line: &&str| line.split([' ', '=']).any(|word| word == option);

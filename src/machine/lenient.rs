@@ -1,4 +1,4 @@
-//! Reading captures made by others: a field that is missing, null or of a near type is taken as it is meant, never an error.
+//! Reads captures of others: a field that is missing, null or of a similar type is not an error.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

@@ -15,7 +15,7 @@ const LOG_FILE: &str = "CUFILE_LOGFILE_PATH";
 /// The facts of libcufile, in the form of `libcufile.json`. The child of a live probe prints the same form on its standard output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibcufileFacts {
-    /// Why the facts are missing.
+    /// The reason why the facts are missing.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
     /// Every name that was tried, with the loader's words where it failed.
@@ -42,10 +42,10 @@ pub struct LibcufileFacts {
     /// Ranges of parameters by name.
     #[serde(default)]
     pub ranges: serde_json::Value,
-    /// What CUDA says of each GPU, asked by the same child; empty where the driver was not opened.
+    /// CUDA's attributes of each GPU, from the same child; empty if the driver was not opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient::list")]
     pub cuda: Vec<CudaSeen>,
-    /// Whether it was not opened because that was asked for.
+    /// Whether it was not opened on request.
     #[serde(skip)]
     pub left_closed: bool,
     /// Whether the library was not probed: a capture without `libcufile.json`, or a view that may not probe.
@@ -115,7 +115,7 @@ impl LibcufileFacts {
         Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
     }
 
-    /// No facts, because the probe itself failed: nothing is known about the library then.
+    /// No facts, because the probe failed.
     fn failed(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), unasked: true, ..Self::default() }
     }
@@ -124,7 +124,7 @@ impl LibcufileFacts {
 /// Asks the library in a child. `modules_are_readable`: whether /proc/modules can be read.
 pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> LibcufileFacts {
     let Some((program, arguments)) = options.cufile_probe.as_ref().and_then(|argv| argv.split_first()) else {
-        return LibcufileFacts::failed("libcufile was not asked");
+        return LibcufileFacts::failed("libcufile was not probed");
     };
     // From 1.16 on the library loops forever if /proc/modules cannot be opened (measured with 1.20), so a long wait
     // is useless.

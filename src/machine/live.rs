@@ -8,7 +8,7 @@ use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Environment variables by prefix that a check may look at; nothing else of the environment is read.
+/// Prefixes of the environment variables that checks can read. No others are read.
 const PREFIXES: &[&str] = &["CUFILE_", "CUDA_", "NVIDIA_", "KVIKIO_", "ENROOT_", "CUOBJ_"];
 /// Environment variables by name.
 const NAMES: &[&str] = &["LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "container", "CONDA_PREFIX", "VIRTUAL_ENV"];
@@ -59,7 +59,7 @@ pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
-/// Seconds since 1970; systems that are made from images date all their files 0 or 1, which says nothing.
+/// Seconds since 1970. Image-based systems date all files 0 or 1, which counts as unknown.
 pub(super) fn modified_unix_s(path: &Path) -> Option<u64> {
     let when = std::fs::metadata(path).ok()?.modified().ok()?;
     let seconds = when.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();

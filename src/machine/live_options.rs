@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How a live view probes.
+/// The probes of a live view.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
     /// The command that opens libcufile in a child and prints its facts as JSON; `None` leaves libcufile unprobed.

@@ -29,7 +29,7 @@ pub fn parse_mountinfo(text: impl AsRef<[u8]>) -> Vec<Mount> {
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
-    // Any number of optional fields stand before the dash.
+    // There may be optional fields before the dash.
     let dash = words.iter().skip(6).position(|word| *word == b"-")? + 6;
     let (left, right) = (&words[..dash], &words[dash + 1..]);
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
@@ -70,8 +70,8 @@ fn unescape(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The mount that holds `path` (a real path): the one with `id` where known, else the longest mount point; of two on one point the later
-/// one covers the earlier.
+/// The mount of `path` (a real path): the one with `id` if it is known, else the longest mount point; of two on one
+/// point the later one covers the earlier.
 #[must_use]
 pub fn mount_for<'a>(mounts: &'a [Mount], path: &Path, id: Option<u64>) -> Option<&'a Mount> {
     if let Some(mount) = id.and_then(|id| mounts.iter().find(|m| m.id == id)) {

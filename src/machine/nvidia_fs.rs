@@ -24,7 +24,7 @@ pub fn nvidia_fs_installed(root: &Root) -> Option<String> {
     nvidia_fs_version(root).or_else(|| module_info(root, "nvidia_fs")?.version)
 }
 
-/// What DKMS reports of nvidia-fs.
+/// The rows of DKMS about nvidia-fs.
 #[must_use]
 pub fn nvidia_fs_builds(root: &Root) -> Vec<DkmsRow> {
     dkms_rows(root).into_iter().filter(|row| row.name == "nvidia-fs" || row.name == "nvidia_fs").collect()

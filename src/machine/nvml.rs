@@ -1,4 +1,4 @@
-//! What NVML says about driver and GPUs. It needs no CUDA context; it is asked in a thread with a time limit.
+//! Facts of NVML about driver and GPUs. NVML needs no CUDA context and is called in a thread with a time limit.
 
 use super::lenient;
 use crate::core::units;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The facts of NVML, in the form of `nvml.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlFacts {
-    /// Why NVML gave nothing; the rest is then empty.
+    /// The reason why NVML failed; the rest is then empty.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
     /// Driver version, `580.159.04`.
@@ -71,7 +71,7 @@ pub struct NvmlGpu {
     /// The PCIe link.
     #[serde(default, deserialize_with = "lenient::part")]
     pub pcie: Option<PcieLink>,
-    /// CUDA attributes, where something asked CUDA.
+    /// CUDA attributes, if CUDA was asked.
     #[serde(default, deserialize_with = "lenient::part")]
     pub attributes: Option<GpuAttributes>,
 }
@@ -133,7 +133,7 @@ pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
 
 fn ask() -> Result<NvmlFacts, String> {
     use nvml_wrapper::Nvml;
-    // The versioned name: the unversioned one comes with development packages only.
+    // The versioned name, because only development packages contain the other.
     let library = std::env::var_os("GDS_TOP_NVML").unwrap_or_else(|| "libnvidia-ml.so.1".into());
     let nvml = Nvml::builder().lib_path(&library).init().map_err(|e| e.to_string())?;
     let cuda = nvml.sys_cuda_driver_version().ok().map(|v| format!("{}.{}", v / 1000, v % 1000 / 10));

@@ -16,9 +16,9 @@ use std::time::Duration;
 const STATX_DIOALIGN: u32 = 0x2000;
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
-/// How many files of a folder are looked at to find one to open.
+/// The maximum number of files of a directory that are examined to find one to open.
 const MAX_CANDIDATES: usize = 512;
-/// How long files are asked for their extents: a cold disk reads for each.
+/// The time limit for reading extents of files, because a cold disk reads for each.
 const MAX_EXTENTS_TIME: Duration = Duration::from_millis(15);
 
 /// A file of which a part is not on the disk.
@@ -38,7 +38,7 @@ pub struct UnfinishedFile {
 /// The facts of a path, in the form of `paths.json`. Unknown facts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFacts {
-    /// The path as it was asked for.
+    /// The requested path.
     #[serde(default, serialize_with = "lossy::path")]
     pub path: PathBuf,
     /// With links resolved; `None` where it does not exist.
@@ -65,10 +65,10 @@ pub struct PathFacts {
     /// `ok`, or the name of the error of opening with O_DIRECT and reading 4096 bytes; `None` without a file to try.
     #[serde(default, deserialize_with = "lenient::text")]
     pub open_direct: Option<String>,
-    /// Alignment of memory for direct reads in bytes, where statx says it.
+    /// Alignment of memory for direct reads in bytes, if statx reports it.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub dio_mem_align: Option<u32>,
-    /// Alignment of offsets for direct reads in bytes, where statx says it.
+    /// Alignment of offsets for direct reads in bytes, if statx reports it.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub dio_offset_align: Option<u32>,
     /// `FS_IOC_GETFLAGS`.
@@ -87,13 +87,14 @@ pub struct PathFacts {
     /// elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy::optional")]
     pub tried_file: Option<PathBuf>,
-    /// How much of that file is in the page cache, in thousandths, by samples; `None` where the file system does not say.
+    /// The share of that file in the page cache, in thousandths, by samples; `None` if the file system does not
+    /// report it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
     pub cached_per_mille: Option<u32>,
     /// The files of which a part was never written to disk; `None` if the file system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::part")]
     pub unfinished: Option<Vec<UnfinishedFile>>,
-    /// Why the facts are missing, in a sentence.
+    /// The reason why the facts are missing, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
 }
@@ -121,7 +122,7 @@ pub(super) fn look_live(path: &Path, limit: Duration) -> PathFacts {
         let _ = tx.send(look(&asked));
     });
     if let Err(error) = begun {
-        let error = format!("{} was not looked at: {}", path.display(), units::no_thread(error));
+        let error = format!("{} was not examined: {}", path.display(), units::no_thread(error));
         return PathFacts { path: path.to_owned(), error: Some(error), ..PathFacts::default() };
     }
     rx.recv_timeout(limit).unwrap_or_else(|_| PathFacts {
@@ -171,7 +172,7 @@ fn look(path: &Path) -> PathFacts {
     {
         facts.statfs_magic = rustix::fs::statfs(read).ok().map(|s| s.f_type as u64 & 0xffff_ffff);
     }
-    // A folder says little of the files in it: it may be kept without extents, and they may be locked one by one.
+    // A directory's flags do not apply to its files: it may not use extents, and files may have their own locks.
     facts.inode_flags = inode_flags(read).filter(|flags| file.is_some() || flags & EXTENTS != 0);
     if let Some(file) = &file {
         let align = StatxFlags::from_bits_retain(STATX_DIOALIGN);
@@ -222,7 +223,7 @@ fn inode_flags(path: &Path) -> Option<u64> {
     rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
 }
 
-/// The shards of a model in a folder; otherwise the file that represents it.
+/// The shards of a model in a directory, or the file that represents it.
 fn shards_of(path: &Path, file: Option<&Path>) -> Vec<PathBuf> {
     let is_shard = |path: &Path| path.extension().is_some_and(|e| e == "safetensors");
     let mut shards: Vec<PathBuf> = std::fs::read_dir(path)
@@ -292,11 +293,11 @@ fn try_direct(path: &Path) -> Result<(), Errno> {
     rustix::io::pread(fd, block, 0).map(|_| ())
 }
 
-/// Samples of a file that are asked for.
+/// The number of samples of a file.
 const SAMPLES: u64 = 64;
 
-/// How much of a file is in the page cache, in thousandths: reads that may not wait succeed only there. Advice of
-/// random access prevents read-ahead.
+/// The share of a file in the page cache, in thousandths: non-blocking reads succeed only for cached pages. The
+/// advice of random access prevents read-ahead.
 fn cached_per_mille(path: &Path, size: u64) -> Option<u32> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::Random).ok()?;

@@ -118,7 +118,7 @@ impl Recording {
     pub(super) fn symbols(&mut self, found: &Result<BTreeSet<String>, Unread>) {
         let path = Path::new("/proc/kallsyms");
         match found {
-            // Only the names that checks ask for; the list has ten megabytes and the rest says nothing.
+            // Only the names that checks need, because the list has ten megabytes.
             Ok(names) => {
                 let text: String = names.iter().map(|name| format!("0000000000000000 T {name}\n")).collect();
                 self.put(path, Seen::Bytes(text.into_bytes()));
@@ -138,7 +138,7 @@ impl Recording {
         self.paths.insert(facts.path.clone(), facts.clone());
     }
 
-    /// Keeps what says most: content before mere presence.
+    /// Keeps the entry with the most information: content before presence.
     fn put(&mut self, path: &Path, seen: Seen) {
         let rank = |seen: &Seen| match seen {
             Seen::Present => 0,

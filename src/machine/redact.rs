@@ -1,4 +1,4 @@
-//! Taking names out of a capture: the same thing gets the same replacement everywhere, so that what belongs together still does.
+//! Removes names from a capture. Equal names get equal replacements, so that relations stay visible.
 
 use super::secrets;
 use std::collections::BTreeMap;
@@ -238,7 +238,7 @@ impl Redactor {
                     self.serial(value);
                 }
             }
-            // Names of disks that the world is to know them by.
+            // World-wide names of disks.
             for word in line.split(|c: char| !(c.is_alphanumeric() || "._:-".contains(c))) {
                 let prefix = ["eui.", "naa.", "nqn.", "wwn-0x", "nvme-eui.", "nvme-uuid."]
                     .iter()

@@ -106,11 +106,11 @@ impl Root {
     }
 
     /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into
-    /// a temporary folder that goes with the view. Entries that lead out of the folder, are not files, folders or
-    /// links, or exceed a bound are refused.
+    /// a temporary folder that goes with the view. Entries that lead out of the directory, are not files, directories
+    /// or links, or exceed a bound are rejected.
     ///
     /// # Errors
-    /// A sentence, when it cannot be read, is hostile, or holds no capture.
+    /// A sentence, if it cannot be read, is hostile, or does not contain a capture.
     pub fn open(path: &Path) -> Result<Self, String> {
         if path.is_dir() {
             return Self::folder(path);
@@ -321,7 +321,7 @@ impl Root {
         self.environment().remove(name)
     }
 
-    /// What NVML says, or why it says nothing. Waits for it the first time.
+    /// The facts of NVML, or the reason why there are none. Waits for it the first time.
     #[must_use]
     pub fn nvml(&self) -> &NvmlFacts {
         self.nvml.get_or_init(|| match &self.view {
@@ -341,7 +341,7 @@ impl Root {
         })
     }
 
-    /// The facts of libcufile, if it has been asked already.
+    /// The facts of libcufile, if it was probed before.
     #[must_use]
     pub fn libcufile_if_known(&self) -> Option<&LibcufileFacts> {
         match &self.view {
@@ -390,7 +390,7 @@ impl Root {
         }
     }
 
-    /// The effective user id; `None` on a capture that does not say.
+    /// The effective user id; `None` if a capture does not contain it.
     #[must_use]
     pub fn euid(&self) -> Option<u32> {
         match &self.view {
@@ -399,8 +399,8 @@ impl Root {
         }
     }
 
-    /// How long each slow source took to answer, in the order in which they were done; empty on a captured machine. Sources are asked at the
-    /// same time, so the sum says nothing.
+    /// The time of each slow source, in the order of completion; empty on a captured machine. Sources are read at the
+    /// same time, so their sum has no meaning.
     #[must_use]
     pub fn timings(&self) -> Vec<(String, Duration)> {
         self.timings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()

@@ -91,7 +91,7 @@ const PUBLIC: &[&str] = &[
 const SECRET: &[&str] =
     &["password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "authorization", "bearer", "apikey"];
 
-/// How tokens begin that are known by it.
+/// Prefixes of known tokens.
 const SHAPES: &[&str] =
     &["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "nvapi-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
 
@@ -115,7 +115,7 @@ pub fn hidden(text: &str) -> String {
     without(text).0
 }
 
-/// The kernel's command line with the values of all words gone that no check reads.
+/// The kernel command line without the values of arguments that no check reads.
 pub(super) fn command_line(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {

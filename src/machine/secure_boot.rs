@@ -18,13 +18,13 @@ pub struct SecureBoot {
 pub fn secure_boot(root: &Root) -> Option<SecureBoot> {
     const VARIABLE: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
     let state = |is_on, source, text| Some(SecureBoot { is_on, source, text });
-    // Four bytes of attributes come before the value.
+    // The value follows four bytes of attributes.
     if let Ok(bytes) = root.read_bytes(VARIABLE)
         && let Some(on) = bytes.get(4)
     {
         return state(*on == 1, VARIABLE, format!("{on}"));
     }
-    // The folder's list and not the absence of efi in it: a capture holds what was there.
+    // The directory is listed, because a capture contains only existing entries.
     if root.entries("/sys/firmware").is_ok_and(|names| !names.iter().any(|name| name == "efi")) {
         return state(false, "/sys/firmware", "no efi in it: not started by EFI".to_owned());
     }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Why a file could not be read.
+/// The reason why a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It does not exist.
     Missing,
-    /// It exists, but opening or reading it was refused; the reason in the kernel's words, may be empty.
+    /// It exists, but cannot be opened or read. The kernel's message may be empty.
     Denied(String),
     /// It is longer than the limit in bytes.
     TooLarge(u64),
@@ -31,7 +31,7 @@ impl fmt::Display for Unread {
 }
 
 impl Unread {
-    /// Whether the thing is absent, which is a fact, and not merely out of sight.
+    /// Whether it does not exist, and not only cannot be read.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing)

@@ -39,7 +39,7 @@ pub fn bits(dtype: &str) -> Option<u64> {
     DTYPES.iter().find(|(name, _)| *name == dtype).map(|(_, bits)| *bits)
 }
 
-/// Why a tensor's size cannot be worked out.
+/// The reason why a tensor's size cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeProblem {
     /// The element type is not known.

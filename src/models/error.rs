@@ -19,7 +19,7 @@ pub enum WeightsError {
         /// A question about a similar name of a shape; empty without one.
         hint: String,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error(
         "{} could not be {doing}: {source}; check that the path is right and that this user may read it",
         path_text(path)
@@ -32,9 +32,9 @@ pub enum WeightsError {
         /// The system's word.
         source: io::Error,
     },
-    /// A name that recordings and reports cannot hold.
+    /// A name that recordings and reports cannot store.
     #[error(
-        "{} has a name that is not UTF-8, which reports cannot hold; rename it, or name a link to it",
+        "the name of {} is not UTF-8, which reports cannot store; rename it, or pass a link to it",
         path_text(path)
     )]
     NotUtf8 {
@@ -52,14 +52,14 @@ pub enum WeightsError {
         /// With its article: `a FIFO`.
         kind: &'static str,
     },
-    /// The folder holds no safetensors file.
-    #[error("{} holds no .safetensors file; name the folder in which the shards lie", path_text(path))]
+    /// The directory has no safetensors file.
+    #[error("{} has no .safetensors file; name the folder with the shards", path_text(path))]
     NoWeights {
         /// The folder.
         path: PathBuf,
     },
     /// A repository id that is in none of the caches.
-    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (looked in {}); download it first or name a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
+    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it first or name a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
     NotCached {
         /// As typed, made printable.
         repo: String,
@@ -83,7 +83,7 @@ pub enum WeightsError {
         problem: String,
     },
     /// A valid model without tensor bytes.
-    #[error("{} holds no tensor bytes, so there is nothing to load; name another model", path_text(path))]
+    #[error("{} has no tensor bytes; name another model", path_text(path))]
     NothingToLoad {
         /// The path that was named.
         path: PathBuf,
@@ -153,7 +153,7 @@ pub enum WeightsError {
         scale: f64,
     },
     /// The progress callback ended it.
-    #[error("the synthetic model was not written to its end, and nothing of it is left")]
+    #[error("writing the synthetic model was stopped, and its files were removed")]
     Stopped,
     /// The model does not fit.
     #[error("the model needs {} and {} has {} free; choose a smaller --scale or another disk", crate::core::units::bytes(*needed_bytes), path_text(path), crate::core::units::bytes(*free_bytes))]
@@ -165,8 +165,8 @@ pub enum WeightsError {
         /// Bytes free for this user.
         free_bytes: u64,
     },
-    /// Files that gds-top did not write are in the way.
-    #[error("{} was not made by gds-top and is left alone; choose an empty folder", path_text(path))]
+    /// Files that gds-top did not write block it.
+    #[error("{} is not a file of gds-top; choose an empty folder", path_text(path))]
     Foreign {
         /// The file.
         path: PathBuf,

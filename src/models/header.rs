@@ -54,9 +54,7 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     let (mut file, file_bytes) = open_regular(path)?;
     let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
     if file_bytes == 0 {
-        return Err(malformed(
-            "it is empty (files of /proc read as empty too); name a file that holds tensors".to_owned(),
-        ));
+        return Err(malformed("it is empty, as files of /proc also seem to be; name a file with tensors".to_owned()));
     }
     if file_bytes < 8 {
         return Err(malformed(format!(
@@ -193,7 +191,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
         }
         if end > data_bytes {
             return Err(bad(format!(
-                "its data ends at {end}, but the file holds only {data_bytes} bytes ({}) of tensors; it is truncated: download it again",
+                "its data ends at {end}, but the file has only {data_bytes} bytes ({}) of tensors; it is truncated: download it again",
                 units::bytes(data_bytes)
             )));
         }
@@ -241,7 +239,7 @@ fn contiguous(path: &Path, header: &Header) -> Result<(), WeightsError> {
     Err(WeightsError::Malformed {
         path: PathBuf::from(path),
         problem: format!(
-            "its tensors end at byte {reached}, but the file goes on to byte {}; it is damaged: download it again",
+            "its tensors end at byte {reached}, but the file ends at byte {}; it is damaged: download it again",
             header.file_bytes
         ),
     })

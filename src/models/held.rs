@@ -1,4 +1,5 @@
-//! The folder that a synthetic model is written into, held open: whatever takes its name meanwhile, nothing is removed or renamed anywhere else.
+//! The directory of a synthetic model, held open, so that nothing is removed or renamed elsewhere if another
+//! directory takes its name.
 
 use super::error::WeightsError;
 use super::marker;
@@ -22,7 +23,7 @@ impl ModelFolder {
         Self::open_with(path, OFlags::empty())
     }
 
-    /// The same; a link is refused as if it were a file.
+    /// The same; a link is rejected like a file.
     pub(super) fn open_unlinked(path: &Path) -> Result<Option<Self>, WeightsError> {
         Self::open_with(path, OFlags::NOFOLLOW)
     }
@@ -68,7 +69,7 @@ impl ModelFolder {
         marker::of(&self.real().join(name))
     }
 
-    /// Bytes of a file; 0 if it is gone.
+    /// Bytes of a file; 0 if it does not exist.
     pub(super) fn bytes(&self, name: &OsStr) -> u64 {
         let stat = rustix::fs::statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW);
         stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))

@@ -30,7 +30,7 @@ pub struct Inspection {
     pub sizes: Vec<Bucket>,
     /// Alignment of the tensors in their files.
     pub alignment: Alignment,
-    /// How many reads it takes.
+    /// The number of reads.
     pub reads: Reads,
 }
 

@@ -68,7 +68,7 @@ pub(super) fn locate(spec: &Path, hubs: &[PathBuf]) -> Result<Located, WeightsEr
         return index(&path, title(path.parent().unwrap_or(&path)), path.clone());
     }
     let stem = name.strip_suffix(".safetensors").unwrap_or(&name);
-    // 'model' says nothing, its folder does.
+    // 'model' is not a useful name, so the directory's name is used.
     let title = if stem == "model" { path.parent().map_or_else(|| stem.to_owned(), title) } else { stem.to_owned() };
     Ok(Located { name: title, files: vec![path.clone()], path, index: None })
 }
@@ -132,7 +132,7 @@ fn snapshot(path: &Path, revision: Option<&str>) -> Result<PathBuf, WeightsError
                 return if found.is_dir() {
                     Ok(found)
                 } else {
-                    Err(bad(format!("its reference {wanted} names the snapshot {hash}, which is not there")))
+                    Err(bad(format!("its reference {wanted} names the snapshot {hash}, which does not exist")))
                 };
             }
         }
@@ -202,7 +202,7 @@ fn complete(folder: &Path, files: &[PathBuf]) -> Result<(), WeightsError> {
             return Err(WeightsError::MissingShard {
                 shard: name_text(&format!("{prefix}-{missing:05}-of-{count:05}.safetensors")),
                 folder: folder.to_owned(),
-                why: format!("the names of the others say that there are {count}"),
+                why: format!("the names of the others show that there are {count}"),
             });
         }
     }

@@ -57,7 +57,7 @@ fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
                 }
             }
         };
-        // If the system refuses more threads, the existing ones, including the caller's, read all files.
+        // If more threads cannot be started, the existing ones, including the caller's, read all files.
         for _ in 1..threads {
             let _ = std::thread::Builder::new().spawn_scoped(scope, read);
         }
@@ -112,7 +112,7 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
             let found = match seen.get(tensor.as_str()) {
                 Some(found) if found == shard => continue,
                 Some(found) => format!("but it is in {}", path_text(&path_of(*found))),
-                None => "which does not hold it".to_owned(),
+                None => "which does not contain it".to_owned(),
             };
             return Err(WeightsError::BadIndex {
                 path: path.clone(),

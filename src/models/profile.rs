@@ -29,11 +29,11 @@ pub struct Profile {
     pub title: String,
     /// The checkpoint that the shapes follow.
     pub source: String,
-    /// How many tensors the checkpoint has.
+    /// The number of tensors of the checkpoint.
     pub tensors_total: u64,
-    /// How many bytes of tensors it has.
+    /// The number of tensor bytes.
     pub bytes_total: u64,
-    /// How many files it comes in.
+    /// The number of files.
     pub shards_total: u64,
     /// Limit by which the publisher's tool cut it: a file is full when the next tensor would bring it over this many bytes.
     pub max_shard_bytes: u64,
@@ -58,7 +58,7 @@ pub enum Template {
     Repeat {
         /// The word between braces that the number replaces.
         repeat: String,
-        /// How often, from 0.
+        /// The number of repetitions, from 0.
         count: u64,
         /// What repeats.
         tensors: Vec<Template>,

@@ -22,7 +22,7 @@ const CHUNK_BYTES: u64 = 16 << 20;
 /// Suffix of unfinished files; they are hidden and never taken for shards.
 const PARTIAL: &str = ".gds-top-partial";
 
-/// How to write a model.
+/// The options of a synthetic model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SynthOptions {
     /// Factor on the first dimension of every tensor, above 0 and at most 4.
@@ -181,7 +181,7 @@ impl Partials<'_> {
 impl Drop for Partials<'_> {
     fn drop(&mut self) {
         for (partial, _) in &self.names {
-            // Nothing can be done about a failure here, and the name says what it is.
+            // A failure here has no remedy, and the file's name shows its state.
             let _ = self.folder.remove(partial.as_ref());
         }
     }
@@ -238,8 +238,7 @@ fn fill(
         };
         let begin = |send| std::thread::Builder::new().spawn_scoped(scope, move || work(send));
         let begun = (0..threads).filter(|_| begin(send.clone()).is_ok()).count();
-        // If the system refuses more threads, the existing ones write everything; without any, the caller's thread
-        // writes.
+        // If more threads cannot be started, the existing ones write all files, or the caller's thread.
         if begun == 0 {
             work(send);
         } else {

@@ -17,12 +17,12 @@ pub struct AnalysedRun<'a> {
     pub rows: Vec<TensorRow>,
     /// Its cost model, if one could be fitted.
     pub cost: Option<CostModel>,
-    /// Whether its reads are blocks that hold several tensors; the time of a block is divided by bytes.
+    /// Whether its reads are blocks with several tensors; the time of a block is divided by bytes.
     pub in_blocks: bool,
 }
 
 impl AnalysedRun<'_> {
-    /// Whether another run did the same: a repeat, alone or together with the same others.
+    /// Whether another run is a repeat, alone or together with the same others.
     fn is_repeat_of(&self, other: &Self) -> bool {
         fn run<'a>(l: &'a AnalysedRun<'_>) -> Option<(&'a str, &'a str)> {
             l.good().map(|r| (r.model.as_str(), r.target.as_str()))
@@ -38,7 +38,7 @@ impl AnalysedRun<'_> {
         self.lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false))
     }
 
-    /// Why the run failed, in a sentence.
+    /// The reason why the run failed, in a sentence.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         self.lane.error()
@@ -123,7 +123,7 @@ impl<'a> SessionAnalysis<'a> {
         self.advice.iter().filter(|advice| !advice.is_crossover())
     }
 
-    /// Of each engine, model and cache state the good run with the median time that has a cost model.
+    /// The successful run with the median time and a cost model, for each engine, model and cache state.
     #[must_use]
     pub fn costs(&self) -> Vec<(&AnalysedRun<'a>, &CostModel)> {
         let costly = self.typical(|l| l.cost.is_some());
@@ -157,7 +157,7 @@ impl<'a> SessionAnalysis<'a> {
         kinds.into_iter().filter_map(|repeats| of_median_time(repeats, wall_ns)).collect()
     }
 
-    /// Where two engines take the same time.
+    /// The size at which two engines take the same time.
     #[must_use]
     pub fn crossings(&self) -> Vec<Crossing<'_>> {
         let costs = self.costs();
@@ -166,7 +166,7 @@ impl<'a> SessionAnalysis<'a> {
             if a.lane.engine.direction().is_some() {
                 continue;
             }
-            // Another model's or target's costs say nothing of this one's.
+            // The overhead of another model or target does not apply to this one.
             let same = |b: &AnalysedRun<'_>| {
                 let on = |l: &AnalysedRun<'_>| l.good().map(|r| (r.model.clone(), r.target.clone()));
                 b.lane.cache == a.lane.cache && on(b) == on(a)
@@ -187,7 +187,7 @@ impl<'a> SessionAnalysis<'a> {
         let mut all: Vec<Timings> = Vec::new();
         let cpus = self.state.machine.as_ref().map(|m| m.cpus).filter(|cpus| *cpus > 0);
         for lane in &self.runs {
-            // Parts of a model, and loads that ran together, are not samples of a complete load alone.
+            // Parts of a model, and loads that ran together, are not samples of a single complete load.
             let whole = lane.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
             let Some(run) = lane.good().filter(|_| whole) else { continue };
             let Some(timing) = timing(&lane.rows, &lane.lane.spans.unpack(), run) else { continue };
@@ -262,7 +262,7 @@ fn analysed<'a>(state: &'a State, lane: &'a Lane) -> AnalysedRun<'a> {
     AnalysedRun { lane, rows, cost, in_blocks }
 }
 
-/// Whether two lanes loaded the same onto the same target, both alone or both together with others.
+/// Whether two lanes loaded the same bytes into the same target, both alone or both together with others.
 fn alike(a: &Lane, b: &Lane) -> bool {
     fn model(lane: &Lane) -> Option<&str> {
         lane.result.as_deref().map(|run| run.model.as_str())

@@ -18,7 +18,8 @@ pub struct Comparison<'s> {
     runs: Vec<Cow<'s, RunResult>>,
 }
 
-/// The groups of a session that have a good run: engines that ran alone in the order of their first runs, then lanes that ran together.
+/// The groups of a session with a successful run: engines that ran alone, in the order of their first runs, then
+/// lanes that ran together.
 #[must_use]
 pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
     let mut all = Vec::new();

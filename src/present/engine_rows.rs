@@ -82,7 +82,8 @@ pub fn group_of<'g, 's>(groups: &'g [RowGroup<'s>], lane: &Lane) -> Option<&'g R
 }
 
 impl<'s> EngineRow<'s> {
-    /// Whether a lane of its group belongs to it: the same engine, and if lanes run together the same share on the same target.
+    /// Whether a lane of its group is in this row: the same engine, and for lanes that run together the same share
+    /// and target.
     fn holds(&self, lane: &Lane) -> bool {
         let slot = |l: &Lane| {
             l.share.as_ref().filter(|s| s.group.is_some()).map(|s| (s.model.clone(), s.part, l.target.clone()))
@@ -270,7 +271,7 @@ impl<'s> RowGroup<'s> {
         self.ranking().iter().find(|ranked| ranked.engine == *row.engine).or_else(|| row.ranked())
     }
 
-    /// Rows with a good run, the fastest first; commands that do not show that they loaded the model come last.
+    /// Rows with a successful run, the fastest first. Commands without evidence that they loaded the model are last.
     #[must_use]
     pub fn ranked(&self) -> Vec<&EngineRow<'s>> {
         let mut done: Vec<&EngineRow<'s>> = self.rows.iter().filter(|row| row.n() > 0).collect();
@@ -324,7 +325,7 @@ pub fn unavailable(state: &State) -> Vec<(String, String)> {
     reasons.into_iter().map(|(names, why)| (names.join(", "), cannot_run(why))).collect()
 }
 
-/// That an engine cannot run, after its name.
+/// The text after the name of an engine that cannot run.
 #[must_use]
 pub fn cannot_run(why: &str) -> String {
     format!("cannot run here: {why}")

@@ -39,7 +39,8 @@ pub fn gaps(state: &State) -> Vec<String> {
         if run.verified.is_none() && run.error.is_none() && run.bytes > 0 {
             say(format!("{name_of_all}: the bytes were not verified."));
         }
-        // A run that failed before its clock started did not look. Of a workload only a read of files has a page cache to find them in.
+        // A run that failed before its clock started did not measure the page cache. In a workload, only reads of
+        // files use it.
         let files = run.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some() && run.bytes > 0);
         if run.cache_resident_before_fraction.is_none() && run.wall_ns > 0 && files {
             say(format!("{name_of_all}: how much of the model was cached is unknown."));

@@ -89,7 +89,7 @@ fn compared(grid: &Grid, access: Access, a: Transfer, b: Transfer, than: &str) -
     Some(Answer::new(Status::Info, format!("cuFile {access}s are {} as fast {than}.", factor(ratio.median)), pairs))
 }
 
-/// Why cells failed: each reason once, with the number of cells.
+/// The reasons why cells failed: each once, with the number of cells.
 #[must_use]
 pub fn failures(grid: &Grid) -> Vec<String> {
     let mut counted: Vec<(&str, usize, CellKey)> = Vec::new();
@@ -124,7 +124,7 @@ pub fn waiting(grid: &Grid) -> Answer {
     Answer::new(Status::Info, headline, "")
 }
 
-/// How far the grid is, 0 to 1, and in words; `None` if nothing is running.
+/// The progress of the grid, from 0 to 1, and in words; `None` if it is not running.
 #[must_use]
 pub fn progress(grid: &Grid) -> Option<(f64, String)> {
     if let Some((bytes, of)) = grid.written {
@@ -139,7 +139,7 @@ pub fn progress(grid: &Grid) -> Option<(f64, String)> {
     Some((done as f64 / all.max(1) as f64, words))
 }
 
-/// A cell in full, a line each: rate, latency, route.
+/// All values of a cell, one per line: rate, latency, route.
 #[must_use]
 pub fn details(grid: &Grid, key: &CellKey) -> Vec<String> {
     let head = format!("{} {}", key.access, cell_name(key));
@@ -211,40 +211,11 @@ fn verified(result: &CellResult) -> String {
 mod tests {
     use super::*;
     use crate::analysis::grid_tables;
-    use crate::core::{GridPlan, Pattern, Percentiles};
-
-    fn grid() -> Grid {
-        let cells = GridPlan::cells_of(
-            &[Transfer::GdsRegistered, Transfer::Gds],
-            &[Access::Read],
-            &[Pattern::Sequential],
-            &[4096, 65536],
-            &[1, 4],
-        );
-        let plan =
-            GridPlan { dir: "/d".into(), target: "host memory".to_owned(), file_bytes: 1 << 30, cell_ns: 1, cells };
-        let mut grid = Grid::new(plan.clone());
-        grid.end();
-        for (i, key) in plan.cells.iter().enumerate().take(7) {
-            let mut r = CellResult::failed(*key, "it broke");
-            if i != 6 {
-                let rate = if key.transfer == Transfer::GdsRegistered { 3e9 } else { 2e9 };
-                r = CellResult {
-                    error: None,
-                    verified: Some(i != 1),
-                    bytes_per_s: Some(rate),
-                    latency_ns: Some(Percentiles { p50: 10_000, p90: 11_000, p99: 12_000, max: 13_000 }),
-                    ..r
-                };
-            }
-            grid.results[i] = Some(r);
-        }
-        grid
-    }
+    use crate::core::grid_testdata::with_gaps;
 
     #[test]
     fn cells_show_their_rate_failure_wrong_bytes_or_that_they_are_to_come() {
-        let grid = grid();
+        let grid = with_gaps();
         let shown: Vec<String> = grid.plan.cells.iter().map(|key| cell(&grid, key)).collect();
         assert_eq!(shown, ["3.00", "3.00!", "3.00", "3.00", "2.00", "2.00", "✖", "·"]);
         assert_eq!(grid_tables(&grid).iter().map(title).collect::<Vec<_>>(), ["sequential read"]);
@@ -252,11 +223,11 @@ mod tests {
 
     #[test]
     fn the_answers_are_the_best_rate_the_effect_of_registering_and_what_is_missing() {
-        let all: Vec<(Status, String)> = answers(&grid()).into_iter().map(|a| (a.status, a.headline)).collect();
+        let all: Vec<(Status, String)> = answers(&with_gaps()).into_iter().map(|a| (a.status, a.headline)).collect();
         assert!(all[0].1.starts_with("Reads: at most 3.00 GB/s (gds-registered, "), "{all:?}");
         assert_eq!(all[1].1, "cuFile reads are 1.5× as fast with registered buffers.");
         assert!(all.contains(&(Status::Fail, "1 cell moved wrong bytes.".to_owned())), "{all:?}");
         assert!(all.contains(&(Status::Warn, "1 of 8 cells were not measured.".to_owned())), "{all:?}");
-        assert_eq!(failures(&grid()), ["1 cell of gds: it broke"]);
+        assert_eq!(failures(&with_gaps()), ["1 cell of gds: it broke"]);
     }
 }

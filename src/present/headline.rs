@@ -43,7 +43,7 @@ pub fn winners(comparisons: &[Comparison<'_>]) -> Vec<Answer> {
     comparisons.iter().filter_map(|comparison| winner::answer(&comparison.group, naming)).collect()
 }
 
-/// Which engine is fastest here? During a run, how far it is.
+/// The fastest engine, or the progress of a running load.
 #[must_use]
 pub fn race(state: &State, clock_ns: u64) -> Vec<Answer> {
     if let Some(lane) = state.running_lane() {

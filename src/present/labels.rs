@@ -46,7 +46,7 @@ pub const fn cache_capital(cache: CacheState) -> &'static str {
     }
 }
 
-/// How many times more: `1.03×`, `1.3×`, `38×`.
+/// A factor: `1.03×`, `1.3×`, `38×`.
 #[must_use]
 pub fn factor(ratio: f64) -> String {
     match ratio {
@@ -99,7 +99,7 @@ pub const fn proof(proven: bool) -> &'static str {
     if proven { "proven" } else { "not proven" }
 }
 
-/// How good a route is.
+/// The status of a route.
 #[must_use]
 pub fn route_status(counts: &RouteCounts) -> Status {
     match counts.route {
@@ -130,7 +130,8 @@ pub fn routes_evidence(runs: &[&RunResult]) -> Option<String> {
     runs.iter().any(|run| run.route.is_some()).then(|| each_once(runs, evidence, "not known"))
 }
 
-/// A text of each run: once if all have the same, else each with its number of runs, for a proof of one run proves nothing of another.
+/// A text of the runs: once if all have the same, else each with its number of runs, because the proof of one run
+/// does not apply to another.
 fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> String, unknown: &str) -> String {
     let mut texts: Vec<(String, usize)> = Vec::new();
     for text in runs.iter().map(|run| text(run)) {
@@ -194,7 +195,7 @@ pub fn runs(ranked: &RankedEngine) -> String {
     if ranked.failed > 0 { format!("{}, {} failed", ranked.runs, ranked.failed) } else { ranked.runs.to_string() }
 }
 
-/// What `auto` chose and why: `chose pread: 100 % of the model is cached`.
+/// The choice of `auto`, with its reason: `chose pread: 100 % of the model is cached`.
 #[must_use]
 pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
     let share = resident.map(|share| format!("{:.0} %", share * 100.0));

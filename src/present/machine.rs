@@ -9,7 +9,8 @@ use crate::session::State;
 /// A fact with its label.
 pub type Fact = (&'static str, String);
 
-/// The state of libcufile if the machine's summary does not name one, since only the checks look for it; and whether the need for one is met.
+/// The state of libcufile, from the checks if the machine's summary does not name one, and whether the requirement is
+/// met.
 #[must_use]
 pub fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
     let results = || state.lanes.iter().filter_map(|lane| lane.result.as_deref());
@@ -134,7 +135,7 @@ fn describe(disk: &Disk) -> String {
 #[must_use]
 pub fn cufile_settings(state: &State) -> Option<Table> {
     let machine = state.machine.as_ref().filter(|_| state.checks_took_ns.is_some())?;
-    // Recordings of earlier versions have no settings, which is not the same as none; they have no storage either.
+    // Recordings of earlier versions contain neither settings nor storage, which means unknown.
     if machine.cufile_settings.is_empty() && machine.storage.is_empty() {
         return None;
     }

@@ -138,7 +138,7 @@ pub fn run_name(state: &State, lane: &Lane) -> String {
     format!("[{number}/{}] {} {} #{}{share}", state.lanes.len(), lane.engine, lane.cache, lane.repeat.saturating_add(1))
 }
 
-/// How a run ended; `None` if it has not.
+/// The end of a run; `None` while it runs.
 #[must_use]
 pub fn ending(lane: &Lane) -> Option<(Status, String)> {
     match (&lane.status, &lane.result) {

@@ -1,4 +1,4 @@
-//! What a serving system's configuration leads to on this machine: sentences for `check --for`.
+//! The consequences of a serving system's configuration on this machine: sentences for `check --for`.
 
 use super::verdict::no_gpu;
 use crate::core::{KvStore, Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile, units};
@@ -6,7 +6,7 @@ use crate::core::{KvStore, Route, ServingConfig, Status, StoreKind, Verdict, Wit
 /// One line of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// How good it is.
+    /// Its status.
     pub status: Status,
     /// The sentence.
     pub text: String,
@@ -69,7 +69,7 @@ pub struct StorePath {
     pub exists: bool,
 }
 
-/// What the configuration leads to.
+/// The consequences of the configuration.
 #[must_use]
 pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath) -> Vec<Line> {
     let mut all = Vec::new();

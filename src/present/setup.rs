@@ -5,13 +5,13 @@ use super::cost::{heads, named};
 use super::view::{Table, number, text};
 use crate::core::{CacheState, RunResult, units};
 
-/// The part of the set-up that comes after the clock and is none of it.
+/// The part after the clock, which is not set-up.
 const AFTER: &str = "release_after_clock";
 
-/// The part in which this program prepares the page cache for an external loader: none of that loader's time.
+/// The part in which gds-top prepares the page cache for an external loader. It is not part of the loader's time.
 const OURS: &str = "page_cache";
 
-/// The runs that stand for their engines and cache states.
+/// The runs that represent their engines and cache states.
 fn typical<'d, 'a>(analysis: &'d SessionAnalysis<'a>) -> Vec<(&'d AnalysedRun<'a>, &'d RunResult)> {
     let kinds = analysis.typical(|run| run.lane.engine.direction().is_none());
     kinds.into_iter().filter_map(|run| Some((run, run.good()?))).collect()

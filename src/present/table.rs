@@ -48,7 +48,7 @@ pub struct Column {
     pub detail: bool,
     /// The cell of a row.
     pub cell: fn(&ResultRow<'_>) -> String,
-    /// How good the value of a cell is, if it is a judgement.
+    /// The status of a cell, if it has one.
     pub status: Option<fn(&ResultRow<'_>) -> Status>,
     /// Its values in `results.csv`.
     pub raw: &'static [Raw],

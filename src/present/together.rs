@@ -97,7 +97,7 @@ fn verified(lanes: &[&Lane]) -> &'static str {
     }
 }
 
-/// How many times longer a load took together than alone, by the medians of both.
+/// The time of a load together with others divided by its time alone, by medians.
 #[must_use]
 pub fn slowdown(state: &State, lanes: &[&Lane]) -> Option<f64> {
     let wall = median_u64(&walls(&good(lanes)))?;

@@ -5,7 +5,7 @@ use super::view::Answer;
 use crate::core::{Basis, Finding, Route, Status, Verdict};
 use crate::session::State;
 
-/// Why a session has no verdict.
+/// The reason why a session has no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The checks of this machine are running, or about to run.
@@ -29,7 +29,7 @@ pub fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.steps.iter().filter_map(of).collect()
 }
 
-/// How good the route of a verdict is.
+/// The status of the route of a verdict.
 #[must_use]
 pub fn status(verdict: &Verdict) -> Status {
     match verdict.route {
@@ -70,7 +70,7 @@ pub fn answer(verdict: &Verdict) -> Answer {
     Answer::new(status, headline, conditions.join(" "))
 }
 
-/// How far the goal is: `Two fixes away from direct.`
+/// The distance to the goal: `Two fixes away from direct.`
 fn distance(verdict: &Verdict) -> String {
     let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
     let away = match (verdict.steps.len(), verdict.possible) {
@@ -81,7 +81,7 @@ fn distance(verdict: &Verdict) -> String {
         (0, possible) => return format!("The checks find no obstacle to {possible}."),
         (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
     };
-    // A goal through host memory is as far as such a machine goes.
+    // On such a machine compat mode is the best possible route.
     match verdict.possible {
         Route::Compat => format!("{away} A direct route is not possible here."),
         _ => away,

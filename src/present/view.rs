@@ -5,11 +5,11 @@ use crate::core::Status;
 /// One answer of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// How good it is.
+    /// Its status.
     pub status: Status,
     /// The answer, at most twelve words.
     pub headline: String,
-    /// The conditions under which it holds, one or two sentences; may be empty.
+    /// The conditions of the answer, one or two sentences; may be empty.
     pub conditions: String,
 }
 

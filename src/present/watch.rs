@@ -71,7 +71,7 @@ pub fn answer(report: &WatchReport) -> Answer {
     }
 }
 
-/// Bytes that files delivered without cuFile, as far as this was seen.
+/// Bytes of files that were read without cuFile, if they were recorded.
 fn plain_bytes(report: &WatchReport) -> u64 {
     report.files.iter().map(|file| file.plain.bytes + file.plain.touched_bytes).sum()
 }
@@ -97,7 +97,7 @@ fn attached(process: &AttachedProcess) -> Answer {
     }
 }
 
-/// How the program ended, if it did not end well.
+/// The end of the program, if it failed.
 #[must_use]
 pub fn end(report: &WatchReport) -> Option<Answer> {
     let headline = match report.ended? {

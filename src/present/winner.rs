@@ -1,4 +1,4 @@
-//! The sentence that says which engine wins a group, only as strongly as its runs allow.
+//! The sentence about the winner of a group. It claims no more than the runs show.
 
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
@@ -135,7 +135,7 @@ fn doubts(group: &ComparisonGroup) -> Vec<String> {
         .collect()
 }
 
-/// Lookups that all missed are not compared: the fastest may be the one that looked nowhere.
+/// Lookups that all missed are not compared, because they read no data.
 fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
     let what =
         if group.direction() == Some(Access::Read) { "every lookup missed" } else { "there was nothing to load" };

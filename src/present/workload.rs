@@ -160,7 +160,7 @@ fn fallbacks(state: &State) -> Option<Table> {
     })
 }
 
-/// What runs lost that did not look at the results of their transfers.
+/// The losses of runs that ignored the results of their transfers.
 fn lost(state: &State) -> Option<Table> {
     let rows: Vec<Vec<String>> = runs(state)
         .filter_map(|(run, w)| Some((run, w.unchecked?)))
@@ -196,7 +196,7 @@ fn layers(state: &State) -> Option<Table> {
     })
 }
 
-/// How much of the loading of a layer-wise read computing hides: `93 % of the loading is hidden`.
+/// The share of the loading of a layer-wise read that computing hides: `93 % of the loading is hidden`.
 #[must_use]
 pub fn hidden(result: &WorkloadResult) -> String {
     // Rounded down: loading that is not all hidden is not called so.
@@ -206,7 +206,7 @@ pub fn hidden(result: &WorkloadResult) -> String {
     )
 }
 
-/// The conditions that guides for KV caches on GDS list, as far as this session knows them.
+/// The conditions in guides for KV caches on GDS that this session can check.
 fn conditions(state: &State) -> Table {
     let machine = state.machine.as_ref();
     let unknown = || ("?", "the machine was not examined".to_owned());
@@ -244,7 +244,7 @@ fn conditions(state: &State) -> Table {
             format!("{}: {} ({}{mixed})", run.engine, route.route, proof(route.proven))
         })
         .collect();
-    // Repeats say the same again.
+    // Repeats have the same text.
     let mut seen = std::collections::BTreeSet::new();
     routes.retain(|route| seen.insert(route.clone()));
     let direct = runs(state).filter_map(|(run, _)| run.route.as_ref()).any(RouteCounts::straight);

@@ -244,7 +244,7 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row a sample, one column a meter that was read at all.
+/// One row per sample, one column per meter with readings.
 pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.readings().map(|(metric, _)| metric)).collect();
@@ -315,29 +315,12 @@ pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
-    use crate::core::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
-
-    fn grid() -> Grid {
-        let cells =
-            GridPlan::cells_of(&[Transfer::Cpu], &[Access::Read], &[Pattern::Sequential], &[4096, 65536], &[1, 4]);
-        let plan = GridPlan { dir: "/d<".into(), target: "host memory".to_owned(), file_bytes: 1, cell_ns: 1, cells };
-        let mut grid = Grid::new(plan.clone());
-        grid.results[0] = Some(CellResult::failed(plan.cells[0], "it broke, \"badly\""));
-        grid.results[1] = Some(CellResult {
-            error: None,
-            verified: Some(true),
-            bytes_per_s: Some(3e9),
-            latency_ns: Some(Percentiles { p50: 10_000, p90: 11_000, p99: 12_000, max: 13_000 }),
-            ..CellResult::failed(plan.cells[1], "")
-        });
-        grid
-    }
+    use crate::core::grid_testdata::to_quote;
 
     #[test]
     fn tables_for_spreadsheets_quote_what_people_wrote() {
         let mut out = Vec::new();
-        super::grid(&grid(), &mut out).unwrap();
+        super::grid(&to_quote(), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), 3);
         let columns = text.lines().next().unwrap().split(',').count();

@@ -74,7 +74,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why a report could not be exported.
+/// The reason why a report could not be exported.
 #[derive(Debug, thiserror::Error)]
 #[error("export to {path}: {doing} failed: {source}", path = path.display())]
 pub struct ExportError {
@@ -97,7 +97,7 @@ fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportE
 /// When it is not a folder, cannot be created, nothing can be written into it, or one of the files is there and was not written by gds-top.
 pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
     fs::create_dir_all(folder).map_err(failed(folder, "creating the folder"))?;
-    // The only sure test for 'can be written into' is to write.
+    // The only reliable test is to write.
     tempfile::Builder::new()
         .prefix(".gds-top-")
         .tempfile_in(folder)

@@ -1,4 +1,4 @@
-//! Sections as one HTML file that needs nothing else: no script, no font, no picture from outside; light and dark by the reader's setting.
+//! Sections as one HTML file without external scripts, fonts or pictures; light or dark by the reader's setting.
 
 use super::bars::bars;
 use super::contents;

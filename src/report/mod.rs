@@ -5,6 +5,7 @@ mod common;
 mod contents;
 mod csv;
 mod export;
+mod findings;
 mod html;
 mod json;
 mod junit;
@@ -19,6 +20,7 @@ mod top;
 mod trace;
 
 pub use export::{ExportError, Format, export, prepare, write_page};
+pub use findings::findings;
 pub use html::html;
 pub(crate) use html::page;
 pub use json::{SCHEMA_VERSION, json, write as write_json};

@@ -50,7 +50,7 @@ pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
 
 fn may_replace_any(path: &Path, marks: &[&str]) -> io::Result<()> {
     let refused = |why: &str| {
-        let text = format!("it {why}, so it is left alone; move it away or name another place");
+        let text = format!("it {why} and is not replaced; move it away or name another path");
         Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
     };
     match fs::symlink_metadata(path) {

@@ -83,7 +83,7 @@ pub(crate) struct Bar {
     pub(crate) phases: PhaseTimes,
 }
 
-/// How an axis counts.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,

@@ -110,7 +110,7 @@ impl Text {
     fn item(&mut self, item: &Item) {
         let name = if item.name.is_empty() { String::new() } else { format!("{}: ", item.name) };
         self.marked(item.status, &format!("{name}{}", item.text));
-        // The last words of a process are short, and there is nothing else to go by.
+        // The end of a process's output is short, and it is the only evidence.
         for detail in item.details.iter().filter(|detail| !detail.long || item.name.is_empty()) {
             self.wrapped(&format!("    {}: ", detail.label), &detail.text);
         }

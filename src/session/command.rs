@@ -10,7 +10,8 @@ pub const REAL_TIME: u32 = 16;
 pub enum Command {
     /// Run all checks again.
     Recheck,
-    /// Apply this fix. The second value is the digest of the plan that the user consented to (`FixPlan::digest`): a plan with another digest is refused.
+    /// Apply this fix. The second value is the digest of the plan that the user consented to (`FixPlan::digest`): a
+    /// plan with another digest is rejected.
     ApplyFix(FixId, String),
     /// Say what the fix would do, without doing it (as fix progress).
     DryRunFix(FixId),

@@ -35,7 +35,8 @@ impl Kinds {
         self.of.push(kind.unwrap_or(self.firsts.len() - 1) as u32);
     }
 
-    /// Adds a lane again whose share was reported. That comes right after its plan; otherwise the kinds are dropped.
+    /// Adds a lane again after its share was reported, which is right after its plan. Otherwise the kinds are
+    /// dropped.
     pub(super) fn add_again(&mut self, lane: usize, lanes: &[Lane]) {
         if lane + 1 != lanes.len() || self.of.len() != lanes.len() {
             self.of.clear();

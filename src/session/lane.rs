@@ -4,17 +4,17 @@ use crate::core::{
     CacheState, Engine, EventBody, Failure, LaneId, LaneShare, LaneStage, PackedSpans, RunResult, Target,
 };
 
-/// How reports name a lane that the user stopped.
+/// The name of a lane in reports that the user stopped.
 const CANCELLED: &str = "cancelled";
 
-/// How far a lane has come.
+/// The state of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LaneStatus {
     /// Planned, not started.
     Waiting,
     /// Running.
     Running(LaneStage),
-    /// Finished and, where asked for, verified.
+    /// Finished and, if requested, verified.
     Done,
     /// Finished with an error, failed verification, or died.
     Failed(Failure),
@@ -35,7 +35,7 @@ pub struct Lane {
     pub target: Target,
     /// Which repeat, from 0.
     pub repeat: u32,
-    /// How far it has come.
+    /// Its state.
     pub status: LaneStatus,
     /// Its process, once started.
     pub pid: Option<u32>,
@@ -76,7 +76,7 @@ impl Lane {
         self.share.as_ref()?.group
     }
 
-    /// Why it failed or that it was stopped, in words; `None` if it did neither.
+    /// The reason why it failed or was stopped; `None` otherwise.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         match &self.status {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How a recording is played.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     /// Begin paused.
@@ -20,7 +20,7 @@ pub struct Options {
     /// Stretches in which nothing happens are shortened to this many nanoseconds of recorded time; `None` plays them in full.
     pub longest_gap_ns: Option<u64>,
     /// Loads shorter than this are stretched to it, and their progress is shown in steps taken from their spans: a
-    /// load of 40 ms would otherwise be over before it was seen. `None` plays the events as they are.
+    /// load of 40 ms would otherwise be too short to see. `None` plays the events unchanged.
     pub shortest_load_ns: Option<u64>,
     /// Play for a person: everything before the first load comes at once, the recording can be sought in with [`Command::Seek`], and its times
     /// come as [`Played::Timeline`].
@@ -111,7 +111,7 @@ struct PlayClock {
     /// Times real time; `None` is as fast as possible.
     speed: Option<f64>,
     paused: bool,
-    /// Slows a short load down: 1 is not at all.
+    /// The factor by which a short load is slowed down; 1 is the original speed.
     stretch: f64,
     /// At this instant the recorded time was `anchor_ns`.
     anchor: Instant,
@@ -136,7 +136,7 @@ impl PlayClock {
         change(self);
     }
 
-    /// How long to wait until recorded time `at_ns`: `Some(0)` is now, `None` is until a command comes.
+    /// The time to wait until recorded time `at_ns`: `Some(0)` is now, `None` is until a command arrives.
     fn wait(&self, at_ns: u64) -> Option<Duration> {
         if self.paused {
             return None;
@@ -306,7 +306,7 @@ impl Player {
             let wait = if self.opening { Some(Duration::ZERO) } else { self.clock.wait(event.at_ns) };
             let timer = match wait {
                 Some(Duration::ZERO) => {
-                    // Without a speed the clock does not run by itself; a later change of speed goes on from here.
+                    // Without a speed the clock does not run. A later change of speed continues from here.
                     if self.clock.speed.is_none() {
                         self.clock.anchor_ns = self.clock.anchor_ns.max(event.at_ns);
                     }
@@ -342,7 +342,7 @@ impl Player {
         }
     }
 
-    /// All senders of commands are gone: go on without, and never wait for a command that cannot come.
+    /// All senders of commands have ended: continue, and never wait for a command that cannot arrive.
     fn nobody_commands(&mut self) {
         self.commands = never();
         self.seeker = None;

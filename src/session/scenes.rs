@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 /// Steps in which the progress of a short load is shown.
 const STEPS: u64 = 40;
-/// Events that are looked ahead at most; a load with more is long enough to be watched as it was.
+/// The maximum number of events to look ahead. A load with more is long enough at its original pace.
 const AHEAD: usize = 20_000;
 
-/// The events of a recording with how much slower than real time each is to come.
+/// The events of a recording, each with its factor of slowness.
 pub(super) struct Scenes {
     pub(super) reader: Reader,
     shortest_ns: Option<u64>,
@@ -106,7 +106,7 @@ fn steps(events: &[Event], lane: LaneId, began_ns: u64, length_ns: u64) -> Vec<E
         .flatten()
         .filter(|span| span.bytes > 0)
         .collect();
-    // Where bytes are staged, the copies are their arrival; elsewhere the transfers are.
+    // If bytes are staged, the copies mark their arrival, otherwise the transfers.
     let landing = if spans.iter().any(|s| s.phase == Phase::Copy) { Phase::Copy } else { Phase::Transfer };
     let mut ends: Vec<(u64, u64)> = spans.iter().filter(|s| s.phase == landing).map(|s| (s.end_ns, s.bytes)).collect();
     ends.sort_unstable();

@@ -1,4 +1,5 @@
-//! The recordings that come with the program: two models loaded on an H200, for the lesson, the pictures and a first look without a GPU.
+//! The compiled-in recordings: two models loaded on an H200, for the lesson, the pictures and a first look without a
+//! GPU.
 
 use super::recording::{Reader, RecordingError};
 use super::state::State;
@@ -66,10 +67,10 @@ impl Shipped {
         Ok(told)
     }
 
-    /// Everything that the recording holds, as a state at its end.
+    /// The state at the end of the recording.
     ///
     /// # Errors
-    /// When the recording inside the program cannot be read by it, which a test rules out.
+    /// If the compiled-in recording cannot be read, which a test excludes.
     pub fn state(&self) -> Result<State, RecordingError> {
         let mut state = State::default();
         for event in Reader::from_bytes(Path::new(self.name), self.bytes)? {

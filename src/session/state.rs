@@ -1,4 +1,5 @@
-//! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
+//! `State`: everything that is known. Only [`State::reduce`] makes it, from events, and front ends and reports read
+//! only it.
 
 use super::kinds::Kinds;
 use super::lane::{Lane, LaneStatus};
@@ -65,7 +66,7 @@ pub struct State {
     pub machine: Option<Machine>,
     /// Findings, in the order of their groups and then of their arrival.
     pub checks: Vec<Finding>,
-    /// How long the last round of checks took; `None` while one runs or none ran.
+    /// The duration of the last round of checks; `None` while one runs or none ran.
     pub checks_took_ns: Option<u64>,
     /// Verdicts by path and GPU.
     pub verdicts: Vec<Verdict>,
@@ -95,11 +96,11 @@ pub struct State {
     pub calls_left_out: u64,
     /// Bytes and reads of the watched program over time, at each report.
     pub call_rates: Vec<CallCount>,
-    /// Name and title of the plan that all this belongs to; `None` for the one that the session began with.
+    /// Name and title of the plan of this state; `None` for the first plan of the session.
     pub race_plan: Option<(String, String)>,
     /// Other plans that can be run.
     pub race_plans: Vec<RacePlan>,
-    /// The session as it was at the end of each plan that ran before, the oldest first; these hold none themselves.
+    /// The session at the end of each earlier plan, the oldest first. They contain no earlier plans themselves.
     pub earlier: Vec<Arc<State>>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,

@@ -1,5 +1,4 @@
-//! Lanes that ran together, as the state knows them: their total as one run, and each compared with the same load
-//! alone.
+//! Lanes that ran together: their total as one run, and each compared with the same load alone.
 
 use super::lane::Lane;
 use super::state::State;
@@ -53,7 +52,7 @@ impl State {
         }
     }
 
-    /// Tensor bytes that a lane is to load; 0 where its model is not known.
+    /// Tensor bytes that a lane must load; 0 if its model is not known.
     #[must_use]
     pub fn bytes_of(&self, lane: &Lane) -> u64 {
         match &lane.share {

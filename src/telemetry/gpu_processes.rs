@@ -38,7 +38,7 @@ impl GpuProcesses {
                 Some(path) => Nvml::builder().lib_path(path).init(),
                 None => Nvml::init(),
             };
-            // Why there is none is said by the meters, which ask the same library.
+            // The meters use the same library and report the reason if there is none.
             let Ok(nvml) = started else { return };
             let device = match &gpu {
                 GpuRef::Index(index) => nvml.device_by_index(*index),

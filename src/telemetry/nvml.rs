@@ -69,12 +69,12 @@ impl NvmlThread {
         }
     }
 
-    /// Why there are no readings, in a sentence.
+    /// The reason why there are no readings, in a sentence.
     pub(super) fn problem(&self) -> Option<String> {
         lock(&self.shared).problem.clone()
     }
 
-    /// Ends the thread. A driver call that hangs is waited for one second and then left behind: it holds nothing of ours.
+    /// Ends the thread. A hanging driver call is abandoned after one second; it holds no resources of gds-top.
     pub(super) fn stop(self) {
         let _ = self.stop.try_send(());
         let _ = self.ended.recv_timeout(Duration::from_secs(1));

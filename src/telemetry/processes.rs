@@ -13,7 +13,7 @@ const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth"
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 /// Characters kept of a command line.
 const COMMAND: usize = 400;
-/// A process without the libraries is looked at again after so many rounds: it may load them later.
+/// A process without the libraries is read again after this number of rounds, because it may load them later.
 const AGAIN: u64 = 3;
 
 /// The counters of a process at the previous sample.
@@ -41,7 +41,7 @@ struct Libraries {
     readable: bool,
 }
 
-/// Looks at all processes again and again, and remembers what rates need.
+/// Reads all processes repeatedly, and keeps the values for rates.
 pub(super) struct Processes {
     proc: PathBuf,
     own: u32,
@@ -56,7 +56,7 @@ impl Processes {
         Self { proc, own: std::process::id(), known: BTreeMap::new(), round: 0, before: None }
     }
 
-    /// The processes with CUDA or cuFile, and how many could not be looked into.
+    /// The processes with CUDA or cuFile, and the number that could not be read.
     pub(super) fn look(&mut self, now: Instant) -> (Vec<ProcessUse>, u32) {
         self.round += 1;
         let seconds = self.before.map(|before| now.duration_since(before).as_secs_f64()).filter(|s| *s > 0.0);
@@ -244,7 +244,7 @@ fn open_files(folder: &Path) -> Option<Open> {
     Some(open)
 }
 
-/// How reads seem to go, and why that is thought. Seen from outside, so it never says 'direct to the GPU'.
+/// The apparent route of reads, with the reason. It is seen from outside, so it is never 'direct to the GPU'.
 fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String) {
     let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
     let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());

@@ -94,13 +94,13 @@ impl Sampler {
         let _ = self.orders.send(Order::Gpu(gpu));
     }
 
-    /// Why the GPU has no meters, in a sentence, once that is known.
+    /// The reason why the GPU has no meters, in a sentence.
     #[must_use]
     pub fn gpu_problem(&self) -> Option<String> {
         self.gpu_problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops sampling, waits for the thread, and says what it cost. No sample is handed out afterwards.
+    /// Stops sampling, waits for the thread, and returns its overhead. No sample follows.
     #[must_use = "drop the sampler instead if the cost does not matter"]
     pub fn stop(mut self) -> Cost {
         self.end()

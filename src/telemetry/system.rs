@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The first picture has no rates, so the second follows soon.
 const SECOND: Duration = Duration::from_millis(500);
 
-/// A thread that looks at the machine. It ends when this is dropped; a driver call that hangs is left behind.
+/// A thread that reads the machine's state. It ends when this is dropped; a hanging driver call is abandoned.
 #[derive(Debug)]
 pub struct SystemWatch {
     _stop: Sender<()>,
@@ -42,7 +42,7 @@ impl SystemWatch {
                 let mut sample = machine.look(Instant::now());
                 match &nvml {
                     Ok(nvml) => gpus(nvml, &mut sample),
-                    // The library's absence is the common case; its name for the loader's error says nothing to a reader.
+                    // A missing library is the usual case, and the loader's error does not help the user.
                     Err(NvmlError::LibloadingError(error)) => {
                         sample.gpu_problem = Some(format!(
                             "GPUs cannot be watched: the driver's library for it (NVML) cannot be loaded. Is the NVIDIA driver installed? ({error})"

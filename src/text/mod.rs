@@ -1,9 +1,10 @@
-//! Text for people, shells and files. Thin layers over crates; uses nothing else of this program.
+//! Text for people, shells and files. Thin layers over crates; it uses no other module.
 
 mod columns;
 mod csv;
 mod diff;
 mod json;
+mod paragraph;
 mod sanitise;
 mod shell;
 mod table;
@@ -12,6 +13,7 @@ pub use columns::{TIE, glyph_width, indented, truncate, truncate_middle, width, 
 pub use csv::{CsvRows, csv_cell};
 pub use diff::{DiffLine, diff};
 pub use json::{json_values, pretty_json, write_json};
+pub use paragraph::{paragraph, strong};
 pub use sanitise::{is_unsafe, sanitise, sanitise_coloured, sanitise_line};
 pub use shell::{quoted, quoted_line};
 pub use table::table_lines;

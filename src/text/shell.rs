@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A word, quoted if a shell would read it otherwise.
+/// A word, quoted if a shell would change it.
 #[must_use]
 pub fn quoted(word: &str) -> Cow<'_, str> {
     // Options and assignments (`--set=a,b`, `NVreg_X=1`) read better without quotes. These signs have a meaning only at the beginning of a word or within braces.
@@ -10,7 +10,7 @@ pub fn quoted(word: &str) -> Cow<'_, str> {
     if word.chars().all(is_plain) && !word.starts_with(['=', '%']) && !word.is_empty() {
         return Cow::Borrowed(word);
     }
-    // The one error is a NUL byte, which is allowed here: no argument of a process can have one.
+    // The only error is a NUL byte, which no argument of a process can have.
     shlex::Quoter::new().allow_nul(true).quote(word).unwrap_or(Cow::Borrowed(word))
 }
 

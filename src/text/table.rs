@@ -157,7 +157,7 @@ mod tests {
         let right = [false, false, true, true];
         let told = table_lines(&rows, &right, 19);
         assert_eq!(told[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
-        // If that leaves too little room for the rest, the first column alone.
+        // If the rest then has too little space, only the first column.
         assert_eq!(
             table_lines(&rows, &right, 18)[4..],
             ["  lane  rate  p50", "  a        1   22", "  a        3   44"]

@@ -25,7 +25,7 @@ pub struct FolderId {
     inode: u64,
 }
 
-/// Why a private folder cannot be used or removed.
+/// The reason why a private folder cannot be used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// Another user could change what is in it.
@@ -38,7 +38,7 @@ pub enum FolderError {
     #[error("it is not a directory")]
     NotAFolder,
     /// Another folder has its name now.
-    #[error("another folder took its place while it was used; that one was left alone")]
+    #[error("another folder took its place while it was used, and was not changed")]
     Replaced,
     /// The system refused.
     #[error("{0}")]
@@ -114,7 +114,7 @@ impl PrivateFolder {
     /// Opens the folder `name` in `above`, which must be this user's. The group loses the right to write in it.
     ///
     /// # Errors
-    /// If it is a link or not a folder, belongs to another user, or all users may write in it.
+    /// If it is a link or not a directory, belongs to another user, or all users may write in it.
     pub fn open(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
         Self::take(open_above(above)?, above, name)
     }
@@ -211,7 +211,7 @@ impl PrivateFolder {
     /// Removes it with everything in it.
     ///
     /// # Errors
-    /// If something stays, or another folder took its place; that one is left alone.
+    /// If something remains, or another directory took its place, which is not changed.
     pub fn remove(self) -> Result<(), FolderError> {
         self.empty(None)?;
         self.remove_empty()
@@ -231,8 +231,8 @@ impl PrivateFolder {
     }
 }
 
-/// Makes the folder at `path` this process's working directory, if it still is the folder `id`: relative paths then lead into it, whatever takes its
-/// place later.
+/// Makes the folder at `path` this process's working directory, if it still is the directory `id`. Relative paths
+/// then lead into it, even if another one takes its name.
 ///
 /// # Errors
 /// If it is not that folder any more.

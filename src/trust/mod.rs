@@ -19,7 +19,7 @@ const SYSTEM_FOLDERS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 /// that called sudo.
 ///
 /// # Errors
-/// A part of a sentence: it is not installed, or why the one that is there is not run.
+/// Part of a sentence: it is not installed, or the reason why the existing one is not run.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var("PATH").unwrap_or_default();
     program_in(name, &format!("{path}:{SYSTEM_FOLDERS}"))

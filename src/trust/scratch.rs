@@ -1,4 +1,4 @@
-//! A private scratch folder that is removed with the value that holds it.
+//! A private scratch folder that is removed when its value is dropped.
 
 use super::folder::PrivateFolder;
 use super::maker::Maker;
@@ -15,7 +15,7 @@ const MOST_EXAMINED: usize = 20_000;
 pub struct Scratch(Option<PrivateFolder>);
 
 impl Scratch {
-    /// Makes one whose name begins with `prefix`, below TMPDIR or /tmp.
+    /// Creates one with a name that begins with `prefix`, below TMPDIR or /tmp.
     ///
     /// # Errors
     /// If the system refuses, or another user could replace the folder: native libraries write their logs into it by path.

@@ -1,4 +1,4 @@
-//! All screens: which one is shown, dispatch of inputs, drawing of a frame. It knows a screen only as a [`Screen`].
+//! All screens: the shown one, dispatch of inputs, drawing of a frame. It uses screens only through [`Screen`].
 
 mod palette;
 mod player;
@@ -84,7 +84,7 @@ impl App {
         self.help.is_some() || self.commands.is_some() || self.screen().table() > 0
     }
 
-    /// Takes an input; the answer says what the loop must do.
+    /// Handles an input; the result is the loop's next action.
     pub(crate) fn input(&mut self, input: &Input, session: &State) -> Effect {
         let effect = match input {
             Input::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, session),
@@ -132,7 +132,7 @@ impl App {
         }
     }
 
-    /// The reason why a key does nothing: it has no use at the moment, or it belongs to another screen.
+    /// The reason why a key has no effect: it is not available at the moment, or it belongs to another screen.
     fn unbound(&self, key: Key) -> Option<String> {
         let table = self.screen().table();
         let rows = || self.ctx.keys.iter().filter(|row| row.keys.contains(&key));

@@ -124,7 +124,7 @@ mod tests {
         for input in answer("11;rgb:0/0/0").into_iter().take(9) {
             assert_eq!(found.hear(input), Heard::Inputs(Vec::new()));
         }
-        // A key that belongs to no answer: all that was held back is typed.
+        // A key that is not part of an answer: all delayed inputs are typed.
         let Heard::Inputs(inputs) = found.hear(key('q', KeyModifiers::NONE)) else { panic!("no answer was complete") };
         assert_eq!(inputs.len(), 10);
     }

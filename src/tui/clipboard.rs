@@ -7,6 +7,6 @@ use std::io::{self, Write};
 /// Asks the terminal to take the text; one that does not know the request ignores it.
 pub(crate) fn copy(text: &str) {
     let mut out = io::stdout();
-    // A terminal that is gone takes nothing, and the loop notices by itself.
+    // If the terminal is closed, the loop notices it.
     let _ = write!(out, "\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text)).and_then(|()| out.flush());
 }

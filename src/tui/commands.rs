@@ -82,8 +82,8 @@ impl Commands {
     }
 }
 
-/// How well a text matches a query, lower is better: all words of the query in the text, those at the start of a word first, then letters in
-/// order. `None` if it does not match.
+/// The rank of a text for a query, lower is better: all words of the query in the text, those at the start of a word
+/// first, then letters in order. `None` if it does not match.
 pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
     let (query, text) = (query.trim().to_lowercase(), text.to_lowercase());
     if query.is_empty() {

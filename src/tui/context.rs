@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct Context {
     /// A replay, not a live session.
     pub(crate) replay: bool,
-    /// The session examines the machine only when it is asked to, and was not yet.
+    /// The session examines the machine on request, which did not happen yet.
     pub(crate) unasked: bool,
     /// The machine is a capture, so nothing runs on it.
     pub(crate) captured: bool,

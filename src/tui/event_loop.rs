@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Least time between two frames that follow keys.
 const KEY_FRAME: Duration = Duration::from_millis(16);
-/// How long a message replaces the keys in the footer, unless a key is pressed.
+/// The time that a message replaces the keys in the footer, unless a key is pressed.
 const MESSAGE: Duration = Duration::from_secs(6);
-/// Events taken in before the keys are looked at again.
+/// Events handled before keys are read again.
 const BATCH: usize = 4096;
 
 /// A report of the signal thread.
@@ -25,7 +25,7 @@ const BATCH: usize = 4096;
 pub(crate) enum Signal {
     /// End now.
     End(i32),
-    /// The terminal asks for a stop (SIGTSTP from outside).
+    /// The terminal requests a stop (SIGTSTP from outside).
     Stop,
     /// Running again after a stop.
     Continue,
@@ -43,7 +43,7 @@ pub(crate) struct Wires {
     pub(crate) frame: Duration,
 }
 
-/// How the loop ended.
+/// The end of the loop.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) state: State,
@@ -53,7 +53,7 @@ pub(crate) struct Ending {
 
 /// A request of the loop to its caller; the answer is a line for the user.
 pub(crate) enum Outside<'a> {
-    /// Give the terminal back, stop the process if the signal asks for it, and take the terminal again.
+    /// Restore the terminal, stop the process if the signal requests it, and set up the terminal again.
     Signal(Signal),
     /// Put a text on the terminal's clipboard.
     Copy(&'a str),
@@ -61,11 +61,12 @@ pub(crate) enum Outside<'a> {
     Export(&'a State),
     /// Keep the report as the one to compare with.
     Baseline(&'a State),
-    /// Lend the terminal to sudo, so that it can ask for a password; the line says why the fix cannot be applied, if so.
+    /// Lend the terminal to sudo, so that it can ask for a password. The line has the reason if the fix cannot be
+    /// applied.
     Lend,
 }
 
-/// Runs until the user quits, a signal ends it or the keyboard is gone.
+/// Runs until the user quits, a signal ends it or the keyboard is closed.
 pub(crate) fn run<B: Backend>(
     painter: &mut Painter<B>,
     mut wires: Wires,
@@ -121,7 +122,7 @@ pub(crate) fn run<B: Backend>(
             },
             recv(wires.input) -> input => {
                 let Ok(input) = input else {
-                    // The keyboard is gone (the terminal closed), so no key can end the program.
+                    // The keyboard is closed with the terminal, so no key can end the program.
                     send(&wires, Command::Quit);
                     return Ok(Ending { state, quit: false, signal: None });
                 };

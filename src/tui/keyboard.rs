@@ -9,10 +9,10 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the thread may take to come to rest.
+/// The time limit for the thread to pause.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the thread is to rest, and whether it does.
+/// Whether the thread must pause, and whether it does.
 #[derive(Debug, Default)]
 struct Wish {
     rest: bool,
@@ -24,12 +24,13 @@ struct Wish {
 pub(super) struct Gate(Arc<(Mutex<Wish>, Condvar)>);
 
 impl Gate {
-    /// Waits until the thread reads no more. False when it did not come to rest in time.
+    /// Waits until the thread has paused. False if it did not pause in time.
     pub(super) fn pause(&self) -> bool {
         let (wish, changed) = &*self.0;
         let mut wish = wish.lock().unwrap_or_else(PoisonError::into_inner);
         wish.rest = true;
-        // The thread sleeps in a read that nothing else ends: it wakes for the news that the size of the terminal changed, true or not.
+        // The thread blocks in a read. Only a signal about the terminal's size wakes it, even if the size is
+        // unchanged.
         if signal_hook::low_level::raise(SIGWINCH).is_err() {
             return false;
         }
@@ -64,13 +65,13 @@ impl Gate {
 #[derive(Debug)]
 pub(super) struct Keyboard {
     pub(super) input: Receiver<Input>,
-    /// The terminal's background, if it was asked for and the terminal answers.
+    /// The terminal's background, if it was requested and the terminal answers.
     pub(super) background: Receiver<Background>,
     pub(super) gate: Gate,
 }
 
-/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back. `asked`: the terminal was asked
-/// for its background.
+/// A thread that blocks on the keyboard. It ends with the process, because a blocked read cannot be cancelled.
+/// `asked`: the background was requested.
 pub(super) fn listen(asked: bool) -> io::Result<Keyboard> {
     let (sender, input) = bounded(256);
     let (found, background) = bounded(1);

@@ -20,8 +20,7 @@ pub(crate) struct LaneStats {
     looked_at: Option<Glance>,
 }
 
-/// Shows quickly whether a lane began, ended or brought spans since then: lanes, ended lanes, all spans, the running
-/// lane.
+/// Shows quickly whether lanes or spans changed: lanes, ended lanes, all spans, the running lane.
 type Glance = (usize, usize, usize, Option<LaneId>);
 
 fn glance(state: &State) -> Glance {

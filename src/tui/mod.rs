@@ -1,4 +1,4 @@
-//! The face: draws `State` and turns keys into commands. It knows nothing of files, devices or engines.
+//! Draws `State` and turns keys into commands. It does not use files, devices or engines.
 //!
 //! [`run`] owns the terminal from its call to its return. Drawing is pure: `screens::draw` fills a buffer from the [`State`], the user's
 //! choices and a theme, so every screen can be tested without a terminal.
@@ -63,7 +63,7 @@ use std::time::Duration;
 use terminal::{FrameWriter, Loan};
 use theme::Look;
 
-/// How to show a session.
+/// The options of a session on the screens.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Theme, colours, ASCII mode.
@@ -82,23 +82,23 @@ pub struct Options {
     pub first_screen: ScreenId,
     /// The session shows a captured machine, so processes of this machine are not shown.
     pub captured: bool,
-    /// Live only: the session examines this machine when it is asked to, and not by itself.
+    /// Live only: the session examines this machine on request.
     pub unasked: bool,
     /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
     pub speed: u32,
-    /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
+    /// Writes the report as files and returns their place in a line; without it the screens cannot export.
     pub export: Option<fn(&State) -> String>,
-    /// Keeps the report as a baseline and says where, in a line.
+    /// Keeps the report as a baseline and returns its place in a line.
     pub baseline: Option<fn(&State) -> String>,
     /// Makes sudo know the user, on a terminal that is lent to it; needed before fixes for root. `None` if no fix
     /// needs sudo. An error is a line with the reason.
     pub authorize: Option<fn() -> Result<(), String>>,
 }
 
-/// How the screens ended.
+/// The end of the screens.
 #[derive(Debug)]
 pub struct Outcome {
-    /// All that was learned, as far as events had arrived.
+    /// The state after all events that had arrived.
     pub state: State,
     /// Whether the user ended it.
     pub quit: bool,

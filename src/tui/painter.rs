@@ -1,4 +1,4 @@
-//! Frames to the terminal: only the cells that changed, nothing at all when nothing did, and never a question to the terminal.
+//! Writes frames to the terminal: only changed cells, and never a query.
 
 use ratatui::backend::Backend;
 use ratatui::buffer::Buffer;

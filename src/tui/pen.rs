@@ -13,7 +13,7 @@ pub(crate) type Run = (String, Style);
 pub(crate) struct Pen<'b> {
     buffer: &'b mut Buffer,
     area: Rect,
-    /// Where to remember what can be clicked.
+    /// The list of clickable areas.
     clicks: Option<&'b Clicks>,
 }
 

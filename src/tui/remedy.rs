@@ -1,4 +1,4 @@
-//! The plan that fixes a finding, and the plan that comes next.
+//! The plan that fixes a finding, and the next plan.
 
 use crate::core::{Finding, FixId, FixPlan, FixStage, Status, Verdict};
 use crate::present::verdict::steps;
@@ -13,15 +13,15 @@ pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s Fi
     let named = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
     let plan = named.or_else(|| state.plans.iter().find(|plan| plan.check == finding.id))?;
     let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
-    let mended = || last.is_some_and(|line| line.stage == FixStage::Mended);
-    (finding.status != Status::Pass || mended()).then_some(plan)
+    let fixed = || last.is_some_and(|line| line.stage == FixStage::Fixed);
+    (finding.status != Status::Pass || fixed()).then_some(plan)
 }
 
 /// Whether a plan is still to be applied.
 pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
     let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
     let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
-    let in_place = last.is_some_and(|line| matches!(line.stage, FixStage::Mended | FixStage::Waiting));
+    let in_place = last.is_some_and(|line| matches!(line.stage, FixStage::Fixed | FixStage::Waiting));
     let passes = state.checks.iter().any(|finding| finding.id == plan.check && finding.status == Status::Pass);
     !applied && !in_place && !passes
 }
@@ -32,8 +32,8 @@ pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s 
     plans.find(|plan| is_open(state, plan))
 }
 
-/// The next plan that is still to be applied: those towards the goal of the verdict first, then the others, the worst finding first.
-/// `but` is the id of a plan that is looked at already.
+/// The next plan to apply: first those for the goal of the verdict, then the others, the worst finding first. `but`
+/// is the id of a plan that is shown already.
 pub(crate) fn next_open<'s>(state: &'s State, verdict: Option<&Verdict>, but: Option<FixId>) -> Option<&'s FixPlan> {
     let mut others: Vec<&Finding> = state.checks.iter().collect();
     others.sort_by_key(|finding| std::cmp::Reverse(finding.status.weight()));

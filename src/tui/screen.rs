@@ -85,7 +85,7 @@ pub(crate) trait Screen: Any {
         Vec::new()
     }
 
-    /// Takes a result, or hands back what is for another screen.
+    /// Takes a result, or returns one for another screen.
     fn take(&mut self, result: JobResult) -> Option<JobResult> {
         Some(result)
     }

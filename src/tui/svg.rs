@@ -92,7 +92,8 @@ fn flush(out: &mut String, words: Option<Words>) {
     );
 }
 
-/// Whether every monospace font has the glyph in its own width; others stand alone, so that a fallback font cannot push their neighbours.
+/// Whether all monospace fonts have the glyph with its width. Others are placed separately, so that a fallback font
+/// cannot move their neighbours.
 fn common(glyph: char) -> bool {
     glyph.is_ascii() || ('\u{a0}'..='\u{17f}').contains(&glyph) || matches!(glyph, '–' | '…' | '‘' | '’' | '“' | '”')
 }
@@ -128,7 +129,7 @@ fn mixed(ink: &str, paper: &str) -> String {
     format!("#{:02x}{:02x}{:02x}", blend(1), blend(3), blend(5))
 }
 
-/// Shapes collected by colour: filled ones and lines. Backgrounds come first because their cell is met first.
+/// Shapes by colour: filled ones and lines. Backgrounds are first, because their cell is read first.
 #[derive(Default)]
 struct Shapes {
     papers: BTreeMap<String, String>,

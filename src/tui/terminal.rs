@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
-/// Whether the terminal is ours now; the panic hook asks.
+/// Whether the terminal is in use, for the panic hook.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// Panic messages of other threads, printed after the screen is gone.
+/// Panic messages of other threads, printed after the screens have ended.
 static LAST_WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The taken terminal. Dropping it restores the terminal.
@@ -80,7 +80,7 @@ fn enter(mouse: bool) -> io::Result<()> {
     if mouse { execute!(io::stdout(), EnableMouse) } else { Ok(()) }
 }
 
-/// Never fails: the terminal may be gone (HUP), and each step is tried although an earlier one failed.
+/// It never fails: the terminal may be closed (HUP), and each step is tried even if an earlier one failed.
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(

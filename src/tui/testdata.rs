@@ -89,11 +89,11 @@ pub(crate) fn fixing(stage: FixStage) -> State {
     let told = [
         (FixStage::Applying, "writing /run/udev/data/b254:0"),
         (FixStage::Verifying, "written; the check runs again"),
-        (FixStage::Mended, "✔ udev-database passes now: cuFile can register files of this disk"),
+        (FixStage::Fixed, "✔ udev-database passes now: cuFile can register files of this disk"),
     ];
     for (at, text) in told {
-        let finding = (at == FixStage::Mended).then(|| Finding { status: Status::Pass, ..udev_finding() });
-        if at == FixStage::Mended {
+        let finding = (at == FixStage::Fixed).then(|| Finding { status: Status::Pass, ..udev_finding() });
+        if at == FixStage::Fixed {
             let fix = AppliedFix { plan: udev_plan(), at_unix_s: state.started_unix_ms / 1000, stands: true };
             let body = EventBody::FixesApplied { applied: vec![fix] };
             state.reduce(&Event { at_ns: state.now_ns, body });

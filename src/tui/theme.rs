@@ -1,11 +1,11 @@
-//! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
+//! Maps roles to styles. Only the palette and the terminal's colours determine a style.
 
 use crate::config::{Background, ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
 use crate::core::{Engine, LaneInks, Phase, Status, heat_colour};
 use ratatui::style::{Color, Modifier, Style};
 use std::borrow::Cow;
 
-/// The look that the user asked for, and the terminal's background as far as it is known.
+/// The requested look, and the terminal's background if it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
     pub(crate) taste: Taste,
@@ -96,8 +96,8 @@ impl Theme {
         let heavy = |style: Style| {
             if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style }
         };
-        // Of sixteen colours hardly two can be read on a third, so the selected row has one colour; its marks differ
-        // by their shape.
+        // Few pairs of sixteen colours are readable on a third, so the selected row has one colour, and its marks
+        // differ in shape.
         let row = Style::new().bg(colour(p.selected, taste.depth));
         // The terminal's foreground may be any colour, so such a row has a foreground of the theme.
         let selected = match (taste.depth, p.strong) {
@@ -219,7 +219,7 @@ impl Theme {
         Style::new().bg(colour(ground, self.depth)).fg(colour(ink, self.depth))
     }
 
-    /// Text that is there for those who look for it: between dim and faint.
+    /// Less important text: between dim and faint.
     #[must_use]
     pub(crate) fn faint_text(&self) -> Style {
         self.dim.add_modifier(Modifier::DIM)
@@ -274,7 +274,7 @@ fn on(ink: Option<Color>, style: Style) -> Style {
     }
 }
 
-/// The mark of an engine by its name alone.
+/// The mark of an engine, from its name only.
 fn marker(engine: &Engine) -> char {
     match engine {
         Engine::Mmap => '○',

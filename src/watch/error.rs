@@ -1,9 +1,9 @@
-//! Why a program cannot be watched.
+//! The reason why a program cannot be watched.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Why a program cannot be watched.
+/// The reason why a program cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The library was not built for this machine.

@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 /// O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
-/// How a transfer was submitted.
+/// The function that submitted a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Single,

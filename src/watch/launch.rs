@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// The dynamic linker loads the libraries that this variable names.
 const ENV_AUDIT: &str = "LD_AUDIT";
-/// How often the rings are emptied: 4096 calls of a thread fit in between.
+/// Time between two readings of the rings, each of which holds 4096 calls.
 const DRAIN_EVERY: Duration = Duration::from_millis(2);
-/// Ended threads are looked for every so many times.
+/// Ended threads are searched at every Nth reading.
 const LOOK_FOR_ENDED: u64 = 50;
 
 /// The program to watch.
@@ -54,9 +54,9 @@ pub struct Watched {
     reader: Reader,
     tally: Tally,
     outside: Outside,
-    /// Calls that are not taken in yet, because an earlier one may still come.
+    /// Calls that are not processed yet, because an earlier one may still arrive.
     waiting: Vec<Group>,
-    /// Before this time no call comes any more.
+    /// No more calls arrive from before this time.
     complete_until_ns: u64,
     drains: u64,
     ended: Option<ProgramEnd>,

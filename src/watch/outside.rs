@@ -19,12 +19,12 @@ const PRESENT: u64 = 1 << 63;
 const CONFIGURATION: &str = "CUFILE_ENV_PATH_JSON";
 const DEFAULT_CONFIGURATION: &str = "/etc/cufile.json";
 
-/// What was seen of the processes of a program.
+/// The facts about the processes of a program.
 #[derive(Debug)]
 pub(super) struct Outside {
     root: u32,
     next: Instant,
-    /// Counters of each process, the last that were read. A process that ends takes what came after with it.
+    /// Counters of each process, the last that were read. Counts after the last reading of an ended process are lost.
     io: HashMap<u32, ProcessIo>,
     rings: HashMap<(u32, u64), u64>,
     configurations: BTreeMap<String, WatchedConfiguration>,
@@ -36,7 +36,7 @@ impl Outside {
         Self { root, next: Instant::now(), io, rings, configurations: BTreeMap::new() }
     }
 
-    /// Looks at all processes, if it is time.
+    /// Reads all processes, if it is time.
     pub(super) fn look(&mut self, tally: &mut Tally) {
         let now = Instant::now();
         if now < self.next {

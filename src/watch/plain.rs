@@ -11,7 +11,7 @@ impl Tally {
     /// A file, before libc reads or maps it for the first time in a process.
     pub(super) fn plain_file(&mut self, group: &Group) {
         let path = group.text();
-        // A file that was deleted, or of another mount namespace, has a path all the same.
+        // A deleted file, or one of another mount namespace, still has a path.
         if path.is_empty() {
             return;
         }

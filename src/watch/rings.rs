@@ -89,7 +89,7 @@ impl Totals {
 pub(super) struct Reader {
     /// The pid namespace of this process.
     namespace: u64,
-    /// Of the threads that ended and whose rings were given to others.
+    /// The counts of ended threads whose rings other threads use now.
     ended: Totals,
 }
 
@@ -252,7 +252,7 @@ mod tests {
         put(&words, 0, &[at(1, 1, 0)]);
         let mut reader = Reader::new();
         let mut groups = Vec::new();
-        // In another namespace, the number says nothing.
+        // In another namespace the number has no meaning.
         reader.free_ended(&words, &mut groups);
         assert_eq!(words.load(header::STATES), state::IN_USE);
         words.store(first_word(0) + ring::NAMESPACE, reader.namespace);

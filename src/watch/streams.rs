@@ -1,4 +1,4 @@
-//! Transfers on a stream: the program gets their result in its memory, some time after the call.
+//! Transfers on a stream. The program gets their result in its memory after the call.
 
 use super::files::Transfer;
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ impl Streams {
     }
 }
 
-/// Whether a changed word can be the result: not more bytes than asked for, or a code that cuFile or the system has.
+/// Whether a changed word can be the result: at most the requested bytes, or a code of cuFile or the system.
 fn is_result(pending: &Pending, value: i64) -> bool {
     let most = i64::try_from(pending.transfer.size).unwrap_or(i64::MAX);
     value != pending.before && (-10_000..=most).contains(&value)

@@ -18,7 +18,7 @@ const CLASSES: usize = 12;
 const DURATIONS: usize = 12;
 /// Entry of a batch: the operation is a read.
 const OPCODE_READ: u64 = 0;
-/// Events that came before their submission was seen; more belong to submissions that were lost.
+/// Events that arrived before their submission. The others are of lost submissions.
 const ORPHANS: usize = 4096;
 /// Files, libraries and kinds of failures that are kept apart: the program can write any number of them into the shared file.
 const MOST_FILES: usize = 65_536;
@@ -51,7 +51,7 @@ struct Entry {
 /// Counters of one process.
 type Counted = (u32, u8);
 
-/// All that was seen so far.
+/// All facts so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     processes: HashMap<u32, Process>,
@@ -366,7 +366,7 @@ impl Tally {
         }
     }
 
-    /// The report, without the routes and what only the launcher knows.
+    /// The report, without the routes and the launcher's facts.
     pub(super) fn report(&self, totals: &Totals) -> WatchReport {
         let calls = |cufile: bool| {
             let of = totals.functions.iter().zip(FUNCTIONS).zip(Function::ALL);

@@ -305,7 +305,7 @@ fn the_file_of_a_static_configuration_is_held_against_the_gpus() {
     for (text, part) in [
         (None, "cannot be read"),
         (Some("{}".to_owned()), "no gpu_config"),
-        (Some(listed("GPU-00000000-1111-4222-8333-444444444444", 1)), "is not here"),
+        (Some(listed("GPU-00000000-1111-4222-8333-444444444444", 1)), "does not exist"),
         (Some(listed(own, 1 << 28)), "bytes of BAR1"),
         (Some(json!({"gpu_config": {}}).to_string()), "lists 0 GPUs"),
     ] {
@@ -327,7 +327,7 @@ fn a_variable_that_does_nothing_is_told_and_stops_nothing() {
     let finding = report.finding("cfg-effective").unwrap();
     assert_eq!(finding.status, Status::Warn);
     assert!(
-        finding.summary.contains("CUFILE_ALLOW_COMPAT_MODE does nothing") && finding.evidence.len() == 2,
+        finding.summary.contains("CUFILE_ALLOW_COMPAT_MODE has no effect") && finding.evidence.len() == 2,
         "{finding:?}"
     );
     assert_eq!(report.verdicts[0].route, Route::Nvfs);

@@ -401,7 +401,7 @@ fn what_costs_speed_or_does_nothing_is_a_warning_and_blocks_nothing() {
         ("acs", "pcie-acs", "2 bridges"),
         ("acs", "nvfs-bridges-acs", "2 PCIe bridges"),
         ("sick-gpu", "gpu-ecc", "Xid"),
-        ("ignored-settings", "cfg-compat", "only the word true counts"),
+        ("ignored-settings", "cfg-compat", "accepts only true"),
         ("ignored-settings", "cfg-env-path", "does not exist"),
         ("nvme-stock", "nvfs-nvme-symbol", "not built for GDS"),
         ("weka", "nvfs-peermem", "nvidia_peermem"),
@@ -435,7 +435,7 @@ fn facts_of_the_bus_are_read_where_they_are_shown() {
     let told = check("log-tells");
     let log = told.finding("log-scan").unwrap();
     assert!(log.summary.contains("udev has no record") && log.evidence[0].text.contains("nvme1n1p1"), "{log:?}");
-    assert!(report.finding("nvfs-peer-distance").unwrap().summary.contains("every pair"));
+    assert!(report.finding("nvfs-peer-distance").unwrap().summary.contains("all pairs"));
 }
 
 #[test]
@@ -489,14 +489,14 @@ fn parts_missing_from_a_capture_are_answers_and_no_errors() {
 #[test]
 fn the_text_begins_with_the_answer_and_shows_found_why_and_fix() {
     let report = check("h200-vm-no-udev");
-    insta::assert_snapshot!(checks::text::render(&report.findings, &report.verdicts, 100, false));
+    insta::assert_snapshot!(gds_top::report::findings(&report.findings, &report.verdicts, 100, false));
 }
 
 #[test]
 fn no_line_of_the_text_is_much_wider_than_asked() {
     for (name, ..) in TABLE {
         let report = check(name);
-        for line in checks::text::render(&report.findings, &report.verdicts, 72, false).lines() {
+        for line in gds_top::report::findings(&report.findings, &report.verdicts, 72, false).lines() {
             assert!(
                 line.chars().count() <= 72
                     || !line.trim().contains("  ")

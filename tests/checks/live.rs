@@ -15,7 +15,7 @@ fn the_checks_end_here_without_root_and_without_a_gpu_and_say_so() {
     let root = live();
     let mut emitted = Vec::new();
     let report = checks::run(&root, &[std::env::current_dir().unwrap()], None, &mut |finding| emitted.push(finding));
-    eprintln!("{}", checks::text::render(&report.findings, &report.verdicts, 110, false));
+    eprintln!("{}", gds_top::report::findings(&report.findings, &report.verdicts, 110, false));
     eprintln!("{} ms", report.took_ns / 1_000_000);
     for finding in &report.findings {
         assert!(!finding.summary.is_empty() && !finding.evidence.is_empty(), "{} has no evidence", finding.id);
@@ -57,7 +57,7 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
             }
         });
         let probe = report.finding("lib-open-probe").unwrap();
-        assert!(begun.exists() && !probe.summary.contains("did not come back"), "{}: {early:?}", probe.summary);
+        assert!(begun.exists() && !probe.summary.contains("did not return"), "{}: {early:?}", probe.summary);
     }
     // A probe that never ends is ended, and its finding comes after those that need not wait.
     early.clear();
@@ -66,5 +66,5 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
         |id: &str| early.iter().position(|e| e == id).unwrap_or_else(|| panic!("{id} was not reported: {early:?}"));
     assert!(QUICK.iter().all(|id| at(id) < at("lib-open-probe")), "{early:?}");
     let probe = report.finding("lib-open-probe").unwrap();
-    assert!(probe.summary.contains("did not come back"), "{}", probe.summary);
+    assert!(probe.summary.contains("did not return"), "{}", probe.summary);
 }

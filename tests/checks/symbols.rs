@@ -58,21 +58,27 @@ fn cases() -> Vec<Case> {
             &format!("{MISSING}{OPEN}"),
             "nvfs-load-errors",
             "nvfs-load",
-            "not loaded before it",
+            "loaded before the NVIDIA driver",
         ),
         Case {
             edits: vec![put(
                 "files/proc/kallsyms",
                 "0 T nvme_v1_register_nvfs_dma_ops [nvme]\n0 T nvidia_p2p_get_pages [nvidia]\n",
             )],
-            ..case("cause 2: the symbol is there now", MISSING, "nvfs-load-errors", "nvfs-load", "not loaded before it")
+            ..case(
+                "cause 2: the symbol is there now",
+                MISSING,
+                "nvfs-load-errors",
+                "nvfs-load",
+                "loaded before the NVIDIA driver",
+            )
         },
         case(
             "cause 3: the driver came first",
             &format!("{OPEN}{MISSING}"),
             "nvfs-load-errors",
             "nvidia-driver-open",
-            "does not have",
+            "is too old",
         ),
         Case {
             edits: vec![put(
@@ -84,7 +90,7 @@ fn cases() -> Vec<Case> {
                 "nvidia_fs: Unknown symbol nvidia_p2p_get_pages_persistent (err -2)\n",
                 "nvfs-load-errors",
                 "nvidia-driver-open",
-                "does not have",
+                "is too old",
             )
         },
         case(
@@ -114,7 +120,7 @@ fn cases() -> Vec<Case> {
                 "nvidia_fs: no symbol version for nvidia_p2p_get_pages\n",
                 "nvfs-build-inputs",
                 "nvfs-dkms",
-                "driver sources",
+                "outdated driver source",
             )
         },
         case(

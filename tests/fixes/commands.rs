@@ -82,7 +82,7 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
             && text.contains("the files are as they were; run before it: sh -c true"),
         "{text}"
     );
-    assert!(text.contains("to take it back sh -c 'echo undone' was run"), "{text}");
+    assert!(text.contains("to undo it sh -c 'echo undone' was run"), "{text}");
     assert_eq!(lines, ["undone"], "a change that was begun is completed or undone: a file system is mounted again");
     assert!(!folder.join("made").exists());
     assert!(Journal::open(&place(&folder)).entries().is_empty());
@@ -117,7 +117,7 @@ fn a_cut_at_any_step_is_finished_or_rolled_back_and_started_commands_are_named()
             assert!(!folder.join("made").exists(), "cut {cut}");
         }
         let second = steps[..cut].contains(&Step::Command) && !finished;
-        assert_eq!(said.contains("had been started"), second, "cut {cut}: {said}");
+        assert_eq!(said.contains("of these started commands stay"), second, "cut {cut}: {said}");
     }
 }
 

@@ -14,7 +14,7 @@ fn the_keys_of_p2pdma_are_set_in_the_file_that_is_there_and_taken_back() {
     let path = machine.write("/etc/cufile.json", before);
     let plan = machine.plan("cufile-p2pdma-keys");
     let said = machine.apply(&plan);
-    assert_eq!(said.last().unwrap().0, FixStage::Mended, "{said:?}");
+    assert_eq!(said.last().unwrap().0, FixStage::Fixed, "{said:?}");
     let after = fs::read_to_string(&path).unwrap();
     assert!(
         after.contains("// ours, do not touch") && after.contains("true, // keep\n\t\t\"use_pci_p2pdma\": true"),
@@ -68,7 +68,7 @@ fn the_checklist_knows_what_is_done_and_takes_the_shorter_way() {
     let open: Vec<&str> = guided.steps.iter().filter(|s| s.state == State::Open).map(|s| s.title.as_str()).collect();
     assert_eq!(
         open,
-        ["The GPU's BAR1 mapped statically", "P2PDMA switched on in cufile.json", "The proof: reads counted on p2pdma"]
+        ["The GPU's BAR1 mapped statically", "P2PDMA enabled in cufile.json", "The proof: reads counted on p2pdma"]
     );
     let text = guide::text(&guided);
     assert!(text.contains("✔  2. The NVIDIA driver, with the open kernel modules (done)"), "{text}");
@@ -106,7 +106,7 @@ fn no_checklist_calls_a_healthy_machine_unfinished_but_for_the_proof() {
 fn a_log_is_explained_and_old_lines_are_no_alarm_where_the_check_passes_now() {
     for (name, status, part) in [
         ("h200-vm-no-udev", Status::Warn, "udev has no record"),
-        ("h200-vm-udev", Status::Info, "its check finds it in order now"),
+        ("h200-vm-udev", Status::Info, "its check passes now"),
     ] {
         let machine = Machine::new(name);
         machine.write(

@@ -205,5 +205,5 @@ fn the_checklist_has_the_storage_driver_before_nvidia_fs() {
     let at = |id: &str| ids.iter().position(|known| *known == id).unwrap_or_else(|| panic!("{id}: {ids:?}"));
     assert!(at("nvme-patch") < at("nvfs-install"), "{ids:?}");
     let nvidia_fs = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
-    assert!(nvidia_fs.why.contains("fix nvme-patch comes first"), "{}", nvidia_fs.why);
+    assert!(nvidia_fs.why.contains("run gds-top fix nvme-patch first"), "{}", nvidia_fs.why);
 }

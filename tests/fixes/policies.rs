@@ -86,7 +86,7 @@ fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
     let mut said = Vec::new();
     assert!(fixes::apply_and_verify(&root, &plan, &plan.digest(), &place, &root.captured_paths(), &mut |p| said
         .push((p.stage, p.text))));
-    assert_eq!(said.last().unwrap().0, FixStage::Mended, "{said:?}");
+    assert_eq!(said.last().unwrap().0, FixStage::Fixed, "{said:?}");
     let path = machine.path().join("files/etc/cufile.json");
     assert_eq!(fs::read_to_string(&path).unwrap(), after);
     fixes::undo(FixId::CufileConfig, &place, &mut |_| true).unwrap();

@@ -194,7 +194,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     assert!(rest.contains("changed since the preview"), "{rest}");
     let digest = root.fix(&["p2pdma-registry-keys", "--yes", "--consent", "0000000000000000"]);
     assert_eq!(digest.status.code(), Some(1));
-    assert!(err(&digest).contains("would now change something else than in the preview"), "{}", err(&digest));
+    assert!(err(&digest).contains("differ from the preview"), "{}", err(&digest));
     assert_eq!(fs::read_to_string(&path).unwrap(), "another writer was quicker\n");
 }
 
@@ -216,13 +216,13 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     root.reboot();
     let open = out(&root.fix(&["--list"]));
     assert!(
-        open.contains("✔ sudo reboot (done)") && open.contains("was rebooted and gpu-static-bar1 is not satisfied"),
+        open.contains("✔ sudo reboot (done)") && open.contains("after the reboot gpu-static-bar1 does not pass"),
         "{open}"
     );
     let check = gds_top().args(["check", "--root"]).arg(root.top()).output().unwrap();
-    assert!(err(&check).contains("was rebooted and gpu-static-bar1 is not satisfied"), "{}", err(&check));
+    assert!(err(&check).contains("after the reboot gpu-static-bar1 does not pass"), "{}", err(&check));
     let guide = out(&root.fix(&["nvidia-gds", "--dry-run"]));
-    assert!(guide.contains("was rebooted and gpu-static-bar1"), "{guide}");
+    assert!(guide.contains("after the reboot gpu-static-bar1"), "{guide}");
 
     // Now the driver has them.
     let params = root.files().join("proc/driver/nvidia/params");
@@ -314,7 +314,7 @@ fn the_policy_of_the_recipes_is_kept() {
 #[test]
 fn a_root_that_is_none_is_refused() {
     for (root, part) in
-        [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is not a directory")]
+        [("/", "omit --root"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is not a directory")]
     {
         let refused = gds_top().args(["fix", "--list", "--root", root]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{root}");

@@ -52,7 +52,7 @@ fn unapplied(text: &str) -> bool {
 
 /// Whether an error of undoing says that no file was restored.
 fn not_undone(text: &str) -> bool {
-    ["no file was changed", "still as the fix wrote it"].iter().any(|part| text.contains(part))
+    ["no file was changed", "still with the text of the fix"].iter().any(|part| text.contains(part))
         && !text.contains("restored: ")
 }
 

@@ -28,7 +28,7 @@ fn the_fault_is_fixed_proven_and_taken_back_without_a_trace() {
         &mut |p| news.push(p)
     ));
     let stages: Vec<FixStage> = news.iter().map(|p| p.stage).collect();
-    assert_eq!(stages, [FixStage::Applying, FixStage::Verifying, FixStage::Mended]);
+    assert_eq!(stages, [FixStage::Applying, FixStage::Verifying, FixStage::Fixed]);
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Pass);
     assert_eq!(fs::read_to_string(machine.file(RECORD)).unwrap(), "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n");
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});

@@ -102,7 +102,7 @@ fn a_fix_is_refused_on_the_screen_if_the_machine_changed_since_its_preview() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("nvidia.conf"), OTHER).unwrap();
     terminal.keys("a");
-    terminal.until("would now change something else");
+    terminal.until("differ from the preview");
     terminal.quit();
     assert_eq!(fs::read_to_string(folder.join("nvidia.conf")).unwrap(), OTHER);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);

@@ -48,7 +48,7 @@ fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
 fn examine(what: &str, machine: &Path) -> bool {
     let Ok(root) = Root::open(machine) else { return false };
     let found = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-    let text = |colour| checks::text::render(&found.findings, &found.verdicts, 100, colour);
+    let text = |colour| gds_top::report::findings(&found.findings, &found.verdicts, 100, colour);
     plain(what, &text(false)) | coloured(what, &text(true))
 }
 

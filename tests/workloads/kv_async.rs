@@ -233,7 +233,7 @@ fn results_that_no_one_checks_lose_bytes_in_silence_and_the_loss_is_counted() {
     let (failed, lost) =
         (number(&ignored, "/workload/unchecked/operations"), number(&ignored, "/workload/unchecked/lost_bytes"));
     assert!(failed > 0 && lost + number(&ignored, "/bytes") == 5 * 512 * 6 * 2 * 256, "{ignored:#}");
-    // Where nothing fails, nothing is lost.
+    // Without failures nothing is lost.
     let (whole, status) = lane("gds-registered:check_results=0", COMPAT);
     assert_eq!((status, number(&whole, "/workload/unchecked/lost_bytes")), (0, 0), "{whole:#}");
 }

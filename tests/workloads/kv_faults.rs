@@ -66,7 +66,7 @@ fn a_failure_drops_the_write_and_ignores_the_read_as_in_0_22() {
         number(run(&report, "llmd/gds/read"), "/workload/hits"),
         number(run(&report, "llmd/gds/read"), "/workload/lookups"),
     );
-    assert_eq!((hits, lookups), (1, 4), "what was dropped is a miss, and so is what follows it");
+    assert_eq!((hits, lookups), (1, 4), "a dropped file is a miss, and so are the files after it");
     let (report, status) = place.report("llmd", &set, &[("STANDIN_CUFILE_FAIL", "cuFileRead:5:30")]);
     assert_eq!(status, 0, "{report:#}");
     let falls = &run(&report, "llmd/gds/read")["workload"]["fallbacks"][0];

@@ -91,7 +91,7 @@ pub enum Lesson {
     FirstReads {
         /// How many threads.
         slots: u32,
-        /// How much longer, on average.
+        /// The additional time, on average.
         ns: u64,
     },
     /// O_DIRECT reads from disk what is in the page cache.

@@ -1,4 +1,4 @@
-//! How a container gets what it lacks, in the words of its runtime.
+//! The option by which a container gets a missing part of the host, for each runtime.
 
 use crate::machine::Container;
 
@@ -28,7 +28,7 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Udev => "Mount the node's /run/udev into the pod, read-only (hostPath volume).",
             Lack::Gpu => "Request a GPU for the pod: resources.limits nvidia.com/gpu.",
             Lack::NvidiaFs => {
-                "Set gds.enabled in the GPU Operator, or mount /dev/nvidia-fs0 and its siblings (hostPath, privileged pod)."
+                "Set gds.enabled in the GPU Operator, or mount /dev/nvidia-fs0 to /dev/nvidia-fs15 (hostPath, privileged pod)."
             }
             Lack::Rdma => "Request an RDMA resource for the pod (RDMA device plugin), and add the capability IPC_LOCK.",
             Lack::Volume => "Keep models on a volume: hostPath, or a local PersistentVolume on ext4 or xfs.",

@@ -10,7 +10,7 @@ const KEY: &str = "properties.rdma_dynamic_routing";
 const ORDER: &str = "properties.rdma_dynamic_routing_order";
 const CARDS: &str = "/sys/class/infiniband";
 
-/// Whether data of the path goes over a network card.
+/// Whether reads of the path go over a network card.
 fn is_remote(subject: &Subject) -> bool {
     let Some(facts) = &subject.facts else { return false };
     match facts.filesystem.as_deref() {

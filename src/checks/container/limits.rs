@@ -14,17 +14,16 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Needs the library's version, so it waits for the probe.
+/// It needs the library's version, so it waits for the probe.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrProcSys;
-    const WHY: &str = "From 1.16 on libcufile spins for ever while it opens where /proc/modules cannot be opened, as in some sandboxes.";
     let judged = match ctx.root.read_bytes("/proc/modules") {
         Ok(_) => Judged::pass(ID, "/proc/modules can be read").found("/proc/modules", "readable"),
         Err(why) => {
             let facts = ctx.root.libcufile();
             let judged = match facts.version_numbers() {
                 Some(version) if version < (1, 16) => {
-                    Judged::info(ID, "/proc/modules cannot be read, which does not affect libcufile before 1.16")
+                    Judged::info(ID, "/proc/modules cannot be read; libcufile before 1.16 does not need it")
                 }
                 Some(_) => Judged::lack(ID, "/proc/modules cannot be opened: libcufile 1.16 and later hang here")
                     .missing(Cost::System, EVERY)
@@ -34,18 +33,17 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
             judged.unread("/proc/modules", &why)
         }
     };
-    vec![judged.why(WHY)]
+    vec![judged]
 }
 
 fn container(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CtrDetect;
-    let judged = match machine::container(ctx.root) {
+    match machine::container(ctx.root) {
         Some(container) => Judged::info(ID, format!("inside a container ({})", container.runtime))
             .found(container.source, container.text),
         None => Judged::pass(ID, "not inside a container")
-            .found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no mark of a container"),
-    };
-    judged.why("Devices, /run/udev and modules of the host must be added when a container is started.")
+            .found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no sign of a container"),
+    }
 }
 
 /// A limit of the process from `/proc/self/limits`; `None` is unlimited.
@@ -55,12 +53,12 @@ fn soft_limit(text: &str, name: &str) -> Option<Option<u64>> {
     if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
 }
 
-/// The most that a program may raise a limit to; `None` is unlimited or not said.
+/// The hard limit; `None` if it is unlimited or not reported.
 fn hard_limit(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a path is on a file system that goes over RDMA.
+/// Whether a path is on a file system over RDMA.
 fn over_rdma(ctx: &Context<'_>) -> bool {
     ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()).any(|facts| {
         facts.option_value("proto") == Some("rdma")
@@ -90,62 +88,55 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
         let judged = match limit {
             None => Judged::pass(MEMLOCK, "locked memory is not limited"),
             Some(_) if free => Judged::pass(MEMLOCK, "locked memory is not limited for this user (CAP_IPC_LOCK)"),
-            Some(bytes) if bytes < 64 * units::MIB && !over_rdma(ctx) => Judged::info(
-                MEMLOCK,
-                format!("only {} may be locked, which does not affect local disks", units::bytes(bytes)),
-            ),
+            Some(bytes) if bytes < 64 * units::MIB && !over_rdma(ctx) => {
+                Judged::info(MEMLOCK, format!("only {} can be locked; local disks need no more", units::bytes(bytes)))
+            }
             Some(bytes) if bytes < 64 * units::MIB => {
-                Judged::warn(MEMLOCK, format!("only {} may be locked", units::bytes(bytes))).fix(FixId::Memlock).advice(
+                Judged::warn(MEMLOCK, format!("only {} can be locked", units::bytes(bytes))).fix(FixId::Memlock).advice(
                     machine::container(ctx.root)
                         .map_or("Run `sudo gds-top fix memlock`, then log in again.", |container| {
                             bring(&container, Lack::Memlock)
                         }),
                 )
             }
-            Some(bytes) => Judged::pass(MEMLOCK, format!("{} may be locked", units::bytes(bytes))),
+            Some(bytes) => Judged::pass(MEMLOCK, format!("{} can be locked", units::bytes(bytes))),
         };
-        out.push(
-            judged
-                .found(PATH, format!("Max locked memory {}", limit.map_or_else(|| "unlimited".to_owned(), |b| b.to_string())))
-                .why("Registering memory for RDMA and io_uring counts against it; memory pinned through CUDA usually does not."),
-        );
+        out.push(judged.found(
+            PATH,
+            format!("Max locked memory {}", limit.map_or_else(|| "unlimited".to_owned(), |b| b.to_string())),
+        ));
     }
     if let Some(limit) = soft_limit(&text, "Max open files") {
         let judged = match limit {
-            // The usual soft limit of a login, which any program may raise by itself.
+            // The usual soft limit of a login. Any program may raise it.
             Some(n)
                 if (1024..4096).contains(&n) && hard_limit(&text, "Max open files").is_none_or(|most| most >= 4096) =>
             {
-                Judged::info(CheckId::LimNofile, format!("{n} files may be open unless the program raises it"))
+                Judged::info(CheckId::LimNofile, format!("{n} open files, unless the program raises the limit"))
                     .advice("ulimit -n 65536")
             }
             Some(n) if n < 4096 => {
-                Judged::warn(CheckId::LimNofile, format!("only {n} files may be open")).advice("ulimit -n 65536")
+                Judged::warn(CheckId::LimNofile, format!("only {n} files can be open")).advice("ulimit -n 65536")
             }
-            Some(n) => Judged::pass(CheckId::LimNofile, format!("{n} files may be open")),
+            Some(n) => Judged::pass(CheckId::LimNofile, format!("{n} files can be open")),
             None => Judged::pass(CheckId::LimNofile, "open files are not limited"),
         };
-        out.push(
-            judged
-                .found(
-                    PATH,
-                    format!("Max open files {}", limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())),
-                )
-                .why("Each registered file holds two or three descriptors; running out shows as error 5031."),
-        );
+        out.push(judged.found(
+            PATH,
+            format!("Max open files {}", limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())),
+        ));
     }
     out
 }
 
 fn user(ctx: &Context<'_>) -> Judged {
-    let judged = match ctx.root.euid() {
+    match ctx.root.euid() {
         Some(0) => Judged::info(CheckId::UserPerms, "running as root").found("geteuid", "0"),
         Some(id) => Judged::info(
             CheckId::UserPerms,
-            format!("running as user {id}: some checks see less, fixes of the system need sudo"),
+            format!("running as user {id}: some files cannot be read, and fixes need sudo"),
         )
         .found("geteuid", id.to_string()),
         None => Judged::na(CheckId::UserPerms, "the user is not part of this capture"),
-    };
-    judged.why("The user decides which files a check may read and a fix may change.")
+    }
 }

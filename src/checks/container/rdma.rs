@@ -1,4 +1,4 @@
-//! RDMA, if a path is on a file system that uses it.
+//! Checks of RDMA, if a path is on a file system that uses it.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
@@ -27,7 +27,7 @@ fn rdma_addresses(ctx: &Context<'_>) -> (Vec<String>, String) {
     ctx.config().texts_below("properties.rdma_dev_addr_list")
 }
 
-/// RDMA, where a path is on a file system that goes over it.
+/// Checks of RDMA, if a path is on a file system that uses it.
 pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     let kinds: Vec<(&str, bool)> = ctx
         .subjects
@@ -49,7 +49,7 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether no device of user-space RDMA is in sight.
+/// Whether there is no device for user-space RDMA.
 fn no_verbs(ctx: &Context<'_>) -> bool {
     !ctx.root.entries("/dev/infiniband").unwrap_or_default().iter().any(|name| name.starts_with("uverbs"))
 }
@@ -59,7 +59,7 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     let devices = ctx.root.entries("/sys/class/infiniband").unwrap_or_default();
     let version = ctx.root.read_text("/sys/module/mlx5_core/version").ok().map(|text| text.trim().to_owned());
     let judged = if devices.is_empty() {
-        Judged::warn(ID, "no RDMA device is here").found("/sys/class/infiniband", "empty or absent")
+        Judged::warn(ID, "there is no RDMA device").found("/sys/class/infiniband", "empty or absent")
     } else if let Some(container) = machine::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
         Judged::lack(ID, "the RDMA devices of the host are not in this container")
             .found("/dev/infiniband", "no uverbs device")
@@ -79,12 +79,11 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     });
     let judged =
         rates.take(8).fold(judged, |judged, (rate, path, state)| judged.found(path, format!("{rate}, {state}")));
-    let judged = if judged.finding.advice.is_some() {
+    if judged.finding.advice.is_some() {
         judged
     } else {
         judged.advice("Run `ofed_info -s` to see whether DOCA or MLNX_OFED is installed. Do not install both.")
-    };
-    judged.why("The patched clients come with DOCA or MLNX_OFED.")
+    }
 }
 
 /// The ports of RDMA devices with their state: `4: ACTIVE`, `1: DOWN`.
@@ -106,8 +105,8 @@ fn addresses(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::RdmaIps;
     let (list, origin) = rdma_addresses(ctx);
     let table = ctx.root.read_text("/proc/net/fib_trie");
-    let judged = if list.is_empty() {
-        Judged::lack(ID, "rdma_dev_addr_list is not set, so cuFile knows no network card for this file system")
+    if list.is_empty() {
+        Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile knows no network card for this file system")
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Setting, &[Route::Rdma])
             .advice("Set properties.rdma_dev_addr_list to the addresses of the RDMA interfaces.")
@@ -120,16 +119,19 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                 let all_down = !down.is_empty() && down.len() == ports(ctx).len();
                 if unknown.is_empty() && all_down {
                     let judged =
-                        Judged::lack(ID, "no port of an RDMA device is up, so this file system has no way to the GPU")
+                        Judged::lack(ID, "no port of an RDMA device is up: this file system cannot reach the GPU")
                             .missing(Cost::System, &[Route::Rdma])
-                            .advice("Look at cable, switch and subnet manager: ibstat, systemctl status opensm.");
+                            .advice("Check cable, switch and subnet manager: `ibstat`, `systemctl status opensm`.");
                     down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
                 } else if unknown.is_empty() {
-                    Judged::pass(ID, "each address of rdma_dev_addr_list is of this machine")
+                    Judged::pass(ID, "this machine has all addresses of rdma_dev_addr_list")
                 } else {
                     Judged::lack(
                         ID,
-                        format!("rdma_dev_addr_list names addresses that this machine has not: {}", unknown.join(" ")),
+                        format!(
+                            "rdma_dev_addr_list names addresses that this machine does not have: {}",
+                            unknown.join(" ")
+                        ),
                     )
                     .missing(Cost::Setting, &[Route::Rdma])
                     .advice(format!("Correct properties.rdma_dev_addr_list in {origin}."))
@@ -140,6 +142,5 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                 .unknown(&[Route::Rdma]),
         }
         .found(origin, Value::from(list).to_string())
-    };
-    judged.why("Over user-space RDMA cuFile registers GPU memory with the cards of these addresses.")
+    }
 }

@@ -18,10 +18,9 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     }
     if let Some(container) = machine::container(ctx.root) {
         out.push(
-            Judged::info(CheckId::CtrIpc, "the statistics of other processes are seen only in their IPC namespace")
+            Judged::info(CheckId::CtrIpc, "statistics of other processes are visible only in their IPC namespace")
                 .found("/proc/self/ns/ipc", "of this container")
-                .advice(bring(&container, Lack::Ipc))
-                .why("libcufile shares its statistics through System V memory."),
+                .advice(bring(&container, Lack::Ipc)),
         );
     }
     out.extend(rootfs(ctx));
@@ -34,16 +33,15 @@ pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
     slow(ctx).iter().any(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Device nodes; asked after NVML, because where NVML answers they are there.
+/// Device nodes. If NVML answers, they exist, so NVML is asked first.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrDevices;
-    const WHY: &str = "A container sees the GPU only through device nodes that are brought in when it is started.";
     let Some(container) = machine::container(ctx.root) else { return Vec::new() };
     if !ctx.root.exists("/proc/driver/nvidia/version") {
         return Vec::new();
     }
     if !ctx.root.nvml().gpus.is_empty() {
-        return vec![Judged::pass(ID, "the devices of the GPU are here").found("NVML", "answers").why(WHY)];
+        return vec![Judged::pass(ID, "the devices of the GPU exist").found("NVML", "answers")];
     }
     let lacking: Vec<&str> = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"]
         .into_iter()
@@ -55,16 +53,15 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     vec![
         Judged::lack(
             ID,
-            format!("the driver is loaded outside, but its devices are not in this container: {}", lacking.join(" ")),
+            format!("the host has loaded the driver, but this container lacks its devices: {}", lacking.join(" ")),
         )
         .found("/dev", format!("no {}", lacking.join(", no ")))
         .missing(Cost::Root, EVERY)
-        .advice(bring(&container, Lack::Gpu))
-        .why(WHY),
+        .advice(bring(&container, Lack::Gpu)),
     ]
 }
 
-/// The limits of the cgroup; version 2, with the process's own group at the top of its namespace.
+/// The limits of the cgroup, version 2. The group of the process is at the top of its namespace.
 fn cgroup(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::LimCgroup;
     let own = ctx.root.read_text("/proc/self/cgroup").ok()?;
@@ -79,18 +76,18 @@ fn cgroup(ctx: &Context<'_>) -> Option<Judged> {
         Ok(bytes) if bytes < 4 * units::GIB => Judged::info(
             ID,
             format!(
-                "only {} of memory, the page cache included: mapped loads of larger models thrash",
+                "only {} of memory for programs and page cache: mapped loads of larger models thrash",
                 units::bytes(bytes)
             ),
         ),
-        Ok(bytes) => Judged::info(ID, format!("{} of memory, the page cache included", units::bytes(bytes))),
-        Err(_) => Judged::pass(ID, "no limit of memory"),
+        Ok(bytes) => Judged::info(ID, format!("{} of memory for programs and page cache", units::bytes(bytes))),
+        Err(_) => Judged::pass(ID, "memory is not limited"),
     };
     let mut judged = judged.found(source, memory);
     if let Some((pids, source)) = read("pids.max") {
         judged = judged.found(source, pids);
     }
-    Some(judged.why("Page cache counts against the limit, so it decides how a mapped load compares with a direct one."))
+    Some(judged)
 }
 
 fn huge_pages(ctx: &Context<'_>) -> Option<Judged> {
@@ -99,8 +96,7 @@ fn huge_pages(ctx: &Context<'_>) -> Option<Judged> {
     let mode = text.split('[').nth(1)?.split(']').next()?.to_owned();
     Some(
         Judged::info(CheckId::LimHugepages, format!("transparent huge pages: {mode}; GDS does not need huge pages"))
-            .found(FILE, text.trim())
-            .why("They change the timing of mapped loads, not of direct ones."),
+            .found(FILE, text.trim()),
     )
 }
 
@@ -117,30 +113,28 @@ fn lsm(ctx: &Context<'_>) -> Option<Judged> {
     let judged = match denied {
         Some(line) => Judged::warn(ID, "SELinux denied access to nvidia-fs")
             .found(machine::KERNEL_LOG, line.trim())
-            .advice("Label the volume (:z) or allow it by a policy module (ausearch, audit2allow); do not switch SELinux off."),
+            .advice("Label the volume (`:z`), or allow the access by a policy module (ausearch, audit2allow). Do not disable SELinux."),
         None if on == "1" => Judged::info(ID, "SELinux is enforcing"),
         None => Judged::pass(ID, "SELinux is permissive"),
     };
-    Some(judged.found(FILE, on).why("A denial is reported as EACCES although the mode of the device allows all users."))
+    Some(judged.found(FILE, on))
 }
 
 fn operator() -> Judged {
-    Judged::na(CheckId::K8sOperator, "how the GPU Operator is set up is seen from outside the pod only")
-        .found("kubectl", "not run by gds-top")
-        .advice("kubectl get clusterpolicy -o yaml: gds.enabled must be true, driver.kernelModuleType open or auto.")
-        .why("The operator loads nvidia-fs on the node, and it needs the open kernel modules.")
+    Judged::na(CheckId::K8sOperator, "the settings of the GPU Operator are visible only outside the pod")
+        .found("kubectl", "gds-top does not run it")
+        .advice("Run `kubectl get clusterpolicy -o yaml`: gds.enabled must be true, and driver.kernelModuleType open or auto.")
 }
 
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
     let overlay = |s: &&Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
-    // A machine may have overlays without a container. The file system check covers those.
+    // Overlays outside containers are covered by the check of the file system.
     let container = machine::container(ctx.root)?;
     let subject = ctx.subjects.iter().find(overlay)?;
     Some(
         Judged::info(CheckId::CtrRootfs, format!("{} is in the container's root file system", subject.path.display()))
             .found("/proc/self/mountinfo", "overlay")
             .advice(bring(&container, Lack::Volume))
-            .cause(CheckId::FsType)
-            .why("The layers of a container cannot write into GPU memory."),
+            .cause(CheckId::FsType),
     )
 }

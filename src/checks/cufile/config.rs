@@ -20,20 +20,19 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Keys that do nothing, and lists that shut a path out.
+/// Keys without effect, and denylists that exclude a path.
 fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CfgEffective;
-    const WHY: &str = "A value in the file is not always in effect: unknown keys are ignored silently, and a denylist sends a path through host memory.";
     let config = ctx.config();
     let mut out = Vec::new();
     let silent = config.passed_over();
     if let Some((key, origin, meant)) = silent.first() {
-        let mut judged = Judged::warn(ID, format!("{key} does nothing; {meant} is meant"))
+        let mut judged = Judged::warn(ID, format!("{key} has no effect; the correct name is {meant}"))
             .advice(format!("Rename it to {meant} in {origin}."));
         for (key, origin, meant) in &silent {
-            judged = judged.found(*origin, format!("{key} is not known to libcufile, {meant} is"));
+            judged = judged.found(*origin, format!("libcufile does not know {key}; it knows {meant}"));
         }
-        out.push(judged.why(WHY));
+        out.push(judged);
     }
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
@@ -53,11 +52,10 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
             let (denied, origin) = config.list(key);
             if let Some(word) = denied.iter().find(|word| !word.is_empty() && mine.contains(word)) {
                 out.push(
-                    Judged::lack(ID, format!("{key} shuts this path out: {word}"))
+                    Judged::lack(ID, format!("{key} excludes this path: {word}"))
                         .found(origin, format!("{key} contains {word}"))
                         .missing(Cost::Setting, DIRECT)
-                        .advice(format!("Take {word} out of {key} in {origin}."))
-                        .why(WHY)
+                        .advice(format!("Remove {word} from {key} in {origin}."))
                         .of(Scope::Path(number)),
                 );
             }
@@ -66,7 +64,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// The switch of P2PDMA for the transport of a path.
+/// The key that enables P2PDMA for the transport of a path.
 pub(crate) fn transport_key(ctx: &Context<'_>, subject: &Subject) -> &'static str {
     let Some(facts) = &subject.facts else { return "block.nvme.use_pci_p2pdma" };
     if facts.filesystem.as_deref() == Some("virtiofs") {
@@ -80,7 +78,7 @@ pub(crate) fn transport_key(ctx: &Context<'_>, subject: &Subject) -> &'static st
     }
 }
 
-/// The complaint of libcufile about its configuration, if the rules of the linter find no error.
+/// The error that libcufile reports about its configuration, if the linter finds none.
 pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) -> Option<Judged> {
     let open = facts.open.as_ref().filter(|open| matches!(open.code, Some(5002 | -22 | 5030)))?;
     if ctx.config().is_fatal() || log_folder_is_missing(ctx) {
@@ -89,59 +87,50 @@ pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) 
     let cause = explain_cufile(&open.stderr).into_iter().find(|c| c.check == Some(CheckId::CfgParse))?;
     let paths: Vec<&str> = ctx.config().files.iter().map(|file| file.path.as_str()).collect();
     Some(
-        Judged::lack(CheckId::CfgParse, format!("libcufile refuses its configuration: {}", cause.meaning))
+        Judged::lack(CheckId::CfgParse, format!("libcufile rejects its configuration: {}", cause.meaning))
             .found("stderr of the library", cause.line)
             .found("files of the configuration", paths.join(", "))
             .missing(Cost::Root, EVERY)
-            .advice(format!("gds-top config lint names the place; the library read {}.", paths.join(" and ")))
-            .why("A configuration that libcufile refuses makes cuFileDriverOpen fail in every program."),
+            .advice(format!("Run `gds-top config lint` for the place. The library read {}.", paths.join(" and "))),
     )
 }
 
 fn parse(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CfgParse;
-    const WHY: &str = "A cufile.json that libcufile cannot read or refuses makes cuFileDriverOpen fail in every program (5002, -22 or 5030), also \
-                       when only /etc/cufile.json is broken and a good file is given by CUFILE_ENV_PATH_JSON.";
     let config = ctx.config();
     let mut read = Vec::new();
     for file in &config.files {
         match &file.state {
             FileState::Broken(problems) => {
-                let mut judged = Judged::lack(ID, format!("libcufile refuses {}: every open fails", file.path))
+                let mut judged = Judged::lack(ID, format!("libcufile rejects {}: every open fails", file.path))
                     .missing(if file.from_environment { Cost::Setting } else { Cost::Root }, EVERY)
                     .advice(format!("Correct {}: {}.", file.path, problems.join("; ")));
                 for problem in problems {
                     judged = judged.found(&file.path, problem);
                 }
-                return judged.fact(FindingFact::BrokenFile(file.path.clone())).why(WHY);
+                return judged.fact(FindingFact::BrokenFile(file.path.clone()));
             }
             FileState::Unreadable(why @ Unread::WrongKind) => {
-                let judged = Judged::lack(
-                    ID,
-                    format!("{} is a folder or the like, and no file that libcufile could read", file.path),
-                )
-                .unread(&file.path, why)
-                .missing(Cost::Root, EVERY);
+                let judged =
+                    Judged::lack(ID, format!("{} is not a regular file, so libcufile cannot read it", file.path))
+                        .unread(&file.path, why)
+                        .missing(Cost::Root, EVERY);
                 let judged = if machine::container(ctx.root).is_some() {
                     judged.advice(format!(
-                        "Container engines make a folder where -v names a file that the host does not have: make {} on the host, or leave that -v out, and start the container again.",
+                        "Container engines create a directory if `-v` names a missing file. Create {} on the host, or remove that `-v`, and restart the container.",
                         file.path
                     ))
                 } else {
-                    judged.advice(format!("Remove {}, and put a file in its place or nothing.", file.path))
+                    judged.advice(format!("Remove {}, or replace it by a file.", file.path))
                 };
-                return judged.fact(FindingFact::BrokenFile(file.path.clone())).why(WHY);
+                return judged.fact(FindingFact::BrokenFile(file.path.clone()));
             }
             FileState::Unreadable(why) => {
-                return Judged::lack(
-                    ID,
-                    format!("{} is there, but this user may not read it: every open fails (5030)", file.path),
-                )
-                .unread(&file.path, why)
-                .fact(FindingFact::BrokenFile(file.path.clone()))
-                .missing(Cost::Root, EVERY)
-                .advice(format!("sudo chmod 644 {}", file.path))
-                .why(WHY);
+                return Judged::lack(ID, format!("this user may not read {}: every open fails (5030)", file.path))
+                    .unread(&file.path, why)
+                    .fact(FindingFact::BrokenFile(file.path.clone()))
+                    .missing(Cost::Root, EVERY)
+                    .advice(format!("sudo chmod 644 {}", file.path));
             }
             FileState::Good(values) => read.push((file.path.clone(), format!("{} keys", values.len()))),
             FileState::Missing => {}
@@ -155,31 +144,31 @@ fn parse(ctx: &Context<'_>) -> Judged {
     for (path, text) in read {
         judged = judged.found(path, text);
     }
-    judged.why(WHY)
+    judged
 }
 
 fn env_path(ctx: &Context<'_>) -> Option<Judged> {
     let file = ctx.config().files.iter().find(|file| file.from_environment)?;
     let judged = match file.state {
-        FileState::Missing => {
-            Judged::warn(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}, which does not exist", file.path))
-                .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
-                .advice("Correct the path, or unset the variable.")
-        }
+        FileState::Missing => Judged::warn(
+            CheckId::CfgEnvPath,
+            format!("the file {}, named by CUFILE_ENV_PATH_JSON, does not exist", file.path),
+        )
+        .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
+        .advice("Correct the path, or unset the variable."),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };
-    Some(judged.why("The library passes over a missing file without a word, so a tuned file may not be in effect."))
+    Some(judged)
 }
 
 fn compat(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CfgCompat;
-    const WHY: &str = "force_compat_mode sends every read through host memory; allow_compat_mode decides whether a broken direct route falls back silently or fails.";
     let config = ctx.config();
     let (force, force_from) = config.switch("properties.force_compat_mode", false);
     let (allow, allow_from) = config.switch("properties.allow_compat_mode", true);
     let variable = ctx.root.variable("CUFILE_FORCE_COMPAT_MODE");
-    let judged = if force {
+    if force {
         Judged::lack(ID, "compat mode is forced: no read goes straight to the GPU")
             .found(&force_from, "force_compat_mode is true")
             .missing(Cost::Setting, DIRECT)
@@ -188,38 +177,35 @@ fn compat(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
             .found(&allow_from, "allow_compat_mode is false")
             .missing(Cost::Setting, &[Route::Compat])
-            .advice("Set properties.allow_compat_mode to true, unless failing is what you want.")
+            .advice("Set properties.allow_compat_mode to true, unless reads must fail without a direct route.")
     } else if let Some(value) =
         variable.filter(|value| !matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | ""))
     {
-        Judged::warn(ID, format!("CUFILE_FORCE_COMPAT_MODE={value} does nothing: only the word true counts"))
+        Judged::warn(ID, format!("CUFILE_FORCE_COMPAT_MODE={value} has no effect: libcufile accepts only true"))
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
             .advice("Write true, or unset it.")
     } else {
         Judged::pass(ID, "compat mode is allowed and not forced").found(&allow_from, "allow_compat_mode is true")
-    };
-    judged.why(WHY)
+    }
 }
 
 pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'static str) -> Judged {
     const ID: CheckId = CheckId::CfgP2pBoth;
-    const WHY: &str =
-        "P2PDMA is off by default; libraries from 1.16 on want it switched on for all and for the transport.";
     let config = ctx.config();
     let (master, master_from) = config.switch("properties.use_pci_p2pdma", false);
     let (nvme, nvme_from) = config.switch(second, false);
-    // 1.14 has only the first key, 1.20 both (strings of the libraries); the first release that needs the second is
-    // between them.
+    // 1.14 has only the first key, 1.20 has both (strings of the libraries). The first release that needs the second
+    // is between them.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
     let judged = if master && (nvme || !wants_second) {
-        Judged::pass(ID, "P2PDMA is switched on")
+        Judged::pass(ID, "P2PDMA is enabled")
     } else {
         let absent = match (master, nvme || !wants_second) {
             (false, false) => format!("properties.use_pci_p2pdma and {second} are"),
             (false, true) => "properties.use_pci_p2pdma is".to_owned(),
             _ => format!("{second} is"),
         };
-        Judged::lack(ID, format!("{absent} not switched on"))
+        Judged::lack(ID, format!("{absent} not enabled"))
             .missing(Cost::Setting, P2P_ROUTES)
             .fix(FixId::CufileP2pdmaKeys)
             .advice(
@@ -229,5 +215,4 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
     judged
         .found(master_from, format!("properties.use_pci_p2pdma is {master}"))
         .found(nvme_from, format!("{second} is {nvme}"))
-        .why(WHY)
 }

@@ -1,4 +1,5 @@
-//! The files of cufile.json as the checks see them: /etc first, the user's file merged over it key by key, then the environment.
+//! The files of cufile.json, in their order: /etc, the user's file, which overrides it key by key, and the
+//! environment.
 
 use crate::checks::cufile_json::{Severity, Surroundings, lint};
 use crate::machine::{Root, Unread};
@@ -22,7 +23,7 @@ pub(crate) struct ConfigFile {
 pub(crate) enum FileState {
     Missing,
     Unreadable(Unread),
-    /// libcufile refuses it; each a sentence with its place.
+    /// libcufile rejects it. Each reason is a sentence with its place.
     Broken(Vec<String>),
     Good(BTreeMap<String, Value>),
 }
@@ -47,7 +48,7 @@ impl Config {
             let state = match root.read_text(&path) {
                 Err(Unread::Missing) => FileState::Missing,
                 Err(why) => FileState::Unreadable(why),
-                // On a captured machine only the paths that a check looked at are there.
+                // A capture contains only the paths that a check read.
                 Ok(text) => parse(&text, &|path| !root.is_live() || root.exists(path)),
             };
             if let FileState::Good(values) = &state {
@@ -78,7 +79,7 @@ impl Config {
         }
     }
 
-    /// The text of a key that is set.
+    /// The text of a key, if it is set.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.values.get(key).and_then(|(value, _)| value.as_str())
     }
@@ -108,7 +109,7 @@ impl Config {
         (texts, from)
     }
 
-    /// Keys that libcufile passes over without a word, with their file and the name that is meant (L10).
+    /// Keys that libcufile ignores silently, with their file and the correct name (L10).
     pub(crate) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
         const WRONG: &[(&str, &str)] = &[
             ("properties.use_compat_mode", "properties.allow_compat_mode"),
@@ -134,14 +135,14 @@ impl Config {
         })
     }
 
-    /// Whether a file keeps every application from opening cuFile.
+    /// Whether a file prevents all programs from opening cuFile.
     pub(crate) fn is_fatal(&self) -> bool {
         self.files.iter().any(|f| matches!(f.state, FileState::Broken(_) | FileState::Unreadable(_)))
     }
 }
 
-/// The keys of a file with their values, or why libcufile refuses it. The installed library is not asked: its probe is slow, and these rules hold
-/// for all releases.
+/// The keys of a file with their values, or the reasons why libcufile rejects it. The installed library is not asked,
+/// because its probe is slow, and these rules apply to all releases.
 fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
     let around = Surroundings { version: None, ranges: &Value::Null, exists };
     let (document, problems) = lint(text, &around);
@@ -169,7 +170,7 @@ fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
                 flatten(&key, value, out);
             }
         }
-        // The library takes null for 'not set'.
+        // The library treats null as 'not set'.
         Value::Null => {}
         other => {
             out.insert(prefix.to_owned(), other.clone());
@@ -205,7 +206,7 @@ mod tests {
             ("# no\n{}", "line 1"),
             ("{\n \"properties\": { \"allow_compat_mode\": true, }\n}", "line 2"),
             ("{ /* open", "never closed"),
-            ("[]", "nothing of it is in effect"),
+            ("[]", "has no effect"),
             ("{\"properties\":{\"allow_compat_mode\":\"false\"}}", "Write false"),
             ("{\"properties\":{\"allow_compat_mode\":1}}", "true or false"),
             ("{\"properties\":{\"io_batchsize\":1000}}", "from 1 to 256"),

@@ -1,4 +1,4 @@
-//! Codes of CUDA with which cuFile fails to open, and their remedies.
+//! The CUDA codes with which cuFile fails to open, and their remedies.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::machine::{self, Root};

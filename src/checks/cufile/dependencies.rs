@@ -5,7 +5,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
 use crate::core::Route;
 
-/// The helper library for file systems over user-space RDMA; for local disks it does not matter that it is absent.
+/// The helper library for file systems over user-space RDMA. Local disks do not need it.
 pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::LibRdma;
     const NEEDED: &[&str] = &["libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1"];
@@ -13,7 +13,7 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
     let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
     let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty());
     let judged = match output {
-        None => Judged::na(ID, "which libraries are installed could not be listed")
+        None => Judged::na(ID, "the installed libraries could not be listed")
             .found("ldconfig -p", "no answer")
             .unknown(&[Route::Rdma]),
         Some(output) => {
@@ -25,29 +25,29 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
             if lacking.is_empty() {
                 Judged::pass(ID, "the libraries of RDMA are installed").found("ldconfig -p", NEEDED.join(" "))
             } else {
-                Judged::lack(ID, format!("{kind} goes over RDMA, and {} is not installed", lacking.join(", ")))
+                Judged::lack(ID, format!("{kind} uses RDMA, and {} is not installed", lacking.join(", ")))
                     .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
                     .missing(Cost::Install, &[Route::Rdma])
-                    .advice("apt-get install rdma-core ibverbs-providers, or dnf install rdma-core libibverbs.")
+                    .advice("Run `apt-get install rdma-core ibverbs-providers` or `dnf install rdma-core libibverbs`.")
             }
         }
     };
-    Some(judged.why("libcufile_rdma.so registers GPU memory with the network card through these."))
+    Some(judged)
 }
 
-/// Whether libcufile does not open because a library is absent that it loads.
+/// Whether libcufile does not open because a library that it loads is missing.
 pub(crate) fn lacks_libraries(ctx: &Context<'_>) -> bool {
     dependencies(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Libraries that libcufile loads when it opens. If it does not open, or was not opened, the list of the loader shows whether they are there.
+/// The libraries that libcufile loads when it opens. If it was not opened or fails, the list of the loader shows
+/// whether they exist.
 pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::LibDeps;
-    const WHY: &str = "libcufile loads these by itself while it opens, and slim containers lack them.";
     let facts = ctx.root.libcufile();
     facts.chosen.as_ref()?;
     if facts.open.as_ref().is_some_and(|open| open.code == Some(0)) {
-        return Some(Judged::pass(ID, "libcufile loads its libraries").found("cuFileDriverOpen", "0").why(WHY));
+        return Some(Judged::pass(ID, "libcufile loads its libraries").found("cuFileDriverOpen", "0"));
     }
     let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty())?;
     let lacks = |name: &str| !output.stdout.lines().any(|line| line.trim().starts_with(&format!("{name} ")));
@@ -57,14 +57,14 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
         if optional.is_empty() {
             Judged::pass(ID, "the libraries that libcufile loads are installed")
         } else {
-            Judged::info(ID, format!("libcufile goes without {}", optional.join(" and ")))
+            Judged::info(ID, format!("libcufile works without {}", optional.join(" and ")))
         }
         .found("ldconfig -p", "libudev.so.1, libmount.so.1")
     } else {
         Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
             .found("ldconfig -p", format!("no {}", needed.join(", no ")))
             .missing(Cost::Install, EVERY)
-            .advice("apt-get install libudev1 libmount1 libnuma1, or dnf install systemd-libs libmount numactl-libs.")
+            .advice("Run `apt-get install libudev1 libmount1 libnuma1` or `dnf install systemd-libs libmount numactl-libs`.")
     };
-    Some(judged.why(WHY))
+    Some(judged)
 }

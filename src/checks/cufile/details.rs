@@ -1,4 +1,4 @@
-//! Around libcufile: tools, variables, sizes against the GPU, shared statistics.
+//! Checks around libcufile: tools, variables, sizes compared with the GPU, shared statistics.
 
 use crate::checks::context::Context;
 use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
@@ -41,7 +41,7 @@ fn variables(ctx: &Context<'_>) -> Option<Judged> {
     for problem in &problems {
         judged = judged.found("environment", &problem.what);
     }
-    Some(judged.why("libcufile ignores values that it does not understand, without a message."))
+    Some(judged)
 }
 
 fn tools(ctx: &Context<'_>) -> Option<Judged> {
@@ -55,11 +55,11 @@ fn tools(ctx: &Context<'_>) -> Option<Judged> {
         (!tools.is_empty()).then_some((folder, tools))
     });
     let judged = match found {
-        Some((folder, tools)) => Judged::pass(ID, "NVIDIA's own tools are here").found(folder, tools.join(" ")),
-        None => Judged::info(ID, "NVIDIA's own tools (gdscheck, gdsio) are not here; gds-top needs none of them")
+        Some((folder, tools)) => Judged::pass(ID, "NVIDIA's tools are installed").found(folder, tools.join(" ")),
+        None => Judged::info(ID, "NVIDIA's tools (gdscheck, gdsio) are not installed; gds-top does not need them")
             .found("/usr/local/cuda*/gds/tools", "not there"),
     };
-    Some(judged.why("gdscheck and gdsio come with the toolkit; Python packages of libcufile bring neither."))
+    Some(judged)
 }
 
 /// Segments in which libcufile shares its statistics: the key is the process (seen with 1.20).
@@ -87,18 +87,15 @@ fn shared_statistics(ctx: &Context<'_>) -> Option<Judged> {
     let judged = if dead.is_empty() {
         Judged::info(ID, format!("{} programs share their cuFile statistics", rows.len()))
     } else {
-        Judged::info(ID, format!("{} segments of statistics were left behind by programs that ended", dead.len()))
+        Judged::info(ID, format!("{} segments of statistics remain from programs that ended", dead.len()))
             .advice(format!("ipcrm -m {}", dead.join(" -m ")))
     };
     let processes: Vec<&str> = rows.iter().map(|(_, pid, _)| *pid).collect();
-    Some(
-        judged
-            .found(FILE, format!("processes {}", processes.join(" ")))
-            .why("gds_stats -p reads them; a program that was killed leaves its own behind."),
-    )
+    Some(judged.found(FILE, format!("processes {}", processes.join(" "))))
 }
 
-/// Whether more memory is on a GPU than libcufile may register at once: the template of the toolkit says 32 GiB, whatever the GPU has.
+/// Whether a GPU has more memory than libcufile may register at once. The toolkit's template has 32 GiB for every
+/// GPU.
 fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
     const KEY: &str = "properties.max_device_pinned_mem_size_kb";
     let (value, origin) = ctx.config().latest(KEY)?;
@@ -110,8 +107,7 @@ fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
             format!("{KEY} is {}, the GPU has {}", units::bytes(limit), units::bytes(memory)),
         )
         .found(origin, format!("{KEY}: {limit} bytes"))
-        .advice("A program that registers more at once gets 5016; gds-top config tune MODEL says what a model takes.")
-        .why("All buffers that a program has registered, and libcufile's own, count against it.")
+        .advice("Larger registrations fail with 5016. Run `gds-top config tune MODEL` for the size that a model needs.")
     })
 }
 
@@ -126,16 +122,16 @@ fn sizes(ctx: &Context<'_>) -> Option<Judged> {
             .filter_map(|key| {
                 let (value, origin) = ctx.config().latest(key)?;
                 let bytes = value.as_u64()?.checked_mul(1024)?;
-                // The default of the second is 32 GiB whatever the GPU has, so only the first and larger values say something.
+                // The default of the second is 32 GiB on every GPU, so only the first and larger values are relevant.
                 (bytes > bar1 && bytes != 32 * units::GIB).then_some((key, bytes, origin))
             })
             .collect();
     let Some((key, bytes, _)) = over.first() else { return pinned_limit(ctx) };
     let mut judged =
         Judged::info(ID, format!("{key} is {}, but BAR1 has {}", units::bytes(*bytes), units::bytes(bar1)))
-            .advice("Keep both below the size of BAR1. Larger registrations fail with 5016.");
+            .advice("Keep both below the size of BAR1; larger registrations fail with 5016.");
     for (key, bytes, origin) in over {
         judged = judged.found(origin, format!("{key}: {bytes} bytes"));
     }
-    Some(judged.why("Registered memory and libcufile's own buffers are mapped in BAR1."))
+    Some(judged)
 }

@@ -1,4 +1,4 @@
-//! libcufile: whether it is there, its version, and whether it opens.
+//! libcufile: whether it exists, its version, and whether it opens.
 
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
@@ -19,10 +19,9 @@ use crate::machine::{self, LibcufileFacts};
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibFound;
-    const WHY: &str = "Every cuFile read goes through libcufile; frameworks often bring their own, of another version than the toolkit's.";
     let error = facts.error.clone().unwrap_or_else(|| "nothing found".to_owned());
     let mut judged = if facts.unasked {
-        Judged::na(ID, "libcufile could not be asked").found("probe", error).unknown(EVERY)
+        Judged::na(ID, "the probe of libcufile failed").found("probe", error).unknown(EVERY)
     } else if facts.found.is_empty() && facts.chosen.is_none() {
         Judged::lack(ID, "libcufile is not installed: no cuFile read is possible")
             .found("dynamic loader", error)
@@ -32,7 +31,9 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 let (major, minor) = machine::cuda_packages(ctx.root);
                 let wheel =
                     machine::cufile_wheel(major).map_or_else(String::new, |wheel| format!("or pip install {wheel}, "));
-                format!("Install the package libcufile-{major}-{minor}, {wheel}or name it by GDS_TOP_LIBCUFILE.")
+                format!(
+                    "Install the package libcufile-{major}-{minor}, {wheel}or name the library in GDS_TOP_LIBCUFILE."
+                )
             })
     } else {
         let mut versions: Vec<&str> = facts.found.iter().filter_map(|f| f.version.as_deref()).collect();
@@ -40,41 +41,39 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         versions.dedup();
         let chosen = facts.chosen.as_deref().unwrap_or("the first one");
         if versions.len() > 1 {
-            Judged::warn(ID, format!("{} versions of libcufile are here; {chosen} is taken", versions.len()))
-                .advice("A framework may load another one than the tools do, with other defaults; GDS_TOP_LIBCUFILE names the one to examine, /proc/PID/maps shows which one a program has loaded.")
+            Judged::warn(ID, format!("{} versions of libcufile are installed; {chosen} is used", versions.len()))
+                .advice("Frameworks can load another copy; /proc/PID/maps shows it. Name the copy to examine in GDS_TOP_LIBCUFILE.")
         } else {
             Judged::pass(ID, format!("libcufile at {chosen}"))
         }
     };
     for library in facts.found.iter().take(8) {
-        judged = judged.found(&library.path, library.version.clone().unwrap_or_else(|| "version not said".to_owned()));
+        judged =
+            judged.found(&library.path, library.version.clone().unwrap_or_else(|| "version not reported".to_owned()));
     }
-    judged.why(WHY)
+    judged
 }
 
 fn version(facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibVersion;
     let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
-    let judged = match (facts.version(), facts.version_numbers()) {
+    match (facts.version(), facts.version_numbers()) {
         (Some(text), Some(numbers)) if numbers < (1, 7) => {
             Judged::warn(ID, format!("libcufile {text} is older than 1.7"))
                 .found(source, text)
                 .advice("Install a current libcufile.")
         }
         (Some(text), Some(numbers)) if numbers < (1, 16) => {
-            Judged::info(ID, format!("libcufile {text} cannot say by itself which route it takes; 1.16 and later can"))
+            Judged::info(ID, format!("libcufile {text} does not report its routes; 1.16 and later do"))
                 .found(source, text)
         }
         (Some(text), _) => Judged::pass(ID, format!("libcufile {text}")).found(source, text),
-        (None, _) => Judged::na(ID, "the library does not say its version").found(source, "no cuFileGetVersion"),
-    };
-    judged.why("Newer releases bring buffered files (1.7), compat mode on overlay (1.16), and counters that prove the route (1.16 to 1.20).")
+        (None, _) => Judged::na(ID, "the library does not report its version").found(source, "no cuFileGetVersion"),
+    }
 }
 
 fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibOpenProbe;
-    const WHY: &str =
-        "Opened in a child process with a time limit, because some versions spin or crash while they open.";
     let modules = ctx.root.read_bytes("/proc/modules").err();
     let spins = facts.version_numbers().is_none_or(|v| v >= (1, 16));
     let said = |judged: Judged| match facts.open.as_ref().map(|open| open.stderr.trim()).filter(|text| !text.is_empty())
@@ -91,7 +90,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             }
         }
         Some(open) if open.timed_out || open.code.is_none() => {
-            let how = if open.timed_out { "it did not come back within the time limit" } else { "its process died" };
+            let how = if open.timed_out { "it did not return within the time limit" } else { "its process died" };
             let judged = Judged::lack(ID, format!("libcufile does not open: {how}"))
                 .missing(Cost::System, EVERY)
                 .found("cuFileDriverOpen", how);
@@ -146,17 +145,17 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             }
         }
         None => match &modules {
-            Some(why) if spins => Judged::lack(ID, "libcufile was not opened: this version would spin for ever here")
+            Some(why) if spins => Judged::lack(ID, "libcufile was not opened: this version would loop forever here")
                 .unread("/proc/modules", why)
                 .missing(Cost::System, EVERY)
                 .cause(CheckId::CtrProcSys),
-            _ if facts.left_closed => Judged::na(ID, "libcufile was found, and not opened, as --no-probe asks")
-                .found("cuFileDriverOpen", "not called: it initialises CUDA")
+            _ if facts.left_closed => Judged::na(ID, "libcufile was found and not opened because of --no-probe")
+                .found("cuFileDriverOpen", "not called, because it initialises CUDA")
                 .advice(
-                    "gds-top check without --no-probe opens it in a child process and proves the route with a read.",
+                    "Run `gds-top check` without --no-probe to open it in a child process and prove the route by a read.",
                 ),
             _ if lacks_libraries(ctx) => {
-                Judged::lack(ID, "libcufile was not opened, and libraries that it needs are missing")
+                Judged::lack(ID, "libcufile was not opened, and libraries are missing that it needs")
                     .found("cuFileDriverOpen", "not called")
                     .missing(Cost::Install, EVERY)
                     .cause(CheckId::LibDeps)
@@ -166,10 +165,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .unknown(EVERY),
         },
     };
-    said(judged).why(WHY)
+    said(judged)
 }
 
-/// The masks in words: `nvme: p2pdma nvfs`.
+/// The masks as words: `nvme: p2pdma nvfs`.
 fn describe(flags: &std::collections::BTreeMap<String, u64>) -> String {
     let words = route_table::words;
     flags.iter().map(|(transport, mask)| format!("{transport}: {}", words(*mask))).collect::<Vec<_>>().join(", ")

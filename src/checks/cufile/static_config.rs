@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const ID: CheckId = CheckId::StaticCfg;
 
-/// A switch of `miscellaneous` that is on, with its file.
+/// A switch of `miscellaneous` that is on, and its file.
 fn switched_on(ctx: &Context<'_>, key: &str) -> Option<String> {
     ctx.config().latest(key).filter(|(v, _)| *v == Value::Bool(true)).map(|(_, origin)| origin)
 }
@@ -16,37 +16,32 @@ fn named(ctx: &Context<'_>, key: &str) -> Option<String> {
     ctx.config().latest(key).and_then(|(v, _)| v.as_str().map(str::to_owned)).filter(|path| !path.is_empty())
 }
 
-/// Static routing with and without its file.
+/// The check of static routing and its file.
 pub(crate) fn routing(ctx: &Context<'_>) -> Option<Judged> {
     let origin = switched_on(ctx, "miscellaneous.enable_static_routing")?;
     let file = named(ctx, "miscellaneous.static_routing_filepath").unwrap_or_else(|| "/etc/topology.json".to_owned());
     let judged = if ctx.root.exists(&file) {
-        Judged::info(ID, "the topology is read from a file: a change of the hardware goes unseen")
+        Judged::info(ID, "the topology is read from a file, which ignores hardware changes")
             .found(&file, "exists")
-            .advice(format!("After a change of the hardware: gdscheck -e sysfs -o {file}"))
+            .advice(format!("After a hardware change, run `gdscheck -e sysfs -o {file}`."))
     } else {
         Judged::warn(ID, "static routing is on, but its topology file is missing")
             .found(&file, "does not exist")
-            .advice(format!("gdscheck -e sysfs -o {file}, or switch miscellaneous.enable_static_routing off."))
+            .advice(format!("Run `gdscheck -e sysfs -o {file}`, or disable miscellaneous.enable_static_routing."))
     };
-    Some(
-        judged
-            .found(origin, "enable_static_routing is true")
-            .why("The library trusts the file instead of looking at the bus."),
-    )
+    Some(judged.found(origin, "enable_static_routing is true"))
 }
 
-/// The file of the GPUs compared with the GPUs of this machine.
+/// Compares the file of the GPUs with the GPUs of this machine.
 pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
-    const WHY: &str = "The library then believes the file's BAR1 sizes and P2PDMA support, and asks no GPU; after a change of the hardware it is wrong.";
     let origin = switched_on(ctx, "miscellaneous.enable_static_config")?;
-    let again = |file: &str| format!("gdscheck -e config -o {file}, or switch miscellaneous.enable_static_config off.");
+    let again =
+        |file: &str| format!("Run `gdscheck -e config -o {file}`, or disable miscellaneous.enable_static_config.");
     let Some(file) = named(ctx, "miscellaneous.static_config_filepath") else {
         return Some(
-            Judged::warn(ID, "static configuration is on, but miscellaneous.static_config_filepath names no file")
+            Judged::warn(ID, "static configuration is on, but miscellaneous.static_config_filepath is not set")
                 .found(origin, "enable_static_config is true")
-                .advice(again("FILE"))
-                .why(WHY),
+                .advice(again("FILE")),
         );
     };
     let text = match ctx.root.read_text(&file) {
@@ -56,8 +51,7 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
                 Judged::warn(ID, "static configuration is on, but its file cannot be read")
                     .unread(&file, &why)
                     .found(origin, "enable_static_config is true")
-                    .advice(again(&file))
-                    .why(WHY),
+                    .advice(again(&file)),
             );
         }
     };
@@ -69,8 +63,7 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
             return Some(
                 Judged::warn(ID, "the file of the static configuration has no gpu_config")
                     .found(&file, "no object gpu_config")
-                    .advice(again(&file))
-                    .why(WHY),
+                    .advice(again(&file)),
             );
         }
     };
@@ -81,22 +74,22 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
     }
     let stale = stale(&entries, &here);
     let judged = if stale.is_empty() {
-        Judged::info(ID, format!("facts of {} GPUs are read from a file, which agrees with them", entries.len()))
+        Judged::info(ID, format!("facts of {} GPUs are read from a file and are correct", entries.len()))
             .found(&file, format!("gpu_config lists {}", entries.len()))
-            .advice(format!("After a change of the hardware: gdscheck -e config -o {file}"))
+            .advice(format!("After a hardware change, run `gdscheck -e config -o {file}`."))
     } else {
-        let judged = Judged::warn(ID, format!("the file of the static configuration does not fit: {}", stale[0]))
+        let judged = Judged::warn(ID, format!("the file of the static configuration is outdated: {}", stale[0]))
             .advice(again(&file));
         stale.iter().fold(judged, |judged, text| judged.found(&file, text))
     };
-    Some(judged.found(origin, "enable_static_config is true").why(WHY))
+    Some(judged.found(origin, "enable_static_config is true"))
 }
 
 /// Entries of the file that differ from this machine.
 fn stale(entries: &[(String, Value)], here: &[&GpuSeen]) -> Vec<String> {
     let mut out = Vec::new();
     if entries.len() != here.len() {
-        out.push(format!("it lists {} GPUs, {} are here", entries.len(), here.len()));
+        out.push(format!("it lists {} GPUs, but the machine has {}", entries.len(), here.len()));
     }
     for (name, entry) in entries {
         // By UUID or bus address, whether as the name of the entry or inside it.
@@ -110,7 +103,7 @@ fn stale(entries: &[(String, Value)], here: &[&GpuSeen]) -> Vec<String> {
         };
         let Some(gpu) = here.iter().find(known) else {
             if name.to_ascii_lowercase().starts_with("gpu-") || name.matches(':').count() >= 2 {
-                out.push(format!("it lists {name}, which is not here"));
+                out.push(format!("it lists {name}, which does not exist"));
             }
             continue;
         };
@@ -118,7 +111,7 @@ fn stale(entries: &[(String, Value)], here: &[&GpuSeen]) -> Vec<String> {
         if let (Some(listed), Some(now)) = (entry.get("bar1_size_bytes").and_then(Value::as_u64), nvml.bar1_total_bytes)
             && listed != now
         {
-            out.push(format!("it says {listed} bytes of BAR1 for {name}, NVML says {now}"));
+            out.push(format!("it lists {listed} bytes of BAR1 for {name}, NVML reports {now}"));
         }
     }
     out

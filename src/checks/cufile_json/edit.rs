@@ -1,9 +1,9 @@
-//! Setting keys in the text of a cufile.json: everything else, comments, order, spaces, stays byte for byte.
+//! Sets keys in the text of a cufile.json. Comments, order and spaces stay unchanged.
 
 use super::syntax::{self, Kind, Node, place};
 use std::fmt;
 
-/// Why a key could not be set.
+/// The reason why a key could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditError {
     /// A sentence with the place.
@@ -21,7 +21,7 @@ impl std::error::Error for EditError {}
 /// Sets dotted keys to values written as JSON, one after another.
 ///
 /// # Errors
-/// When the text cannot be parsed, or a section is not an object.
+/// If the text cannot be parsed, or a section is not an object.
 pub fn set_keys(text: &str, keys: &[(&str, &str)]) -> Result<String, EditError> {
     let mut out = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
     for (key, value) in keys {
@@ -41,9 +41,9 @@ fn set(text: &str, key: &str, value: &str) -> Result<String, EditError> {
     for (depth, part) in parts.iter().enumerate() {
         match node.kind {
             Kind::Object(_) => {}
-            // A value that the library takes for 'not set' is replaced by a section.
+            // A value that the library treats as 'not set' is replaced by a section.
             Kind::Null => return Ok(splice(text, node.start, node.end, &nested(&parts[depth..], value))),
-            _ => return Err(wrong(node.start, "an object in braces is due here")),
+            _ => return Err(wrong(node.start, "expected an object in braces here")),
         }
         match node.member(part) {
             Some(member) => node = &member.value,
@@ -62,7 +62,7 @@ fn splice(text: &str, start: usize, end: usize, with: &str) -> String {
     format!("{}{with}{}", &text[..start], &text[end..])
 }
 
-/// A new member behind the last one, in the manner of its neighbours.
+/// Adds a member after the last one, in the style of its neighbours.
 fn insert(text: &str, object: &Node, key: &str, value: &str) -> String {
     let member = format!("\"{key}\": {value}");
     let members = object.members();
@@ -82,7 +82,7 @@ fn insert(text: &str, object: &Node, key: &str, value: &str) -> String {
     format!("{},{}{newline}{indent}{member}{}", &text[..comma_at], &text[comma_at..member_at], &text[member_at..])
 }
 
-/// A member in an object without one. Only blanks and comments can be between its braces, and they are kept.
+/// Adds a member to an empty object. Blanks and comments between its braces are kept.
 fn empty(text: &str, object: &Node, member: &str) -> String {
     let inside = &text[object.start + 1..object.end - 1];
     if inside.trim().is_empty() && inside.contains('\n') {
@@ -95,7 +95,7 @@ fn empty(text: &str, object: &Node, member: &str) -> String {
     splice(text, object.start + 1, object.start + 1, &format!(" {member} "))
 }
 
-/// Length of blanks and one comment that end the line; 0 if something else is there.
+/// Length of blanks and one comment at the end of the line; 0 if the line has more text.
 fn same_line_comment(rest: &str) -> usize {
     let line = rest.find('\n').unwrap_or(rest.len());
     let line = if rest[..line].ends_with('\r') { line - 1 } else { line };
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_cannot_be_edited_is_said_with_its_place() {
         let said = set_keys("{\n \"properties\": 5\n}", &KEYS).unwrap_err().sentence;
-        assert!(said.starts_with("line 2, column 16: an object"), "{said}");
+        assert!(said.starts_with("line 2, column 16: expected an object"), "{said}");
         assert!(set_keys("{,}", &KEYS).is_err());
     }
 
@@ -157,7 +157,7 @@ mod tests {
         prop::sample::select(vec!["", " ", "\n", "\n  ", " /* c */ ", " // e\n", "\t", "\r\n "])
     }
 
-    /// Objects in every manner of writing, with comments wherever they may stand.
+    /// Objects in all styles, with comments at all possible places.
     fn object() -> impl Strategy<Value = String> {
         let leaf =
             prop::sample::select(vec!["true", "1", "\"x//y\"", "[1, 2]", "null", "{}", "{ }"]).prop_map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The value of every key and where it comes from: default, /etc/cufile.json, the user's file, the environment.
+//! The value of every key and its origin: default, /etc/cufile.json, the user's file, the environment.
 
 use super::known::KEYS;
 use super::syntax;
@@ -12,9 +12,9 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Origin {
-    /// The library's own.
+    /// The library's default.
     Default {
-        /// Whose: `libcufile 1.15`, or that of 1.20 where the installed one is not known.
+        /// The library: `libcufile 1.15`, or 1.20 if the installed one is not known.
         of: String,
     },
     /// A file.
@@ -46,7 +46,7 @@ impl std::fmt::Display for Origin {
 pub struct Effective {
     /// Dotted name.
     pub key: String,
-    /// Its value; null where the library has none that can be named.
+    /// Its value; null if the library has no value that can be named.
     pub value: Value,
     /// Its origin.
     pub origin: Origin,
@@ -54,7 +54,8 @@ pub struct Effective {
     pub library_says: Option<Value>,
 }
 
-/// Every key that the installed library knows, sorted. Files that it refuses add nothing; `extra` is read as one more file over the others.
+/// All keys that the installed library knows, sorted. Rejected files add nothing. `extra` is another file that
+/// overrides the others.
 #[must_use]
 pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
     let facts = root.libcufile();
@@ -96,7 +97,7 @@ pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
         .collect()
 }
 
-/// The keys that do not have the library's default, sorted.
+/// The keys with another value than the library's default, sorted.
 #[must_use]
 pub fn settings(root: &Root) -> Vec<CufileSetting> {
     effective(root, None)
@@ -110,7 +111,7 @@ pub fn settings(root: &Root) -> Vec<CufileSetting> {
         .collect()
 }
 
-/// Whether the library takes the value at all: null is none, and a level of the log that it does not know it passes over (rule L11).
+/// Whether the library uses the value: null counts as missing, and an unknown log level is ignored (rule L11).
 fn counts(key: &str, node: &syntax::Node) -> bool {
     let is_unknown_level = key == "logging.level"
         && node.value().as_str().is_some_and(|level| !super::environment::LEVELS.contains(&level));
@@ -137,7 +138,7 @@ fn from_variable(default: &Value, text: &str) -> Value {
     }
 }
 
-/// Values of a parameter and of a key are the same, when both are numbers, or a switch that is reported as 0 or 1.
+/// Whether the values of a parameter and of a key are equal: numbers, or a switch that is reported as 0 or 1.
 fn same(said: &Value, value: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Bool(on) => Some(u64::from(*on) as f64),

@@ -83,9 +83,9 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
             say(
                 name,
                 Severity::Warning,
-                format!("{name} is not a variable that libcufile is known to read"),
+                format!("{name} is not a known variable of libcufile"),
                 "libcufile ignores unknown variables without a message.",
-                near.map_or_else(|| "Unset it.".to_owned(), |near| format!("Perhaps {near} is meant.")),
+                near.map_or_else(|| "Unset it.".to_owned(), |near| format!("Check the name; a similar one is {near}.")),
             );
             continue;
         };
@@ -96,8 +96,8 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
             say(
                 name,
                 Severity::Warning,
-                format!("{name} does nothing: libcufile reads it {when} only"),
-                "The installed library does not know it and passes over it.",
+                format!("{name} has no effect: libcufile reads it only {when}"),
+                "The installed library ignores it.",
                 if name == "CUFILE_ALLOW_COMPAT_MODE" {
                     "Set properties.allow_compat_mode in a file that CUFILE_ENV_PATH_JSON names.".to_owned()
                 } else {
@@ -112,15 +112,15 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
             Takes::Switch if !matches!(lower.as_str(), "true" | "false") => say(
                 name,
                 Severity::Warning,
-                format!("{name}={value} does nothing: only the word true counts"),
-                "1, yes and on are taken for false.",
+                format!("{name}={value} has no effect: libcufile accepts only true"),
+                "libcufile treats 1, yes and on as false.",
                 "Write true, or unset it.".to_owned(),
             ),
             Takes::Either if !matches!(lower.as_str(), "true" | "false" | "1" | "0") => say(
                 name,
                 Severity::Warning,
                 format!("{name}={value} is neither TRUE, FALSE, 1 nor 0"),
-                "libcufile passes over it.",
+                "libcufile ignores it.",
                 "Write TRUE or FALSE.".to_owned(),
             ),
             Takes::Number(low, high) if !value.trim().parse::<u64>().is_ok_and(|n| (*low..=*high).contains(&n)) => {
@@ -130,30 +130,30 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
                     name,
                     Severity::Warning,
                     format!("{name}={value} is not an integer {range}"),
-                    "libcufile rejects it, with a message in its log at most.",
+                    "libcufile rejects it, at most with a message in its log.",
                     format!("Write an integer {range}."),
                 );
             }
             Takes::Word(words) if !words.contains(&value.as_str()) => say(
                 name,
                 Severity::Warning,
-                format!("{name}={value} is none of {}", words.join(", ")),
-                "libcufile passes over it.",
-                "Write one of them, in these letters.".to_owned(),
+                format!("{name}={value} is not one of {}", words.join(", ")),
+                "libcufile ignores it.",
+                "Write one of them, exactly as shown.".to_owned(),
             ),
             Takes::Word(_) if matches!(value.as_str(), "DEBUG" | "TRACE") => say(
                 name,
                 Severity::Warning,
                 format!("{name} is {value}"),
-                "Writing the log takes time in every read, so what is measured is too slow.",
-                "Unset it when the cause is found.".to_owned(),
+                "Writing the log takes time in every read and falsifies measurements.",
+                "Unset it after you have found the cause.".to_owned(),
             ),
-            // A folder is recognised by its list of entries.
+            // A path with entries is a directory.
             Takes::File if root.entries(value).is_ok() => say(
                 name,
                 Severity::Warning,
-                format!("{name} names the folder {value}; it is the name of the file that is due"),
-                "The log cannot be written, and the reasons for a fall-back are lost.",
+                format!("{name} names the directory {value}, but must name a file"),
+                "The log cannot be written, and the reasons for fallbacks are lost.",
                 format!("Write {}/cufile.log.", value.trim_end_matches('/')),
             ),
             _ => {}
@@ -182,7 +182,7 @@ fn visible(
         say(
             NAME,
             Severity::Warning,
-            format!("{NAME} names {}, which CUDA_VISIBLE_DEVICES hides", outside.join(", ")),
+            format!("{NAME} names {}, but CUDA_VISIBLE_DEVICES hides it", outside.join(", ")),
             "cuFile can use only GPUs that CUDA shows to the program.",
             "Name the same GPUs in both, or unset one.".to_owned(),
         );

@@ -1,8 +1,7 @@
-//! Facts about the keys and variables of libcufile, for those who explain them.
+//! Facts about the keys and variables of libcufile, for explanations.
 
 use super::environment;
 use super::known::{self, KEYS, MISNAMED, Takes};
-use super::nearest;
 use serde_json::Value;
 
 /// The values that libcufile accepts for a key.
@@ -16,7 +15,7 @@ pub struct KeyFacts {
     pub range: Option<(i64, i64)>,
     /// The number that the value must be a multiple of, if any.
     pub multiple: Option<u64>,
-    /// The words that are accepted, if only certain ones are.
+    /// The accepted words, if there is a fixed list.
     pub words: &'static [&'static str],
     /// The default of the newest release; null if it has none.
     pub default: Value,
@@ -65,14 +64,8 @@ pub fn variable_names() -> impl Iterator<Item = &'static str> {
     environment::names()
 }
 
-/// The key that is meant by a name that many files use and no library reads; an empty text if nothing is.
+/// The correct key for a name that many files use and no library reads; empty if there is none.
 #[must_use]
 pub fn meant_by(name: &str) -> Option<&'static str> {
     MISNAMED.iter().find(|(wrong, _)| *wrong == name).map(|(_, meant)| *meant)
-}
-
-/// The key that is nearest to a name.
-#[must_use]
-pub fn nearest_key(name: &str) -> Option<&'static str> {
-    nearest::nearest(name)
 }

@@ -6,7 +6,7 @@
 use super::syntax::{Kind as Json, Node};
 use serde_json::Value;
 
-/// The values that a key accepts. Numbers may be written as `true` or with a fraction too, as the library reads them.
+/// The values that a key accepts. The library also reads numbers from `true` and from fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
     /// true or false.
@@ -25,11 +25,11 @@ pub(crate) enum Takes {
     Folder,
     /// A log level.
     Level,
-    /// One of these words; others are passed over.
+    /// One of these words; others are ignored.
     Ignored(&'static [&'static str]),
-    /// One of these words; others are refused.
+    /// One of these words; others are rejected.
     One(&'static [&'static str]),
-    /// A list of these words; others are refused.
+    /// A list of these words; others are rejected.
     Each(&'static [&'static str]),
     /// A list of text.
     Texts,
@@ -37,7 +37,7 @@ pub(crate) enum Takes {
     Paths,
     /// A list of integers.
     Wholes,
-    /// An object whose names are free.
+    /// An object with free names.
     Table,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Known {
     /// Dotted name.
     pub(crate) key: &'static str,
     pub(crate) takes: Takes,
-    /// First release 1.x seen with it; 0 where 1.11 has it.
+    /// The first release 1.x with it; 0 if 1.11 has it.
     since: u32,
-    /// Last release 1.x seen with it; 0 where 1.20 has it.
+    /// The last release 1.x with it; 0 if 1.20 has it.
     until: u32,
     default: &'static str,
     default_old: &'static str,
@@ -86,7 +86,7 @@ impl Known {
         minor(version).is_none_or(|minor| minor >= self.since && (self.until == 0 || minor <= self.until))
     }
 
-    /// In which releases it is, in words; `None` where in all.
+    /// Its releases, in words; `None` if all releases have it.
     pub(crate) fn releases(&self) -> Option<String> {
         match (self.since, self.until) {
             (0, 0) => None,
@@ -104,7 +104,7 @@ impl Known {
         serde_json::from_str(if old { self.default_old } else { self.default }).unwrap_or(Value::Null)
     }
 
-    /// Whether a node has the type that the library insists on.
+    /// Whether a node has the type that the library requires.
     pub(crate) fn fits(&self, node: &Node) -> bool {
         let whole = |node: &Node| match &node.kind {
             Json::Number(text) => text.parse::<f64>().is_ok_and(|n| n >= 0.0),
@@ -154,7 +154,7 @@ pub(crate) fn is_section(name: &str) -> bool {
     KEYS.iter().any(|known| known.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Names that many files use and no library reads, with the name that is meant, which may be empty (L10).
+/// Names that many files use and no library reads, with the correct name, which may be empty (L10).
 pub(crate) const MISNAMED: &[(&str, &str)] = &[
     ("properties.use_compat_mode", "properties.allow_compat_mode"),
     ("blacklist", "denylist"),

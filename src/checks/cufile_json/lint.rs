@@ -14,7 +14,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) version: Option<(u32, u32)>,
     /// `ranges` of the installed library.
     pub(crate) ranges: &'a Value,
-    /// Whether a path exists; a path that cannot be looked at is taken to exist.
+    /// Whether a path exists. A path that cannot be read counts as existing.
     pub(crate) exists: &'a dyn Fn(&str) -> bool,
 }
 
@@ -26,13 +26,13 @@ pub(super) struct Linter<'a> {
     untold: (usize, usize),
 }
 
-/// Keys without effect that are listed one by one. A file with thousands of them is not a cufile.json, and each needs a search of the file.
+/// The maximum number of listed keys without effect. A file with thousands of them is not a cufile.json.
 const MOST_WITHOUT_EFFECT: usize = 100;
 
-/// Parses and lints; the document where it could be parsed.
+/// Parses and lints a file. Returns the document if it could be parsed.
 pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
     let mut linter = Linter::new(text, around);
-    // One that is refused is read on as far as it is plain what was meant, so that all problems are reported at once.
+    // A rejected file is read on as far as its meaning is clear, so that all problems are reported at once.
     let (document, is_accepted) = match syntax::parse(text) {
         Ok(document) => (Some(document), true),
         Err(_) => {
@@ -49,7 +49,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
     linter.together(&document.top);
     let (untold, at) = linter.untold;
     if untold > 0 {
-        let what = format!("{untold} further keys without effect begin here");
+        let what = format!("{untold} more keys without effect begin here");
         linter.say(
             "L9",
             Severity::Warning,
@@ -57,18 +57,17 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
             "",
             what,
             SILENT,
-            "Remove them: this seems to be the file of another program.",
+            "Remove them; this may be the file of another program.",
         );
     }
     linter.problems.sort_by_key(|problem| (problem.line, problem.column));
     (is_accepted.then_some(document), linter.problems)
 }
 
-pub(super) const FATAL: &str = "libcufile refuses the file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only \
-                                standard error says why.";
+pub(super) const FATAL: &str = "libcufile rejects the file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only standard error has the reason.";
 const ABORTS: &str =
     "libcufile aborts the process here (Json::LogicError, SIGABRT): every program that opens cuFile dies.";
-pub(super) const SILENT: &str = "libcufile passes over it without a word.";
+pub(super) const SILENT: &str = "libcufile ignores it silently.";
 
 impl<'a> Linter<'a> {
     pub(super) fn new(text: &'a str, around: &'a Surroundings<'a>) -> Self {
@@ -108,7 +107,7 @@ impl<'a> Linter<'a> {
                 Severity::Error,
                 top.start,
                 "",
-                format!("the file holds {}, so nothing of it is in effect", top.words()),
+                format!("the file contains {} and has no effect", top.words()),
                 "libcufile opens and ignores the file.",
                 "Put the keys into an object in braces.",
             ),
@@ -117,7 +116,7 @@ impl<'a> Linter<'a> {
                 Severity::Error,
                 top.start,
                 "",
-                format!("the file holds {} in place of an object in braces", top.words()),
+                format!("the file contains {} instead of an object in braces", top.words()),
                 ABORTS,
                 "Put the keys into an object in braces.",
             ),
@@ -140,8 +139,8 @@ impl<'a> Linter<'a> {
                 rest,
                 "",
                 "text after the end of the file's object",
-                "libcufile stops reading where the first object ends, so nothing behind it is in effect.",
-                "A '}' may be too early: move or remove the text after it.",
+                "libcufile stops after the first object, so the rest has no effect.",
+                "Move or remove the text after the '}', which may be misplaced.",
             );
         }
     }
@@ -166,8 +165,8 @@ impl<'a> Linter<'a> {
                     member.key_start,
                     &dotted,
                     format!("{dotted} is in the file twice"),
-                    "The last one wins. If a section is there twice, the first one is lost.",
-                    "Remove one, or join them.",
+                    "The last one is in effect. If a section occurs twice, the first one is lost.",
+                    "Remove one, or merge them.",
                 );
                 continue;
             }
@@ -190,7 +189,7 @@ impl<'a> Linter<'a> {
                 Severity::Error,
                 value.start,
                 dotted,
-                format!("{dotted} must be an object in braces, it is {}", value.words()),
+                format!("{dotted} must be an object in braces, but is {}", value.words()),
                 ABORTS,
                 format!("Write \"{}\": {{ … }}.", dotted.rsplit('.').next().unwrap_or(dotted)),
             ),
@@ -204,7 +203,7 @@ impl<'a> Linter<'a> {
         self.say("L9", Severity::Warning, node.start, key, what, SILENT, "Write a value, or remove it.");
     }
 
-    /// Whether so many keys without effect were reported that this one is only counted.
+    /// Whether this key without effect is only counted, because too many were listed.
     fn is_enough(&mut self, at: usize) -> bool {
         let told = self.problems.iter().filter(|problem| matches!(problem.rule.as_str(), "L8" | "L9")).count();
         if told < MOST_WITHOUT_EFFECT {
@@ -220,9 +219,9 @@ impl<'a> Linter<'a> {
     fn unknown(&mut self, dotted: &str, at: usize) {
         if let Some((_, meant)) = MISNAMED.iter().find(|(wrong, _)| *wrong == dotted) {
             let (what, todo) = if meant.is_empty() {
-                (format!("{dotted} does nothing any more"), "Remove it.".to_owned())
+                (format!("{dotted} has no effect any more"), "Remove it.".to_owned())
             } else {
-                (format!("{dotted} does nothing; {meant} is meant"), format!("Rename it to {meant}."))
+                (format!("{dotted} has no effect; the correct name is {meant}"), format!("Rename it to {meant}."))
             };
             self.say("L10", Severity::Warning, at, dotted, what, SILENT, todo);
             return;
@@ -231,7 +230,7 @@ impl<'a> Linter<'a> {
             return;
         }
         let todo = match nearest(dotted) {
-            Some(near) => format!("Perhaps {near} is meant."),
+            Some(near) => format!("Check the name; a similar one is {near}."),
             None => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
         };
         self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is not a key of libcufile"), SILENT, todo);
@@ -247,7 +246,7 @@ impl<'a> Linter<'a> {
                     Severity::Warning,
                     at,
                     key,
-                    format!("{key} does nothing any more ({when} only)"),
+                    format!("{key} has no effect any more ({when} only)"),
                     SILENT,
                     "Remove it.",
                 );
@@ -257,9 +256,9 @@ impl<'a> Linter<'a> {
                     Severity::Warning,
                     at,
                     key,
-                    format!("{key} is known {when} only"),
+                    format!("libcufile knows {key} only {when}"),
                     SILENT,
-                    "Install a newer libcufile, or remove it.",
+                    "Install a newer libcufile, or remove the key.",
                 );
             }
             return;
@@ -275,7 +274,7 @@ impl<'a> Linter<'a> {
                 Severity::Error,
                 node.start,
                 key,
-                format!("{key} must be {}, it is {}", known.wants(), node.words()),
+                format!("{key} must be {}, but is {}", known.wants(), node.words()),
                 FATAL,
                 fix.map_or_else(|| "Correct the value.".to_owned(), |fix| format!("Write {fix}.")),
             );
@@ -298,13 +297,13 @@ impl<'a> Linter<'a> {
                         Severity::Error,
                         node.start,
                         key,
-                        format!("{key} is {written}, more than 32 bits hold"),
+                        format!("{key} is {written}, which does not fit into 32 bits"),
                         ABORTS,
                         format!("Write a number from {low} to {high}."),
                     );
                     return;
                 }
-                // As the library does it: digits after the point are cut off.
+                // As in the library, digits after the point are cut off.
                 let effective = number.trunc();
                 // 0 switches the bounce buffers off, or the limit, in the keys that may be 0 outside their range.
                 let zero = effective == 0.0
@@ -322,7 +321,7 @@ impl<'a> Linter<'a> {
                         Severity::Error,
                         node.start,
                         key,
-                        format!("{key} must be {range} ({source}), it is {written}"),
+                        format!("{key} must be {range} ({source}), but is {written}"),
                         FATAL,
                         format!("Write a number {range}."),
                     );
@@ -333,7 +332,7 @@ impl<'a> Linter<'a> {
                         Severity::Error,
                         node.start,
                         key,
-                        format!("{key} must be a multiple of {multiple}, it is {written}"),
+                        format!("{key} must be a multiple of {multiple}, but is {written}"),
                         FATAL,
                         format!("Write {} or {}.", below.max(low as f64), below + multiple as f64),
                     );
@@ -365,7 +364,7 @@ impl<'a> Linter<'a> {
                 Severity::Error,
                 node.start,
                 key,
-                format!("{key} must be from {low} to {high}, it is {written}"),
+                format!("{key} must be from {low} to {high}, but is {written}"),
                 FATAL,
                 format!("Write a number from {low} to {high}."),
             ),
@@ -375,7 +374,7 @@ impl<'a> Linter<'a> {
                     Severity::Error,
                     node.start,
                     key,
-                    format!("{key} must be {low} for no limit, or from 1 to {high}, it is {written}"),
+                    format!("{key} must be {low} (unlimited) or from 1 to {high}, but is {written}"),
                     FATAL,
                     "Write 32, the default.",
                 );
@@ -384,7 +383,7 @@ impl<'a> Linter<'a> {
         }
     }
 
-    /// The range of a key: the installed library's own word before the table's.
+    /// The range of a key: that of the installed library, else that of the table.
     pub(super) fn limits(&self, known: &Known, low: u64, high: u64) -> (u64, u64, &'static str) {
         let said = self
             .around
@@ -399,7 +398,7 @@ impl<'a> Linter<'a> {
             None if known.key == "execution.max_io_threads" && minor(self.around.version).is_some_and(|m| m < 16) => {
                 (0, 32, "measured with 1.14 and 1.15")
             }
-            None => (low, high, "measured with libcufile 1.20; the installed one was not asked"),
+            None => (low, high, "measured with libcufile 1.20, not with the installed one"),
         }
     }
 
@@ -513,7 +512,7 @@ impl<'a> Linter<'a> {
                 at,
                 key,
                 format!("\"{word}\" is not a log level; levels are in upper case"),
-                "The library passes over it and logs as before.",
+                "The library ignores it and keeps its log level.",
                 todo,
             );
         } else if matches!(word, "DEBUG" | "TRACE") {
@@ -523,8 +522,8 @@ impl<'a> Linter<'a> {
                 at,
                 key,
                 format!("{key} is {word}"),
-                "Writing the log takes time in every read, so what is measured is too slow.",
-                "Write \"ERROR\", and set CUFILE_LOGGING_LEVEL for one run when a log is wanted.",
+                "Writing the log takes time in every read and falsifies measurements.",
+                "Write \"ERROR\", and set CUFILE_LOGGING_LEVEL for a single run if you need a log.",
             );
         }
     }
@@ -536,7 +535,7 @@ fn is_hex(text: &str) -> bool {
     u64::from_str_radix(digits, 16).is_ok()
 }
 
-/// A value of the right type that was probably meant.
+/// A value of the right type that was probably intended.
 pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
     match (&known.takes, &node.kind) {
         (Takes::Switch, Kind::Text(text)) if matches!(text.to_ascii_lowercase().as_str(), "true" | "false") => {

@@ -1,4 +1,4 @@
-//! Lints what libcufile would read on a machine: its files and its variables.
+//! Lints the files and variables that libcufile reads on a machine.
 
 use super::environment::lint_environment;
 use super::lint::{Surroundings, lint};
@@ -11,7 +11,7 @@ use crate::machine::{Root, Unread};
 pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Linted {
     let facts = root.libcufile();
     let exists = |path: &str| root.exists(path);
-    // A captured machine has only the paths that a check looked at.
+    // A capture contains only the paths that a check read.
     let anything = |_: &str| true;
     let around = Surroundings {
         version: hardware.version,
@@ -26,8 +26,8 @@ pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Li
     Linted { path: path.to_owned(), problems }
 }
 
-/// Lints what libcufile would read: /etc/cufile.json, the file that `CUFILE_ENV_PATH_JSON` names, and its variables. Files that do not exist are
-/// left out, but for a named one, which is then not in effect; the variables are there only where something is wrong with one.
+/// Lints /etc/cufile.json, the file that `CUFILE_ENV_PATH_JSON` names, and libcufile's variables. Missing files are
+/// omitted, except a named one. The variables are included only if one has a problem.
 #[must_use]
 pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| !path.is_empty());
@@ -62,14 +62,14 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
             }
             Err(Unread::Missing) if is_named => out.push(whole(
                 "L18",
-                "CUFILE_ENV_PATH_JSON names this file, and it does not exist".to_owned(),
-                "libcufile passes over a missing file without a word, so nothing that was meant is in effect.",
+                "this file, named by CUFILE_ENV_PATH_JSON, does not exist".to_owned(),
+                "libcufile ignores a missing file silently, so none of the intended values is in effect.",
                 "Correct the path, or unset the variable.".to_owned(),
             )),
             Err(Unread::Missing) => {}
             Err(why) => out.push(whole(
                 "L19",
-                format!("the file is there, but it {why}"),
+                format!("the file {why}"),
                 "An unreadable file is fatal: cuFileDriverOpen fails with 5030 for this user.",
                 format!("sudo chmod 644 {path}"),
             )),

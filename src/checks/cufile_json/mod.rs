@@ -1,4 +1,5 @@
-//! cufile.json: parsing with places, linting, the values in effect, a file made for a model, and edits that keep what the user wrote.
+//! cufile.json: parsing with places, linting, the values in effect, a file for a model, and edits that keep the
+//! user's text.
 
 mod edit;
 mod effective;
@@ -23,7 +24,7 @@ mod without_effect;
 pub use edit::{EditError, set_keys};
 pub use effective::{Effective, Origin, defaults, effective, settings};
 pub use environment::PLACE as PLACE_OF_VARIABLES;
-pub use facts::{KeyFacts, key_facts, key_names, meant_by, nearest_key, variable_names};
+pub use facts::{KeyFacts, key_facts, key_names, meant_by, variable_names};
 pub use machine::{lint_machine, lint_text};
 pub use repair::{Repaired, repair};
 pub use tune::{Tuned, tune};

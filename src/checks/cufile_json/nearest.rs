@@ -1,8 +1,9 @@
-//! The key that was probably meant by an unknown key of cufile.json.
+//! The known key that is most similar to an unknown key of cufile.json.
 
 use super::known::KEYS;
 
-/// Letters of a key that are compared: more than any known one has, so that a file of thousands of long keys is read at once.
+/// The number of compared letters. It is above the length of all known keys and limits the time for files with
+/// thousands of long keys.
 const COMPARED: usize = 80;
 
 /// The known key that is nearest to a name: the same last part in another section, else the fewest changed letters.
@@ -15,7 +16,7 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
         .iter()
         .map(|known| {
             let of_last = far(mine, last(known.key));
-            // Another section costs a little, so that the same section wins between equals.
+            // Another section counts as a small difference, so that the same section is preferred.
             (of_last * 4 + far(dotted, known.key).min(3), known.key)
         })
         .min()?;

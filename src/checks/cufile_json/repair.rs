@@ -1,4 +1,4 @@
-//! A cufile.json that libcufile refuses, repaired if the intention is clear: everything else in it stays byte for byte.
+//! Repairs a cufile.json that libcufile rejects, if the intention is clear. The rest of the text stays unchanged.
 
 use super::edit::set_keys;
 use super::known::{Takes, known};
@@ -8,7 +8,7 @@ use super::types::{Problem, Severity};
 use crate::machine::Root;
 use serde_json::Value;
 
-/// Most repairs of one file; no file that a person wrote has as many faults.
+/// The maximum number of repairs of one file. Files written by hand have fewer errors.
 const MOST: usize = 200;
 
 /// The result of a repair.
@@ -16,18 +16,18 @@ const MOST: usize = 200;
 pub struct Repaired {
     /// The text, repaired as far as possible.
     pub text: String,
-    /// The changes, a phrase each with its line.
+    /// The changes: a phrase with its line for each.
     pub done: Vec<String>,
-    /// Decisions for a person, a sentence each.
+    /// Decisions for the user: a sentence for each.
     pub left: Vec<String>,
 }
 
-/// Repairs the reasons why libcufile refuses the file: commas, comments with '#', quotes, a byte order mark, types, and numbers outside their range, which
-/// get the nearest allowed one. Names and words that are not understood are left to their owner.
+/// Repairs the errors for which libcufile rejects a file: commas, comments with '#', quotes, a byte order mark,
+/// types, and numbers outside their range, which become the nearest allowed number. Unknown names and words stay.
 #[must_use]
 pub fn repair(root: &Root, text: &str) -> Repaired {
     let facts = root.libcufile();
-    // As the check cfg-parse judges it: by the rules that hold for all releases; and by those of the installed one.
+    // By the rules for all releases, like the check cfg-parse, and by those of the installed release.
     let around = [
         Surroundings { version: facts.version_numbers(), ranges: &facts.ranges, exists: &|_| true },
         Surroundings { version: None, ranges: &Value::Null, exists: &|path| !root.is_live() || root.exists(path) },
@@ -68,7 +68,7 @@ fn errors(text: &str, around: &[Surroundings<'_>; 2]) -> Vec<(Problem, usize)> {
     out
 }
 
-/// Whether a repair of the spelling got rid of the mistake, and did not only move it.
+/// Whether a repair removed the error and did not only move it.
 fn is_further(repaired: &str, before: &str, at: usize) -> bool {
     let grown = repaired.len().saturating_sub(before.len());
     syntax::parse(repaired).map_or_else(|mistake| mistake.at > at + grown, |_| true)
@@ -88,12 +88,12 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
     let line = place(text, at).0;
     let say = |what: &str| format!("line {line}: {what}");
     if text.trim().is_empty() {
-        return Some(("{\n}\n".to_owned(), say("the empty file holds an empty object")));
+        return Some(("{\n}\n".to_owned(), say("the empty file gets an empty object")));
     }
     let rest = &text[at..];
     match rest.chars().next()? {
         '#' => Some((splice(text, at, at + 1, "//"), say("'#' becomes '//'"))),
-        mark @ '\u{feff}' => Some((splice(text, at, at + mark.len_utf8(), ""), say("the byte order mark is gone"))),
+        mark @ '\u{feff}' => Some((splice(text, at, at + mark.len_utf8(), ""), say("the byte order mark is removed"))),
         '\'' => {
             let inner = rest[1..].split(['\'', '\n']).next()?;
             let closed = rest[1 + inner.len()..].starts_with('\'');
@@ -107,7 +107,7 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
         '}' | ']' => {
             let comma =
                 text[..at].rmatch_indices(',').map(|(comma, _)| comma).find(|comma| is_blank(&text[comma + 1..at]))?;
-            Some((splice(text, comma, comma + 1, ""), say("the comma behind the last element is gone")))
+            Some((splice(text, comma, comma + 1, ""), say("the comma after the last element is removed")))
         }
         '"' | '{' | '[' => {
             // A comma is missing between elements on separate lines.
@@ -121,7 +121,7 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
     }
 }
 
-/// A repair of a value that the library refuses, with its name.
+/// A repair of a value that the library rejects, with its name.
 fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(String, String)> {
     let key = problem.key.as_deref()?;
     let known = known(key)?;

@@ -1,4 +1,4 @@
-//! One file that passes and one that does not for each rule of the linter, in their order.
+//! For each rule of the linter, in order: a file that passes and a file that fails.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
@@ -6,9 +6,9 @@ use crate::machine::Root;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Rule, a file without that problem, a file with it, how bad it is there.
+/// Rule, a file without the problem, a file with it, and the severity.
 const RULES: &[(&str, &str, &str, Severity)] = &[
-    // L1 is what is allowed: its other side is the comment that never ends, which L2 refuses.
+    // L1 allows comments. Its counterpart is a comment without an end, an error of L2.
     ("L2", "{ // line\n /* block */ }", "{ /* block ", Severity::Error),
     ("L2", "{ \"properties\": {} }", "# no\n{ \"properties\": {} }", Severity::Error),
     ("L2", "{ \"properties\": {} }", "{ \"properties\": {}, }", Severity::Error),
@@ -253,7 +253,8 @@ fn rules_that_look_at_the_machine_have_both_sides_too() {
     assert_eq!(said(&pinned(32 << 20), &ready)[0].rule, "L16");
 }
 
-/// A folder that represents a machine with these variables and files; `.denied` files are there and may not be read.
+/// A directory that represents a machine with these variables and files. Files with `.denied` exist and cannot be
+/// read.
 fn machine(environment: &Value, files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("files")).unwrap();
@@ -285,7 +286,7 @@ fn a_broken_system_file_a_missing_and_an_unreadable_one_are_told() {
     assert!(denied[0].problems[0].todo.contains("chmod 644"));
 }
 
-/// Variable, release, a value that is in order, one that is not.
+/// Variable, release, a valid value, an invalid value.
 const VARIABLES: &[(&str, u32, &str, &str)] = &[
     ("CUFILE_FORCE_COMPAT_MODE", 20, "TRUE", "1"),
     ("CUFILE_USE_PCIP2PDMA", 20, "true", "yes"),
@@ -323,12 +324,12 @@ fn variables_that_a_release_does_not_read_and_misspelt_ones_are_told() {
         let linted = environment::lint_environment(&root, Some((1, minor)));
         linted.map(|linted| format!("{} {}", linted.problems[0].what, linted.problems[0].todo)).unwrap_or_default()
     };
-    assert!(said("CUFILE_ALLOW_COMPAT_MODE", "false", 20).contains("up to 1.16 only"));
-    assert!(said("CUFILE_NVTX", "true", 20).contains("does nothing"));
+    assert!(said("CUFILE_ALLOW_COMPAT_MODE", "false", 20).contains("only up to 1.16"));
+    assert!(said("CUFILE_NVTX", "true", 20).contains("has no effect"));
     assert_eq!(said("CUFILE_NVTX", "true", 14), "");
-    assert!(said("CUFILE_STATS_LEVEL", "3", 14).contains("from 1.18 on"));
-    assert!(said("CUFILE_VISIBLE_DEVICES", "0", 14).contains("from 1.20 on"));
-    assert!(said("CUFILE_USE_PCI_P2PDMA", "true", 20).contains("CUFILE_USE_PCIP2PDMA is meant"));
+    assert!(said("CUFILE_STATS_LEVEL", "3", 14).contains("only from 1.18 on"));
+    assert!(said("CUFILE_VISIBLE_DEVICES", "0", 14).contains("only from 1.20 on"));
+    assert!(said("CUFILE_USE_PCI_P2PDMA", "true", 20).contains("CUFILE_USE_PCIP2PDMA"));
     let (_keep, root) = machine(&json!({"CUFILE_VISIBLE_DEVICES": "0,5", "CUDA_VISIBLE_DEVICES": "0,1"}), &[]);
     let linted = environment::lint_environment(&root, Some((1, 20))).unwrap();
     assert!(linted.problems[0].what.contains("names 5"), "{linted:?}");

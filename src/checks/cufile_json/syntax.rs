@@ -1,17 +1,18 @@
-//! The dialect of JSON that libcufile reads, with the place of everything: comments are blanks, and text after the first value is ignored.
+//! The dialect of JSON that libcufile reads, with all places: comments count as blanks, and text after the first
+//! value is ignored.
 //!
 //! The rules are those of the parser inside libcufile 1.14 to 1.20, found by giving it 120 crafted files.
 
 use serde_json::{Map, Number, Value};
 
-/// Deeper than any real file; a bound, so that a hostile one cannot exhaust the stack.
+/// The maximum depth, above that of all real files, so that a hostile file cannot exhaust the stack.
 const MAX_DEPTH: usize = 100;
 
-/// Most mistakes that are passed over: with more, a list does not help a person.
+/// The maximum number of listed mistakes. A longer list does not help.
 const MOST_PASSED: usize = 50;
 
 const BYTE_ORDER_MARK: (&str, &str) = ("the file begins with a byte order mark", "Save it as UTF-8 without one.");
-const BEHIND_COMMA: &str = "Take out the comma before it: after the last element there may be none.";
+const BEHIND_COMMA: &str = "Remove the comma before it: none is allowed after the last element.";
 
 /// A value and its bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,11 +46,11 @@ pub(crate) struct Member {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Document {
     pub(crate) top: Node,
-    /// Where text begins that the library passes over, because the first value has ended.
+    /// The start of the text after the first value, which the library ignores.
     pub(crate) rest: Option<usize>,
 }
 
-/// Why the text cannot be parsed.
+/// The reason why the text cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     /// Byte offset.
@@ -66,7 +67,7 @@ impl Node {
         }
     }
 
-    /// The member of that name; of several the last, which is the one that counts.
+    /// The member with this name; of several, the last one, which is in effect.
     pub(crate) fn member(&self, key: &str) -> Option<&Member> {
         self.members().iter().rev().find(|member| member.key == key)
     }
@@ -76,7 +77,7 @@ impl Node {
         dotted.split('.').try_fold(self, |node, part| node.member(part).map(|member| &member.value))
     }
 
-    /// As a plain value; numbers that JSON does not know become text.
+    /// As a plain value. Numbers that JSON does not allow become text.
     pub(crate) fn value(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
@@ -125,12 +126,13 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// Parses a file as libcufile does.
+/// Parses a file like libcufile.
 pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
     Reader { text, bytes: text.as_bytes(), at: 0, passed: None }.document()
 }
 
-/// Parses a file that libcufile refuses as far as it is plain what was meant: all mistakes, in order, and the content without them. The last mistake may be one that ends the reading.
+/// Parses a file that libcufile rejects, as far as its meaning is clear: all mistakes in order, and the content
+/// without them. The last mistake may end the parsing.
 pub(crate) fn parse_on(text: &str) -> (Option<Document>, Vec<Mistake>) {
     let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, passed: Some(Vec::new()) };
     let document = reader.document();
@@ -148,7 +150,7 @@ struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
-    /// Mistakes that were passed over; `None` where each ends the reading.
+    /// The mistakes so far; `None` if the first mistake ends the parsing.
     passed: Option<Vec<Mistake>>,
 }
 
@@ -161,7 +163,7 @@ impl Reader<'_> {
         }
         let top = self.value(0)?;
         let after = self.at;
-        // From here on nothing is a mistake. A comment that is never closed is passed over like everything else there.
+        // The rest cannot contain mistakes: an open comment is ignored like all text there.
         let passed = self.passed.take();
         let rest = match self.blanks() {
             Ok(()) => (self.at < text.len()).then_some(self.at),
@@ -171,7 +173,7 @@ impl Reader<'_> {
         Ok(Document { top, rest })
     }
 
-    /// Ignores a mistake if that is wanted; otherwise it is an error.
+    /// Collects a mistake, or returns it as an error.
     fn forgive(&mut self, at: usize, what: &str, todo: &str) -> Result<(), Mistake> {
         let mistake = Mistake { at, what: what.to_owned(), todo: todo.to_owned() };
         match &mut self.passed {
@@ -204,8 +206,8 @@ impl Reader<'_> {
                     None => return self.wrong(self.at, "a comment '/*' is never closed", "Close it by '*/'."),
                 },
                 (Some(b'#'), _) => {
-                    let todo = "Write '//' in its place, or take the line out.";
-                    self.forgive(self.at, "'#' begins no comment here", todo)?;
+                    let todo = "Write '//' instead, or remove the line.";
+                    self.forgive(self.at, "'#' does not begin a comment", todo)?;
                     let end = self.text[self.at..].find('\n');
                     self.at = end.map_or(self.text.len(), |end| self.at + end);
                 }
@@ -245,7 +247,11 @@ impl Reader<'_> {
             return if self.text.trim().is_empty() {
                 self.wrong(0, "the file is empty", "Write at least {} into it, or remove the file.")
             } else {
-                self.wrong(self.at, "the file ends where a value is due", "Complete it; perhaps it was cut off.")
+                self.wrong(
+                    self.at,
+                    "the file ends, but a value is expected",
+                    "Complete the file, which may be truncated.",
+                )
             };
         };
         match next {
@@ -253,7 +259,7 @@ impl Reader<'_> {
                 self.forgive(self.at, "text in single quotes", "Use double quotes.")?;
                 self.string().map(Kind::Text)
             }
-            '}' | ']' => self.wrong(self.at, format!("'{next}' where a value is due"), BEHIND_COMMA),
+            '}' | ']' => self.wrong(self.at, format!("found '{next}', but a value is expected"), BEHIND_COMMA),
             '\u{feff}' => self.wrong(self.at, BYTE_ORDER_MARK.0, BYTE_ORDER_MARK.1),
             _ => {
                 let word: String = self.text[self.at..].chars().take_while(|c| c.is_alphanumeric()).take(20).collect();
@@ -267,7 +273,7 @@ impl Reader<'_> {
         }
     }
 
-    /// As lenient as the library's parser: leading zeros pass.
+    /// Leading zeros are accepted, as by the library.
     fn number(&mut self) -> Result<Kind, Mistake> {
         let start = self.at;
         let part = |c: &u8| c.is_ascii_digit() || matches!(c, b'-' | b'+' | b'.' | b'e' | b'E');
@@ -286,13 +292,13 @@ impl Reader<'_> {
         let mut out = String::new();
         loop {
             let Some(c) = self.text[self.at..].chars().next() else {
-                return self.wrong(start, "text whose closing quote is missing", "Close it by '\"'.");
+                return self.wrong(start, "text without a closing quote", "Close it by '\"'.");
             };
             self.at += c.len_utf8();
             match c {
                 c if c == quote => return Ok(out),
                 '\\' => out.push(self.escape()?),
-                // Line ends and tabs in text pass the library's parser.
+                // The library accepts line ends and tabs in text.
                 c => out.push(c),
             }
         }
@@ -314,13 +320,13 @@ impl Reader<'_> {
             'u' => {
                 let code = self.text.get(self.at..self.at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
                 let Some(code) = code else {
-                    return self.wrong(at, "'\\u' wants four hexadecimal digits", "Write the character itself.");
+                    return self.wrong(at, "'\\u' needs four hexadecimal digits", "Write the character itself.");
                 };
                 self.at += 4;
-                // Halves of a pair name no character by themselves; no key and no path of cufile.json needs one.
+                // Half of a surrogate pair is not a character, and no key or path of cufile.json needs one.
                 char::from_u32(code).unwrap_or('\u{fffd}')
             }
-            _ => return self.wrong(at, format!("'\\{c}' is not an escape"), "Double the backslash, if one is meant."),
+            _ => return self.wrong(at, format!("'\\{c}' is not an escape"), "Double the backslash, if you need one."),
         })
     }
 
@@ -337,7 +343,7 @@ impl Reader<'_> {
             if !items.is_empty() {
                 self.blanks()?;
                 if self.peek() == Some(b']') {
-                    self.forgive(self.at, "']' where a value is due", BEHIND_COMMA)?;
+                    self.forgive(self.at, "found ']', but a value is expected", BEHIND_COMMA)?;
                     self.at += 1;
                     return Ok(Kind::List(items));
                 }
@@ -364,7 +370,7 @@ impl Reader<'_> {
             match self.peek() {
                 Some(b'"') => {}
                 Some(b'}') => {
-                    let todo = "Take the comma out: after the last key there may be none.";
+                    let todo = "Remove the comma: none is allowed after the last key.";
                     self.forgive(key_start, "a comma is before this '}'", todo)?;
                     self.at += 1;
                     return Ok(Kind::Object(members));
@@ -372,7 +378,11 @@ impl Reader<'_> {
                 Some(b'\'') => self.forgive(key_start, "a key in single quotes", "Use double quotes.")?,
                 None => return self.wrong(start, "this '{' is never closed", "Close it by '}'."),
                 Some(_) => {
-                    return self.wrong(key_start, "a key in double quotes is due", "Keys look like \"properties\":.");
+                    return self.wrong(
+                        key_start,
+                        "a key in double quotes is expected",
+                        "Keys look like \"properties\":.",
+                    );
                 }
             }
             let key = self.string()?;
@@ -380,8 +390,8 @@ impl Reader<'_> {
             if self.peek() != Some(b':') {
                 return self.wrong(
                     self.at,
-                    format!("after the key \"{key}\" a ':' is missing"),
-                    "Write ':' and its value.",
+                    format!("':' is missing after the key \"{key}\""),
+                    "Write ':' and the value.",
                 );
             }
             self.at += 1;
@@ -393,7 +403,7 @@ impl Reader<'_> {
         }
     }
 
-    /// After an element: whether the end came.
+    /// Reads on after an element. Returns whether the list or object has ended.
     fn comma(&mut self, end: u8, start: usize) -> Result<bool, Mistake> {
         self.blanks()?;
         let open = self.bytes[start] as char;
@@ -410,10 +420,10 @@ impl Reader<'_> {
             None => self.wrong(start, format!("this '{open}' is never closed"), format!("Close it by '{close}'.")),
             Some(next) => {
                 let (what, todo) = (
-                    format!("',' or '{close}' is due here"),
-                    "Put a comma between elements; perhaps one is missing at the end of the line before.",
+                    format!("',' or '{close}' is expected here"),
+                    "Put a comma between elements, possibly at the end of the previous line.",
                 );
-                // Only where an element begins is it plain that a comma was meant.
+                // A missing comma is assumed only before an element.
                 if !matches!(next, b'"' | b'{' | b'[') {
                     return self.wrong(self.at, what, todo);
                 }

@@ -13,7 +13,7 @@ fn refused(text: &str, minor: u32) -> bool {
     problems(text, Some((1, minor))).iter().any(|problem| problem.severity == Severity::Error)
 }
 
-/// A key, values that both libraries took, values that both refused.
+/// A key, values that both libraries accepted, values that both rejected.
 const MEASURED: &[(&str, &[&str], &[&str])] = &[
     ("properties.allow_compat_mode", &["null", "true"], &["1", "0", "1.0", "\"x\"", "[]", "{}"]),
     ("properties.io_batchsize", &["null", "true", "256", "3.9"], &["\"1\"", "-1", "0", "257", "99999999999", "[]"]),
@@ -119,7 +119,7 @@ fn the_dialect_is_that_of_the_library() {
         "{\"properties\":{\"allow_compat_mode\":false},\"properties\":{\"io_batchsize\":300}}",
         "{\"properties\":{\"posix_pool_slab_size_kb\":[4,1024],\"posix_pool_slab_count\":[1]}}",
         "{\"properties\":{\"posix_pool_slab_size_kb\":[5],\"posix_pool_slab_count\":[1]}}",
-        // Opens, but nothing of it is in effect.
+        // It opens, but has no effect.
         "[]",
         "null",
     ] {
@@ -150,7 +150,7 @@ fn problems_have_their_place_rule_and_remedy() {
         find("{\"properties\":{\"allow_compat_mode\":false,\"force_compat_mode\":true}}", "L14").severity,
         Severity::Warning
     );
-    assert!(find("{\"properties\":{\"max_device_cache_size_kb\":1024}}", "L15").what.contains("room for 1 "));
+    assert!(find("{\"properties\":{\"max_device_cache_size_kb\":1024}}", "L15").what.contains("holds 1 "));
     assert_eq!(find("{\"logging\":{\"level\":\"TRACE\"}}", "L17").severity, Severity::Warning);
     assert_eq!(find("{\"a\":1,\n\"a\":2}", "L8").line, 1);
 }
@@ -191,9 +191,9 @@ fn values_that_contradict_the_machine_are_said() {
     let all = said.join("\n");
     for part in [
         "gpu-static-bar1",
-        "32.0 GiB, the model has 60.0 GiB",
+        "32.0 GiB, but the model has 60.0 GiB",
         "larger than BAR1",
-        "pinned memory",
+        "compat mode pin ",
         "10.0.0.9 is not an address",
     ] {
         assert!(all.contains(part), "{part} is not in:\n{all}");
@@ -252,7 +252,7 @@ fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
         (Some(json!(4096)), Some(json!(4096))),
         "as NVIDIA's own cufile.json has it"
     );
-    // Smaller values stay, and so do the bounce buffers, which must not be larger.
+    // Smaller values stay. The bounce buffers stay too, because they must not be larger.
     assert_eq!(tuned((1, 20), compat, Some(1024)), (None, None));
     assert_eq!(tuned((1, 15), compat, None), (None, None), "releases before 1.20 have 1024 by themselves");
     assert_eq!(tuned((1, 15), direct, None), (Some(json!(16384)), Some(json!(16384))));
@@ -264,7 +264,7 @@ fn the_file_of_another_program_is_told_in_short_and_at_once() {
     let keys: Vec<String> = (0..20_000).map(|n| format!("\"k{n}\": {n}")).collect();
     let found = problems(&format!("{{ \"properties\": {{ {} }} }}", keys.join(",")), Some((1, 20)));
     assert_eq!(found.len(), 101);
-    assert!(found.last().unwrap().what.starts_with("19900 further keys without effect begin here"), "{found:?}");
+    assert!(found.last().unwrap().what.starts_with("19900 more keys "), "{found:?}");
     let twice = vec!["\"io_batchsize\": 7"; 5_000].join(",");
     assert_eq!(problems(&format!("{{ \"properties\": {{ {twice} }} }}"), Some((1, 20))).len(), 101);
 }
@@ -283,14 +283,14 @@ fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
         problems(text, None).into_iter().map(|p| (p.line, p.column, format!("{} {}", p.rule, p.what))).collect();
     let wanted = [
         (1, 1, "L2 the file begins with a byte order mark"),
-        (2, 1, "L2 '#' begins no comment here"),
+        (2, 1, "L2 '#' does not begin a comment"),
         (3, 2, "L2 a key in single quotes"),
         (3, 24, "L2 text in single quotes"),
         (3, 32, "L2 a comma is before this '}'"),
         (4, 35, "L4 "),
-        (5, 2, "L2 ',' or '}' is due here"),
+        (5, 2, "L2 ',' or '}' is expected here"),
         (5, 17, "L9 properties.alow_compat_mode"),
-        (5, 78, "L2 ']' where a value is due"),
+        (5, 78, "L2 found ']', but a value is expected"),
         (6, 1, "L2 a comma is before this '}'"),
     ];
     for (line, column, begin) in wanted {
@@ -303,7 +303,7 @@ fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
     let cut = problems("{ \"a\": [1, ],\n \"b\": maybe }", None);
     assert_eq!(
         cut.iter().map(|p| p.what.as_str()).collect::<Vec<_>>(),
-        ["']' where a value is due", "'maybe' is not a value"]
+        ["found ']', but a value is expected", "'maybe' is not a value"]
     );
     assert!(problems(&format!("[{}", ",".repeat(10)), None).len() == 1);
     assert!(problems(&"{'a':[1,],'b':".repeat(5_000), None).len() <= 51);

@@ -1,4 +1,4 @@
-//! Rules about values that do not go together, in one file (L5, L6, L12, L14, L15, L17) and with the machine (L13, L16).
+//! Rules about contradicting values, in one file (L5, L6, L12, L14, L15, L17) and with the machine (L13, L16).
 
 use super::known::{known, minor};
 use super::lint::{FATAL, Linter};
@@ -22,7 +22,7 @@ impl Linter<'_> {
                     at,
                     "properties.use_pci_p2pdma",
                     "use_pci_p2pdma is on for all, but for no transport",
-                    "From 1.16 on the library wants it for the transport too; with one of the two P2PDMA stays off without a word.",
+                    "From 1.16 on the library also needs it for the transport; with one key P2PDMA stays off without a message.",
                     "Add \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } }.",
                 );
             }
@@ -36,8 +36,8 @@ impl Linter<'_> {
                 at,
                 "properties.force_compat_mode",
                 "allow_compat_mode is false and force_compat_mode is true",
-                "Forcing wins: every read goes through host memory, and the library then calls compat mode allowed.",
-                "Remove force_compat_mode for direct reads, or allow_compat_mode for the baseline.",
+                "force_compat_mode has precedence: every read goes through host memory.",
+                "For direct reads remove force_compat_mode; for reads through host memory remove allow_compat_mode.",
             );
         }
         if let Some(node) = top.at("profile.cufile_stats")
@@ -49,8 +49,8 @@ impl Linter<'_> {
                 node.start,
                 "profile.cufile_stats",
                 "statistics of level 3 are on for every program",
-                "Each read pays for them. gds-top switches them on in its own children, where it needs them.",
-                "Write 0, or 1 if gds_stats is used.",
+                "They slow down each read. gds-top enables them in its child processes if it needs them.",
+                "Write 0, or 1 if you use gds_stats.",
             );
         }
     }
@@ -96,7 +96,7 @@ impl Linter<'_> {
                 Severity::Warning,
                 place,
                 "properties.max_device_cache_size_kb",
-                format!("the cache has room for {} buffers, a batch has {batch}", cache / per),
+                format!("the cache holds {} buffers, but a batch needs {batch}", cache / per),
                 "Batches of unaligned or unregistered buffers then wait for each other.",
                 format!(
                     "Set max_device_cache_size_kb to {} or more, or io_batchsize to {}.",
@@ -129,7 +129,7 @@ impl Linter<'_> {
                     severity,
                     at,
                     counts,
-                    format!("{n} slab sizes, but {m} counts"),
+                    format!("{n} slab sizes and {m} counts"),
                     why,
                     "Give both lists the same length.",
                 );
@@ -178,7 +178,7 @@ impl Linter<'_> {
     }
 }
 
-/// Values that contradict the machine (L13, L16 and the sizes of GPU and host memory).
+/// Values that do not fit the machine (L13, L16 and the sizes of GPU and host memory).
 pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Problem> {
     let nowhere = serde_json::Value::Null;
     let around = super::lint::Surroundings { version: hardware.version, ranges: &nowhere, exists: &|_| true };
@@ -194,12 +194,9 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
             Severity::Note,
             node.start,
             "properties.use_pci_p2pdma",
-            format!(
-                "P2PDMA is switched on, but this machine is not ready for it: {}",
-                hardware.p2pdma_blockers.join(", ")
-            ),
-            "Reads then go through host memory without a word.",
-            "See gds-top check for each of them.",
+            format!("P2PDMA is enabled, but this machine is not ready for it: {}", hardware.p2pdma_blockers.join(", ")),
+            "Reads then go through host memory without a message.",
+            "Run `gds-top check` for the details.",
         );
     }
     if let (Some((limit, at)), Some(memory)) =
@@ -213,10 +210,10 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                 Severity::Warning,
                 at,
                 KEY,
-                format!("the limit of registered GPU memory is {}, the model has {}", gib(limit_bytes), gib(model)),
+                format!("the limit of registered GPU memory is {}, but the model has {}", gib(limit_bytes), gib(model)),
                 "Registering a slab for the complete model fails with 5016.",
                 format!(
-                    "Write {} or more, or remove the key: the library has no limit then.",
+                    "Write {} or more, or remove the key, which removes the limit.",
                     model.div_ceil(1024).next_multiple_of(4)
                 ),
             );
@@ -226,9 +223,9 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                 Severity::Note,
                 at,
                 KEY,
-                format!("the limit of registered GPU memory is {}, the GPU has {}", gib(limit_bytes), gib(memory)),
+                format!("the limit of registered GPU memory is {}, but the GPU has {}", gib(limit_bytes), gib(memory)),
                 "Registering a model that is larger than the limit fails with 5016.",
-                "Remove the key for large models: the library has no limit then.",
+                "Remove the key for large models, which removes the limit.",
             );
         }
     }
@@ -242,7 +239,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                 at,
                 key,
                 format!("the cache of {} is larger than BAR1, {}", gib(cache_bytes), gib(bar)),
-                "All of it must be reachable through BAR1: the library refuses what is larger.",
+                "The cache must fit into BAR1; the library rejects larger values.",
                 format!("Write {} or less.", bar / 2048),
             );
         } else if cache_bytes > bar / 2 {
@@ -278,13 +275,9 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                 Severity::Warning,
                 *start,
                 "properties.posix_pool_slab_size_kb",
-                format!(
-                    "the slabs of compat mode come to {} of pinned memory, the host has {}",
-                    gib(pool),
-                    gib(memory)
-                ),
+                format!("the slabs of compat mode pin {}, and the host has {}", gib(pool), gib(memory)),
                 "They are pinned in each process that reads in compat mode.",
-                "Lower the counts.",
+                "Reduce the counts.",
             );
         }
     }
@@ -299,7 +292,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
                     item.start,
                     "properties.rdma_dev_addr_list",
                     format!("{address} is not an address of this machine"),
-                    "No RDMA card is found by it; for local disks the list is not needed.",
+                    "No RDMA card has this address. Local disks do not need the list.",
                     "Correct it, or empty the list.",
                 );
             }

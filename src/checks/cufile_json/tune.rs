@@ -1,4 +1,4 @@
-//! A custom cufile.json for a model: only the keys that matter for it on this machine, each with its reason.
+//! A custom cufile.json for a model: only the keys that matter on this machine, each with its reason.
 
 use super::known::known;
 use super::types::Hardware;
@@ -13,18 +13,18 @@ pub struct Tuned {
     pub key: String,
     /// Value.
     pub value: Value,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub reason: String,
 }
 
-/// The largest read that a release hands to the kernel at once, in KiB.
+/// The largest read that a release passes to the kernel at once, in KiB.
 const LARGEST_KIB: u64 = 16384;
-/// The same where reads are staged in host memory.
+/// The same, if reads are staged in host memory.
 const STAGED_KIB: u64 = 4096;
 
 /// The keys that should differ from the default of the installed library.
 ///
-/// `unregistered` says whether loads go through memory that is not registered, and so through the library's bounce buffers.
+/// `unregistered`: whether loads use memory that is not registered, and so the library's bounce buffers.
 #[must_use]
 pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregistered: bool) -> Vec<Tuned> {
     let mut out = Vec::new();
@@ -41,12 +41,12 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         want(
             "properties.use_pci_p2pdma",
             true.into(),
-            format!("{name} is the best route that this machine can take, and it is off by default"),
+            format!("{name} is the best route of this machine and is off by default"),
         );
         want(
             "block.nvme.use_pci_p2pdma",
             true.into(),
-            "from 1.16 on the transport needs a separate switch in addition to the master's".to_owned(),
+            "from 1.16 on each transport needs its key in addition to the general one".to_owned(),
         );
     }
     let staged = matches!(direct, None | Some(Route::Compat | Route::None));
@@ -62,7 +62,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         "reads go through host memory here, and each registration pins a buffer of this size, whatever is registered: on an H200 NIXL loaded a model tensor by \
          tensor 1.9 times as fast with 4096 as with 16384 (2.8 times with 1024), and reads of 4 MiB into unregistered memory lost nothing"
     } else {
-        "weights are read in large pieces; smaller requests only cost more calls"
+        "weights are read in large blocks; smaller requests only need more calls"
     };
     want(direct_io, direct_io_kib.into(), reason.to_owned());
     let pinned_kib = current("properties.max_device_pinned_mem_size_kb").and_then(|value| value.as_u64());
@@ -88,11 +88,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         threads.into(),
         "a single file streams fastest over 8 to 16 threads; the pool is off up to 1.15".to_owned(),
     );
-    want(
-        "execution.max_request_parallelism",
-        8_u64.into(),
-        "parts into which one read is split, the most there are".to_owned(),
-    );
+    want("execution.max_request_parallelism", 8_u64.into(), "the maximum number of parts of a read".to_owned());
     if staged {
         let slabs = Value::from(vec![128_u64, 256, 64]);
         want(

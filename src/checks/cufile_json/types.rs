@@ -6,13 +6,13 @@ use crate::core::Route;
 use crate::machine::Root;
 use serde::Serialize;
 
-/// How bad a problem of a cufile.json is.
+/// The severity of a problem in a cufile.json.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// libcufile fails, or the file is not in effect.
     Error,
-    /// Something is not in effect, or does harm.
+    /// A value has no effect, or is harmful.
     Warning,
     /// Worth knowing.
     Note,
@@ -61,20 +61,20 @@ pub struct Linted {
 }
 
 impl Linted {
-    /// Whether libcufile fails by it, or it is not in effect.
+    /// Whether libcufile fails because of the file, or ignores it.
     #[must_use]
     pub fn is_bad(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Whether a part of it is rejected, has no effect or does harm: errors and warnings, and no notes.
+    /// Whether it has errors or warnings: a part is rejected, has no effect or is harmful. Notes do not count.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity < Severity::Note)
     }
 }
 
-/// Facts that a file can contradict. Unknown facts contradict nothing.
+/// Facts that a file can contradict. Unknown facts are not compared.
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     /// Version of the installed library.
@@ -87,7 +87,7 @@ pub struct Hardware {
     pub host_memory_bytes: Option<u64>,
     /// Bytes of the model that is to be loaded.
     pub model_bytes: Option<u64>,
-    /// Failing checks that keep P2PDMA from working, other than the keys themselves.
+    /// The failing checks that block P2PDMA, other than the keys.
     pub p2pdma_blockers: Vec<String>,
     /// IPv4 addresses of this machine.
     pub own_addresses: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Values of cufile.json with an inner form: addresses, mount tables, names with a dot.
+//! Structured values of cufile.json: addresses, mount tables, names with a dot.
 
 use super::lint::{FATAL, Linter, SILENT};
 use super::syntax::{Kind, Node};
@@ -14,7 +14,7 @@ impl Linter<'_> {
         self.say("L9", Severity::Warning, at, dotted, "libcufile does not split names at the dot", SILENT, todo);
     }
 
-    /// The addresses of network cards: libcufile accepts any text, and finds no card by one that is not IPv4.
+    /// The addresses of network cards. libcufile accepts any text, but finds cards only by IPv4 addresses.
     pub(super) fn addresses(&mut self, key: &str, node: &Node) {
         let Kind::List(items) = &node.kind else { return };
         if !key.ends_with(LIST) {
@@ -30,7 +30,7 @@ impl Linter<'_> {
                     item.start,
                     key,
                     format!("\"{text}\" is not an IPv4 address"),
-                    "libcufile accepts it and finds no network card by it.",
+                    "libcufile accepts it, but finds no network card with it.",
                     "Write the address of an RDMA network card: ip -br addr.",
                 );
             }

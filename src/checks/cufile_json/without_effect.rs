@@ -1,4 +1,4 @@
-//! Values that libcufile reads and that have no effect because of another value (L12, L20).
+//! Values that have no effect because of another value (L12, L20).
 
 use super::known::{KEYS, known};
 use super::lint::Linter;
@@ -6,7 +6,7 @@ use super::syntax::{Kind, Node};
 use super::together::{number, on};
 use super::types::Severity;
 
-/// File systems whose key for P2PDMA is accepted although the route does not exist for them.
+/// File systems without P2PDMA, for which libcufile accepts the key all the same.
 const WITHOUT_P2PDMA: &[&str] = &["beegfs", "gpfs", "lustre", "nfs", "panfs", "scatefs"];
 
 impl Linter<'_> {
@@ -19,7 +19,7 @@ impl Linter<'_> {
             let file_system = known.key.strip_prefix("fs.").and_then(|rest| rest.strip_suffix(".use_pci_p2pdma"));
             if file_system.is_some_and(|name| WITHOUT_P2PDMA.contains(&name)) {
                 let what = format!("{} has no effect", known.key);
-                let why = "libcufile accepts the key, and P2PDMA does not work for this file system.";
+                let why = "libcufile accepts the key, but P2PDMA does not work for this file system.";
                 self.say("L20", Severity::Warning, node.start, known.key, what, why, "Remove it.");
             } else if known.key != "properties.use_pci_p2pdma" && master != Some(true) {
                 self.say(
@@ -28,7 +28,7 @@ impl Linter<'_> {
                     node.start,
                     known.key,
                     format!("{} is true, but properties.use_pci_p2pdma is not", known.key),
-                    "libcufile needs both keys; with one of the two P2PDMA stays off without a message.",
+                    "libcufile needs both keys; with only one, P2PDMA stays off without a message.",
                     "Set properties.use_pci_p2pdma to true in the same or the system's file.",
                 );
             }
@@ -65,13 +65,13 @@ impl Linter<'_> {
         self.two_lists(top);
     }
 
-    /// The order of the detours.
+    /// The order of the fallback policies.
     fn routing(&mut self, top: &Node) {
         const KEY: &str = "properties.rdma_dynamic_routing_order";
         let Some(Node { kind: Kind::List(items), start, .. }) = top.at(KEY) else { return };
         let repeated = items.iter().enumerate().any(|(at, item)| items[..at].iter().any(|b| b.kind == item.kind));
         if items.is_empty() || repeated {
-            let what = if items.is_empty() { "the order is empty" } else { "a policy is in the order twice" };
+            let what = if items.is_empty() { "the order is empty" } else { "the order contains a policy twice" };
             let why = "libcufile accepts it; only the first of each policy counts.";
             self.say("L20", Severity::Warning, *start, KEY, what, why, "Name each policy once.");
         }
@@ -103,7 +103,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Addresses for a file system as a list and by mount point.
+    /// Addresses for a file system, as a list and by mount point.
     fn two_lists(&mut self, top: &Node) {
         let filled = |key: &str| match top.at(key).map(|node| &node.kind) {
             Some(Kind::List(items)) => !items.is_empty(),

@@ -30,7 +30,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether the file that was looked at is one that is loaded: the path itself, or a model in the folder. Another file there says nothing of a load.
+/// Whether the examined file is one that is loaded: the path itself, or a model in the directory.
 pub(crate) fn is_meant(facts: &PathFacts) -> bool {
     const MODELS: [&str; 10] = ["safetensors", "gguf", "bin", "pt", "pth", "ckpt", "npy", "npz", "h5", "onnx"];
     let Some(file) = facts.tried_file.as_deref() else { return true };
@@ -46,20 +46,16 @@ fn tried(facts: &PathFacts) -> String {
 fn extents(facts: &PathFacts) -> Option<Judged> {
     let flags = facts.inode_flags.filter(|_| facts.filesystem.as_deref() == Some("ext4"))?;
     let judged = if flags & EXTENTS != 0 {
-        Judged::pass(CheckId::Ext4Extents, "its blocks are mapped by extents")
+        Judged::pass(CheckId::Ext4Extents, "the file uses extents")
     } else {
-        Judged::lack(CheckId::Ext4Extents, "its blocks are not mapped by extents, as on ext3: cuFile takes no direct route")
+        Judged::lack(CheckId::Ext4Extents, "the file does not use extents, as on ext3: there is no direct route")
             .missing(Cost::Root, DIRECT)
-            .advice("Copy the files again on this file system, or run `chattr +e`. A file system that was made as ext3 must be made again.")
+            .advice("Copy the file on this file system, or run `chattr +e`. A file system created as ext3 must be created again.")
     };
-    Some(
-        judged
-            .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
-            .why("libcufile looks for the extent flag of an ext4 file."),
-    )
+    Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
 
-/// Blocks that were set aside and not written, and bytes that have no block yet (FIEMAP).
+/// Reserved blocks that were never written, and bytes without a block (FIEMAP).
 fn unfinished(facts: &PathFacts) -> Option<Judged> {
     let files = facts.unfinished.as_deref()?;
     let sum = |of: fn(&UnfinishedFile) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
@@ -72,17 +68,16 @@ fn unfinished(facts: &PathFacts) -> Option<Judged> {
     };
     let judged = if unwritten > 0 {
         Judged::warn(
-            SPARSE, format!("{} of {of} are in blocks that were reserved and never written", units::bytes(unwritten)),
+            SPARSE, format!("{} of {of} are in reserved blocks that were never written", units::bytes(unwritten)),
         )
         .advice("Run `sync` and check again. Blocks that remain read as zeros, as after a broken download: download the file again.")
     } else if delayed > 0 {
-        Judged::warn(SPARSE, format!("{} of {of} are in memory and not yet on the disk", units::bytes(delayed)))
-            .advice("Run `sync` first: direct reads wait until the data is written.")
+        Judged::warn(SPARSE, format!("{} of {of} are in memory and not on the disk", units::bytes(delayed)))
+            .advice("Run `sync` first, because direct reads wait until the data is written.")
     } else {
         return None;
     };
-    let mut judged = judged
-        .why("Unwritten blocks are read by another code path, and data in memory is written before a direct read.");
+    let mut judged = judged;
     for file in files.iter().take(8) {
         let text = format!("{} bytes unwritten, {} bytes delayed", file.unwritten_bytes, file.delayed_bytes);
         judged = judged.found(format!("FS_IOC_FIEMAP {}", file.path.display()), text);
@@ -100,41 +95,32 @@ fn holes(facts: &PathFacts) -> Option<Judged> {
         Judged::pass(ID, "no holes")
     } else {
         let lacking = units::bytes(size - allocated);
-        Judged::info(
-            ID,
-            format!("{lacking} of {} have no blocks: holes, or a file system that compresses", tried(facts)),
-        )
-        .advice("Rewrite it with cp --sparse=never, then sync.")
+        Judged::info(ID, format!("{lacking} of {} have no blocks: the file has holes or is compressed", tried(facts)))
+            .advice("Copy it with `cp --sparse=never`, then run `sync`.")
     };
-    Some(
-        judged
-            .found(format!("stat {}", tried(facts)), format!("{size} bytes, {allocated} allocated"))
-            .why("Holes are read in another way, which is slower on ext4."),
-    )
+    Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes, {allocated} allocated")))
 }
 
 fn size(facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::FsSpaceOwner;
-    const WHY: &str = "cuFile wants a regular file that this user may read, of at least a block.";
     if let Some(error @ ("EACCES" | "EPERM")) = facts.open_direct.as_deref() {
         return Some(
             Judged::lack(ID, format!("this user may not read {}", tried(facts)))
                 .found(format!("open({})", tried(facts)), error)
                 .missing(Cost::Setting, EVERY)
-                .advice("Change its owner or mode, or run as the user that loads models.")
-                .why(WHY),
+                .advice("Change its owner or mode, or run as the user that loads models."),
         );
     }
     let size = facts.size_bytes?;
     let judged = if size < 4096 {
-        Judged::info(ID, format!("{} has {size} bytes: less than a block has no direct route", tried(facts)))
+        Judged::info(ID, format!("{} has {size} bytes; below one block there is no direct route", tried(facts)))
     } else {
-        Judged::pass(ID, format!("{} of readable bytes", units::bytes(size)))
+        Judged::pass(ID, format!("{} readable bytes", units::bytes(size)))
     };
-    Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes")).why(WHY))
+    Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes")))
 }
 
-/// The kernel fills the tables of a fresh ext4 in the background, which takes bandwidth for minutes.
+/// The kernel initialises a new ext4 in the background, which uses bandwidth for minutes.
 fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Lazyinit;
     const THREAD: &str = "ext4lazyinit";
@@ -142,36 +128,31 @@ fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
         return None;
     }
     let judged = match ctx.root.process_named(THREAD) {
-        Some(path) => Judged::warn(ID, "an ext4 is being initialised in the background: reads are slower meanwhile")
+        Some(path) => Judged::warn(ID, "an ext4 is being initialised in the background, which slows down reads")
             .found(path, THREAD)
-            .advice("Wait until the kernel thread is gone before measuring; mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0 does it at once."),
+            .advice("Measure after the kernel thread has ended. `mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0` initialises at once."),
         None => Judged::pass(ID, "no ext4 is being initialised").found("/proc/*/comm", format!("no {THREAD}")),
     };
-    Some(judged.why("After mkfs the kernel writes the inode tables while the file system is in use; loads measured half their speed."))
+    Some(judged)
 }
 
-/// How much of the file the page cache holds: a mapped load reads that part from memory.
+/// The share of the file in the page cache, which a mapped load reads from memory.
 fn residency(facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::PageCacheResidency;
     let share = facts.cached_per_mille?;
     let percent = f64::from(share) / 10.0;
     let judged = if share > 50 {
         Judged::info(ID, format!("about {percent:.0} % of {} are in the page cache", tried(facts)))
-            .advice("gds-top drops it before a cold load and says how much was left; by hand: echo 1 | sudo tee /proc/sys/vm/drop_caches.")
+            .advice("gds-top drops it before cold loads. By hand: `echo 1 | sudo tee /proc/sys/vm/drop_caches`.")
     } else {
         Judged::pass(ID, format!("{percent:.0} % of it are in the page cache"))
     };
-    Some(
-        judged
-            .found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000"))
-            .why("Mapped and buffered loads read cached data at the speed of memory. Direct reads bypass the cache."),
-    )
+    Some(judged.found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000")))
 }
 
-/// Oldest versions of clients that know GDS (gdscheck -V; the GDS README).
+/// The oldest clients that support GDS (gdscheck -V; the GDS README).
 fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::DfsClientVersion;
-    const WHY: &str = "Clients of parallel file systems know GPUDirect Storage from a certain version on.";
     match facts.filesystem.as_deref()? {
         "lustre" => {
             let read = |path: &'static str| Some((ctx.root.read_text(path).ok()?, path));
@@ -180,8 +161,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
                 return Some(
                     Judged::na(ID, "the version of the Lustre client could not be read")
                         .found("/sys/fs/lustre/version", "cannot be read")
-                        .advice("lctl get_param version")
-                        .why(WHY),
+                        .advice("lctl get_param version"),
                 );
             };
             let version = text.trim().trim_start_matches("lustre:").trim().to_owned();
@@ -192,7 +172,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             } else {
                 Judged::pass(ID, format!("Lustre client {version}"))
             };
-            Some(judged.found(path, version).why(WHY))
+            Some(judged.found(path, version))
         }
         "wekafs" => Some(ask("weka version current", "3.8.0")),
         "gpfs" | "mmfs" => Some(ask("mmdiag --version", "5.1.1")),
@@ -203,9 +183,8 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
 fn ask(command: &str, least: &str) -> Judged {
     Judged::na(
         CheckId::DfsClientVersion,
-        format!("only its own tool reports the version of the client; {least} is the oldest with GDS"),
+        format!("only the client's tool reports its version; {least} is the oldest with GDS"),
     )
-    .found(command, "not run by gds-top")
+    .found(command, "gds-top does not run it")
     .advice(command)
-    .why("Clients of parallel file systems know GPUDirect Storage from a certain version on.")
 }

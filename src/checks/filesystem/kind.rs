@@ -11,14 +11,12 @@ use crate::machine::{self, PathFacts};
 /// The routes of each kind of file system.
 pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::FsType;
-    const WHY: &str =
-        "cuFile has direct routes for some file systems only; on the others it copies through host memory or refuses.";
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
     let judged = match kind {
         "ext4" | "xfs" => Judged::pass(ID, format!("{kind} has direct routes")),
         "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Judged::lack(
             ID,
-            "Lustre over TCP: its direct route goes over RDMA (o2ib, or EFA)",
+            "Lustre over TCP: a direct route needs RDMA (o2ib or EFA)",
         )
         .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
         .never(&closed(Storage::Tcp))
@@ -27,24 +25,24 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
         ),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
-            Judged::pass(ID, format!("{kind} has the route nvfs, with its client built for it"))
+            Judged::pass(ID, format!("{kind} has the route nvfs if its client was built for it"))
                 .never(&closed(Storage::KernelClient))
         }
         "gpfs" | "mmfs" | "wekafs" => {
-            Judged::pass(ID, format!("{kind} goes over user-space RDMA")).never(&closed(Storage::UserRdma))
+            Judged::pass(ID, format!("{kind} uses user-space RDMA")).never(&closed(Storage::UserRdma))
         }
         "virtiofs" => Judged::pass(ID, "virtiofs has the route p2pdma only").never(&closed(Storage::Virtiofs)),
         "tmpfs" | "ramfs" | "devtmpfs" => since(
             ctx,
             (1, 16),
-            Judged::lack(ID, format!("{kind} is in host memory: no disk is behind it"))
+            Judged::lack(ID, format!("{kind} is in host memory and has no disk"))
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
         ),
         "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs"
         | "efivarfs" | "bpf" | "mqueue" => {
-            Judged::lack(ID, format!("{kind} has no data files: cuFile refuses them with 5027"))
+            Judged::lack(ID, format!("{kind} has no data files: cuFile rejects them with 5027"))
                 .never(&closed(Storage::Refused))
-                .advice("Name the file or folder that models are read from.")
+                .advice("Name a file or directory with models.")
         }
         "vfat" | "exfat" | "msdos" => Judged::lack(ID, format!("cuFile does not support {kind}"))
             .never(&closed(Storage::Refused))
@@ -53,7 +51,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         "squashfs" => since(
             ctx,
             (1, 16),
-            Judged::lack(ID, "squashfs has no direct route, cuFile copies through host memory")
+            Judged::lack(ID, "squashfs has no direct route; cuFile copies through host memory")
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
         ),
         "zfs" | "btrfs" => since(
@@ -72,14 +70,15 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             .advice("Keep the model on ext4 or xfs."),
         "unknown" => Judged::na(ID, "the file system of this path is not known").unknown(DIRECT),
         other => {
-            // The file systems with a direct route are a short list that is known; all others go through host memory at best.
+            // The list of file systems with a direct route is short and known. All others go through host memory at
+            // best.
             Judged::lack(ID, format!("{other} is not among the file systems with a direct route"))
                 .never(&closed(Storage::HostOnly))
                 .unknown(&[Route::Compat])
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
         }
     };
-    judged.found("/proc/self/mountinfo", kind).why(WHY)
+    judged.found("/proc/self/mountinfo", kind)
 }
 
 /// The routes that no file on this kind of storage has.
@@ -90,15 +89,16 @@ fn closed(storage: Storage) -> Vec<Route> {
 /// The layers of a container, or those of the machine itself.
 fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     match facts.option_value("upperdir").filter(|_| machine::container(ctx.root).is_none()) {
-        Some(upper) => Judged::lack(CheckId::FsType, "overlay, one file system laid over another: no direct route")
+        Some(upper) => Judged::lack(CheckId::FsType, "an overlay of file systems has no direct route")
             .advice(format!("Read the model by its path in the file system of {upper}, or keep it on ext4 or xfs outside the overlay.")),
-        None => Judged::lack(CheckId::FsType, "overlay, the layered root of a container: no direct route").advice(
-            "Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system.",
+        None => Judged::lack(CheckId::FsType, "the overlay root of a container has no direct route").advice(
+            "Keep the model on a bind-mounted ext4 or xfs volume (`-v /data:/data`), not in the container's root file system.",
         ),
     }
 }
 
-/// A file system without direct routes that cuFile copies from since a release (release notes of GDS 1.16 and 1.17).
+/// A file system without direct routes that cuFile can copy from since a release (release notes of GDS 1.16 and
+/// 1.17).
 fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
     let judged = judged.never(&closed(Storage::Layered));
     match ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers) {
@@ -120,7 +120,7 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
     }
 }
 
-/// Whether what is said of a path's file system changes when the library's version is known.
+/// Whether the finding depends on the library's version.
 pub(crate) fn waits_for_version(filesystem: &str) -> bool {
     matches!(
         filesystem,

@@ -8,16 +8,14 @@ use crate::machine::{self, BlockKind, PathFacts};
 
 pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::MdRaid;
-    const WHY: &str = "cuFile knows RAID 0 only, and learns the level from udev's MD_LEVEL.";
     let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Md)?;
     let level = device.level.as_deref().unwrap_or("unknown");
     let source = format!("/sys/block/{}/md/level", device.name);
     if level != "raid0" {
         return Some(
-            Judged::lack(ID, format!("{} is {level}, the direct routes know raid0 only", device.name))
+            Judged::lack(ID, format!("{} is {level}; direct routes need raid0", device.name))
                 .found(source, level)
                 .never(DIRECT)
-                .why(WHY)
                 .advice("Keep the model on a plain NVMe disk or on md raid0."),
         );
     }
@@ -26,31 +24,29 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     if let Some((path, text)) = record.and_then(|path| ctx.root.read_text(&path).ok().map(|text| (path, text)))
         && !text.lines().any(|line| line.starts_with("E:MD_LEVEL="))
     {
-        judged = Judged::lack(ID, "udev does not know the level of this RAID")
+        judged = Judged::lack(ID, "udev has no record of this RAID's level")
             .missing(Cost::Root, &[Route::Nvfs])
             .found(path, "no line E:MD_LEVEL")
             .fix(FixId::MdUdev)
-            .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
+            .advice("Import `mdadm --detail --export` in udev's md rule, then reload and trigger udev.");
     }
     if ctx.kernel().is_none_or(|k| k < (7, 1)) {
         let is_fine = judged.in_the_way().next().is_none();
         if is_fine {
-            judged = Judged::lack(ID, format!("{} is raid0, which P2PDMA reads from Linux 7.1 on only", device.name))
-                .advice("Keep the model on a plain NVMe disk, or read it by nvidia-fs.");
+            judged = Judged::lack(ID, format!("{} is raid0; P2PDMA supports it from Linux 7.1 on", device.name))
+                .advice("Keep the model on a plain NVMe disk, or use nvidia-fs.");
         }
         judged = judged.missing(Cost::System, &[Route::P2pdma]);
     }
-    Some(judged.found(source, level).why(WHY))
+    Some(judged.found(source, level))
 }
 
 pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
-    const WHY: &str = "The requests pass through a layer that changes or copies them on the CPU.";
     if let Some(device) = facts.block_device.iter().find(|d| d.kind == BlockKind::Loop) {
         return Some(
             Judged::lack(CheckId::DmLvm, format!("{} is a file used as a disk", device.name))
                 .found("/sys/dev/block", device.name.clone())
                 .never(DIRECT)
-                .why(WHY)
                 .advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk."),
         );
     }
@@ -66,7 +62,6 @@ pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
         Judged::lack(CheckId::DmLvm, format!("{} is {what}: no direct route", device.name))
             .found(format!("/sys/block/{}/dm/uuid", device.name), uuid)
             .never(DIRECT)
-            .why(WHY)
             .advice("Keep the model on a plain partition of an NVMe disk, or on md raid0."),
     )
 }

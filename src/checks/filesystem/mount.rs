@@ -22,7 +22,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let path = subject.path.display();
     let Some(facts) = &subject.facts else {
         return vec![
-            Judged::na(CheckId::FsResolve, format!("{path} was not examined when this machine was captured"))
+            Judged::na(CheckId::FsResolve, format!("the capture does not contain {path}"))
                 .found("paths.json", format!("no entry for {path}"))
                 .unknown(EVERY),
         ];
@@ -32,14 +32,15 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             Judged::lack(CheckId::FsResolve, format!("{path} cannot be examined"))
                 .found("stat", error.clone())
                 .missing(Cost::Setting, EVERY)
-                .why("Every other check of this path rests on it.")
-                .advice("Give a file or folder that exists and that you may read; a dead network mount must be revived first."),
+                .advice(
+                    "Name an existing file or directory that you can read. If a network mount is dead, mount it again.",
+                ),
         ];
     }
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
     out.push(udev_database(ctx, facts));
     out.extend(ext4_ordered(facts));
-    // A file system without direct routes has no need of O_DIRECT either.
+    // Without a direct route O_DIRECT is not needed either.
     let closed = out.iter().any(|j| j.finding.id == CheckId::FsType && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
     let direct = direct_open(facts);
     out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
@@ -69,32 +70,28 @@ fn resolve(facts: &PathFacts) -> Judged {
     let judged = match elsewhere {
         Some((file, folder)) => judged.found(
             folder.display().to_string(),
-            format!("its files are links: the findings are about the file system of {}", file.display()),
+            format!("its files are links; the findings are about the file system of {}", file.display()),
         ),
         None => judged,
     };
-    // stat reports the device of the other files, also for files on the realtime device.
-    let judged = match facts.option_value("rtdev").filter(|_| facts.filesystem.as_deref() == Some("xfs")) {
+    // stat reports the device of ordinary files, even for files on the realtime device.
+    match facts.option_value("rtdev").filter(|_| facts.filesystem.as_deref() == Some("xfs")) {
         Some(device) => judged.found(
             "/proc/self/mountinfo",
-            format!("rtdev={device}: files with the realtime flag are on {device}, which is not examined"),
+            format!("rtdev={device}: files with the realtime flag are on {device}, which was not examined"),
         ),
         None => judged,
-    };
-    judged.why("The route differs by file system, mount and device, so the verdict is per path.")
+    }
 }
 
 fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::UdevDatabase;
-    const WHY: &str = "libcufile asks udev for the file system of the disk (ID_FS_USAGE); containers and small systems often lack /run/udev, and then \
-                       cuFileHandleRegister refuses every file with 5027, in compat mode too.";
     let Some(device) = facts.device.as_deref().filter(|_| facts.device_numbers().is_some()) else {
-        return Judged::na(ID, "the device of this path is not known").unknown(EVERY).why(WHY);
+        return Judged::na(ID, "the device of this path is not known").unknown(EVERY);
     };
     if facts.device_numbers().is_some_and(|(major, _)| major == 0) {
-        return Judged::na(ID, format!("device {device} is anonymous, udev has no record of such"))
-            .found("stat", format!("device {device}"))
-            .why(WHY);
+        return Judged::na(ID, format!("device {device} is anonymous, so udev has no record of it"))
+            .found("stat", format!("device {device}"));
     }
     let path = machine::udev_record_path(device);
     let inside = machine::container(ctx.root);
@@ -103,10 +100,10 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
         judged.advice(match (&inside, is_recorded) {
             (Some(container), _) => {
-                format!("{} On the host, `sudo gds-top fix udev-record` helps too.", bring(container, Lack::Udev))
+                format!("{} On the host you can also run `sudo gds-top fix udev-record`.", bring(container, Lack::Udev))
             }
             (None, true) => {
-                "Run `sudo gds-top fix udev-record`, or let udev look again: `sudo udevadm trigger --action=change`."
+                "Run `sudo gds-top fix udev-record`, or trigger udev: `sudo udevadm trigger --action=change`."
                     .to_owned()
             }
             (None, false) => {
@@ -115,18 +112,19 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             }
         })
     };
-    let judged = match ctx.root.read_text(&path) {
+    match ctx.root.read_text(&path) {
         Ok(text) => {
             let usage = text.lines().find(|line| line.starts_with("E:ID_FS_USAGE="));
             match usage {
                 Some("E:ID_FS_USAGE=filesystem") => {
                     Judged::pass(ID, "udev knows the file system of this disk").found(&path, "E:ID_FS_USAGE=filesystem")
                 }
-                Some(other) => remedied(Judged::lack(ID, "udev knows this disk, but not as one with a file system"))
-                    .found(&path, other),
+                Some(other) => {
+                    remedied(Judged::lack(ID, "udev knows this disk, but no file system on it")).found(&path, other)
+                }
                 None => remedied(Judged::lack(
                     ID,
-                    "udev's record of this disk does not name its file system: cuFile refuses its files (5027)",
+                    "udev's record of this disk lacks its file system: cuFile rejects its files (5027)",
                 ))
                 .found(&path, "no line E:ID_FS_USAGE"),
             }
@@ -134,47 +132,46 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         Err(why) if why.is_missing() => {
             let judged = remedied(Judged::lack(
                 ID,
-                "udev has no record of this disk: cuFile cannot register any file on it (error 5027)",
+                "udev has no record of this disk: cuFile cannot register its files (error 5027)",
             ))
             .unread(&path, &why);
             if ctx.root.exists("/run/udev") { judged } else { judged.found("/run/udev", "does not exist") }
         }
         Err(why) => Judged::na(ID, "udev's record of this disk may not be read").unread(&path, &why).unknown(EVERY),
-    };
-    judged.why(WHY)
+    }
 }
 
 fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Ordered;
-    const WHY: &str = "The direct routes need ext4's ordered journal; the kernel does not print this default, and libcufile reads the printed options.";
     if facts.filesystem.as_deref() != Some("ext4") {
         return None;
     }
     let options = facts.mount_options.clone().unwrap_or_default();
     let judged = match facts.option_value("data") {
         Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
-        Some(other) => Judged::lack(ID, format!("mounted with data={other}, the direct routes need ordered"))
+        Some(other) => Judged::lack(ID, format!("mounted with data={other}; direct routes need data=ordered"))
             .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
             .fix(FixId::Ext4Ordered)
-            .advice("Mount it with data=ordered (in /etc/fstab, then umount and mount)."),
-        None => Judged::lack(ID, "data=ordered is in force, but not shown in the mount options")
+            .advice("Set data=ordered in /etc/fstab, then unmount and mount it."),
+        None => Judged::lack(ID, "data=ordered is in effect, but the mount options do not show it")
             .missing(Cost::Root, &[Route::Nvfs])
             .only_warn()
             .fix(FixId::Ext4Ordered)
-            .advice("Add data=ordered to its line in /etc/fstab, then umount and mount."),
+            .advice("Add data=ordered to its line in /etc/fstab, then unmount and mount it."),
     };
-    Some(judged.found("/proc/self/mountinfo", options).why(WHY))
+    Some(judged.found("/proc/self/mountinfo", options))
 }
 
 fn direct_open(facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::OdirectOpen;
-    const WHY: &str = "The direct routes read with O_DIRECT, past the page cache; a file system without it has none.";
     let tried = facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string();
     let source = format!("open({tried}, O_DIRECT), pread 4096");
-    let judged = match facts.open_direct.as_deref() {
-        Some("ok") => Judged::pass(ID, "O_DIRECT opens and reads").found(source, "ok"),
+    match facts.open_direct.as_deref() {
+        Some("ok") => Judged::pass(ID, "O_DIRECT reads work").found(source, "ok"),
         Some(error @ ("EINVAL" | "EOPNOTSUPP")) => {
-            Judged::lack(ID, format!("this file system has no O_DIRECT ({error})")).never(DIRECT).found(source, error)
+            Judged::lack(ID, format!("this file system does not support O_DIRECT ({error})"))
+                .never(DIRECT)
+                .found(source, error)
         }
         Some(error @ ("EACCES" | "EPERM")) => {
             Judged::warn(ID, format!("this user may not read the file ({error})")).unknown(EVERY).found(source, error)
@@ -182,10 +179,9 @@ fn direct_open(facts: &PathFacts) -> Judged {
         Some(error) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
         }
-        None => Judged::na(ID, "this folder has no file to try O_DIRECT on")
+        None => Judged::na(ID, "this directory has no file to test O_DIRECT")
             .found(facts.path.display().to_string(), "no file with content"),
-    };
-    judged.why(WHY)
+    }
 }
 
 fn alignment(facts: &PathFacts) -> Option<Judged> {
@@ -193,15 +189,11 @@ fn alignment(facts: &PathFacts) -> Option<Judged> {
     let judged = if offset > 4096 {
         Judged::warn(CheckId::StatxDioalign, format!("direct reads must start at multiples of {offset} bytes"))
     } else if offset == 0 {
-        Judged::info(CheckId::StatxDioalign, "statx says that direct reads are not supported on this file")
+        Judged::info(CheckId::StatxDioalign, "statx reports that this file does not support direct reads")
     } else {
         Judged::pass(CheckId::StatxDioalign, format!("direct reads are aligned to {offset} bytes"))
     };
-    Some(
-        judged
-            .found("statx STATX_DIOALIGN", format!("memory {memory}, offset {offset}"))
-            .why("Parts that are not aligned go through a bounce buffer."),
-    )
+    Some(judged.found("statx STATX_DIOALIGN", format!("memory {memory}, offset {offset}")))
 }
 
 fn inode_flags(facts: &PathFacts) -> Option<Judged> {
@@ -212,17 +204,16 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
         .map(|(_, name)| name)
         .collect();
     let judged = if bad.is_empty() {
-        Judged::pass(CheckId::InodeFlags, "no flag that cuFile refuses")
+        Judged::pass(CheckId::InodeFlags, "no flag that cuFile rejects")
     } else {
-        Judged::lack(CheckId::InodeFlags, format!("it is {}: cuFile refuses such files (5008)", bad.join(" and ")))
-            .missing(Cost::Root, DIRECT)
-            .advice(inode_advice(&bad))
+        Judged::lack(
+            CheckId::InodeFlags,
+            format!("the file is {}: cuFile rejects such files (5008)", bad.join(" and ")),
+        )
+        .missing(Cost::Root, DIRECT)
+        .advice(inode_advice(&bad))
     };
-    Some(
-        judged
-            .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
-            .why("Blocks that the file system transforms cannot be sent to the GPU as they lie."),
-    )
+    Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
 
 /// The remedy for flags of a file that cuFile refuses.
@@ -249,11 +240,7 @@ fn nfs(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice("Mount it with proto=rdma,port=20049, with a client that is built for GDS.")
+            .advice("Mount it with proto=rdma,port=20049 and a client that was built for GDS.")
     };
-    Some(
-        judged
-            .found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default())
-            .why("NFS reaches GPU memory over RDMA only."),
-    )
+    Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()))
 }

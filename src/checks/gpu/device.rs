@@ -1,4 +1,4 @@
-//! Each GPU: its model, its abilities, and the settings that NVML shows.
+//! Checks of each GPU: its model, its capabilities, and its settings from NVML.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
@@ -17,8 +17,6 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-const TOO_OLD: &str = "The library refuses GPUs before Pascal: 'NO GDS SUPPORT - Reason: arch=(needs >=6)'.";
-
 /// The PCI device id of a GPU.
 fn on_bus(ctx: &Context<'_>, gpu: &GpuSeen) -> String {
     let device = ctx.pci().and_then(|all| all.iter().find(|pci| pci.address == gpu.address)?.device.clone());
@@ -32,47 +30,40 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     let capability = gpu.capability();
     if let Some((major, minor)) = capability {
         let judged = if major < 6 {
-            // NVIDIA's page on compat mode: it does not work there either.
+            // Compat mode does not work there either (NVIDIA's page on compat mode).
             Judged::lack(
                 CheckId::GpuComputeCap,
                 format!("compute capability {major}.{minor} is below 6.0: cuFile does not work on this GPU"),
             )
             .never(&GpuClass::BeforePascal.row().closed())
-            .advice("Only loaders without cuFile work on this GPU.")
+            .advice("Use loaders without cuFile on this GPU.")
         } else {
             Judged::pass(CheckId::GpuComputeCap, format!("compute capability {major}.{minor}"))
         };
-        out.push(label(judged, format!("{major}.{minor}")).why(TOO_OLD));
+        out.push(label(judged, format!("{major}.{minor}")));
     } else if let Some(architecture) = gpu.architecture.filter(|architecture| *architecture < Architecture::Pascal) {
-        out.push(
-            label(
-                Judged::lack(
-                    CheckId::GpuComputeCap,
-                    format!("the GPU is {}: cuFile does not work before Pascal", architecture.name()),
-                )
-                .never(&GpuClass::BeforePascal.row().closed())
-                .advice("Only loaders without cuFile work on this GPU."),
-                on_bus(ctx, gpu),
+        out.push(label(
+            Judged::lack(
+                CheckId::GpuComputeCap,
+                format!("the GPU is {}: cuFile does not work before Pascal", architecture.name()),
             )
-            .why(TOO_OLD),
-        );
+            .never(&GpuClass::BeforePascal.row().closed())
+            .advice("Use loaders without cuFile on this GPU."),
+            on_bus(ctx, gpu),
+        ));
     }
     let allowed = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) == Some(true);
     let class = if !allowed && ["TITAN", "CMP "].iter().any(|word| gpu.name.contains(word)) {
-        Judged::warn(CheckId::GpuClass, format!("{} is neither a data-centre nor a workstation GPU", gpu.name)).advice(
-            "Whether the driver gives its pages to disks is not documented; a load with gds-top counts its reads.",
-        )
+        Judged::warn(CheckId::GpuClass, format!("{} is neither a data-centre nor a workstation GPU", gpu.name))
+            .advice("NVIDIA does not document direct routes for it. Run `gds-top bench MODEL` to count its reads.")
     } else if gpu.name.contains("GeForce") {
         Judged::lack(CheckId::GpuClass, format!("{} is a GeForce: no direct route", gpu.name))
             .never(&GpuClass::GeForce.row().closed())
-            .advice("Reads go through host memory here; use a plain loader or cuFile's compat mode.")
+            .advice("Reads go through host memory: use a plain loader or cuFile's compat mode.")
     } else {
         Judged::pass(CheckId::GpuClass, gpu.name.clone())
     };
-    out.push(
-        label(class, gpu.name.clone())
-            .why("The driver gives no peer-to-peer pages of a GeForce: nvidia_p2p_get_pages returns -22."),
-    );
+    out.push(label(class, gpu.name.clone()));
     out.extend(open_capable(ctx, gpu).map(|judged| {
         label(judged, capability.map_or_else(|| on_bus(ctx, gpu), |(a, b)| format!("compute capability {a}.{b}")))
     }));
@@ -81,10 +72,10 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     out
 }
 
-/// Pascal and Volta cannot run the open kernel modules, which a current nvidia-fs and P2PDMA need.
+/// Pascal and Volta cannot use the open kernel modules, but current nvidia-fs and P2PDMA need them.
 fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuOpenCapable;
-    // Before Pascal nothing of cuFile works with any modules.
+    // Before Pascal cuFile does not work with any modules.
     let architecture = gpu.architecture.filter(|a| matches!(a, Architecture::Pascal | Architecture::Volta))?;
     let name = match gpu.capability() {
         Some((major, minor)) => format!("compute capability {major}.{minor} ({})", architecture.name()),
@@ -98,20 +89,19 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     } else {
         // nvidia-fs 2.18.3 is the first that builds on Linux 6.2 (ChangeLog of nvidia-fs).
         let builds = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
-            ", and that does not build on Linux 6.2 and later"
+            ", which does not build on Linux 6.2 and later"
         } else {
             ""
         };
-        Judged::lack(ID, format!("{name} is older than Turing: no open kernel modules")).never(&[Route::Nvfs, Route::P2pdma]).advice(format!(
+        Judged::lack(ID, format!("{name} is older than Turing and cannot use the open kernel modules")).never(&[Route::Nvfs, Route::P2pdma]).advice(format!(
             "Keep the proprietary driver, branch {last} or older. Reads go through host memory; only nvidia-fs 2.17.4 or older has a direct route here{builds}."
         ))
     };
-    Some(judged.why("The open modules run on Turing and later; nvidia-fs from 2.17.5 on and P2PDMA need them."))
+    Some(judged)
 }
 
 fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuP2pdmaModel;
-    const WHY: &str = "NVIDIA lists the GPUs on which P2PDMA is supported.";
     if gpu.is_grace()
         || gpu.name.contains("GeForce")
         || capability.is_some_and(|c| c < (6, 0))
@@ -120,27 +110,24 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
         return None;
     }
     let listed = classes::is_listed(gpu);
-    Some(
-        match capability {
-            None if gpu.architecture.is_some_and(|a| a < Architecture::TuringOrLater) => {
-                Judged::lack(ID, "the GPU is older than Ampere: no P2PDMA")
-                    .never(&[Route::P2pdma])
-                    .cause(CheckId::GpuOpenCapable)
-            }
-            _ if listed => Judged::pass(ID, "on NVIDIA's list for P2PDMA"),
-            Some(capability) if capability < (8, 0) => {
-                let judged =
-                    Judged::lack(ID, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma]);
-                if capability < (7, 5) { judged.cause(CheckId::GpuOpenCapable) } else { judged }
-            }
-            Some(_) => Judged::info(ID, format!("{} is not on NVIDIA's list for P2PDMA; it may still work", gpu.name)),
-            None => Judged::na(ID, "the GPU's model is not known").unknown(&[Route::P2pdma]),
+    Some(match capability {
+        None if gpu.architecture.is_some_and(|a| a < Architecture::TuringOrLater) => {
+            Judged::lack(ID, "the GPU is older than Ampere: no P2PDMA")
+                .never(&[Route::P2pdma])
+                .cause(CheckId::GpuOpenCapable)
         }
-        .why(WHY),
-    )
+        _ if listed => Judged::pass(ID, "on NVIDIA's list for P2PDMA"),
+        Some(capability) if capability < (8, 0) => {
+            let judged =
+                Judged::lack(ID, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma]);
+            if capability < (7, 5) { judged.cause(CheckId::GpuOpenCapable) } else { judged }
+        }
+        Some(_) => Judged::info(ID, format!("{} is not on NVIDIA's list for P2PDMA", gpu.name)),
+        None => Judged::na(ID, "the GPU's model is not known").unknown(&[Route::P2pdma]),
+    })
 }
 
-/// Facts that only NVML has. `is_open`: the open kernel modules are loaded.
+/// Facts that only NVML reports. `is_open`: the open kernel modules are loaded.
 fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
     let Some(nvml) = &gpu.nvml else { return Vec::new() };
     let source = format!("NVML, GPU {}", gpu.address);
@@ -148,7 +135,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
     if let Some(bar1) = nvml.bar1_total_bytes {
         let memory = nvml.memory_total_bytes.unwrap_or(0);
         let judged = if gpu.is_grace() {
-            Judged::info(CheckId::GpuBar1Size, "Grace reaches GPU memory over its own link")
+            Judged::info(CheckId::GpuBar1Size, "Grace reaches GPU memory over NVLink-C2C")
         } else if bar1 == 0 {
             Judged::lack(CheckId::GpuBar1Size, "the GPU has no BAR1 memory").never(&[Route::Nvfs, Route::P2pdma])
         } else if bar1 < memory {
@@ -160,34 +147,30 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
                     units::bytes(memory)
                 ),
             )
-            .advice("Switch on 'Above 4G decoding' and 'Resizable BAR' in the firmware.")
+            .advice("Enable 'Above 4G decoding' and 'Resizable BAR' in the firmware.")
         } else {
             Judged::pass(CheckId::GpuBar1Size, format!("BAR1 covers the memory: {}", units::bytes(bar1)))
         };
-        out.push(
-            judged
-                .found(&source, format!("BAR1 {bar1} bytes, memory {memory} bytes"))
-                .why("Both nvidia-fs and P2PDMA place the target of a read in BAR1."),
-        );
+        out.push(judged.found(&source, format!("BAR1 {bar1} bytes, memory {memory} bytes")));
     }
     if let Some(mode) = &nvml.compute_mode {
         let judged = match mode.as_str() {
             "default" => Judged::pass(CheckId::GpuComputeMode, "compute mode default"),
             "prohibited" => {
-                Judged::lack(CheckId::GpuComputeMode, "compute mode prohibited: nothing may run on this GPU")
+                Judged::lack(CheckId::GpuComputeMode, "compute mode prohibited: no program can use this GPU")
                     .missing(Cost::Root, EVERY)
                     .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index))
             }
             other => Judged::warn(CheckId::GpuComputeMode, format!("compute mode {other}: one process at a time"))
                 .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index)),
         };
-        out.push(judged.found(&source, mode.clone()).why("cuFile leaves out GPUs on which CUDA may not run."));
+        out.push(judged.found(&source, mode.clone()));
     }
     let shape = match (nvml.virtualization.as_deref(), nvml.mig.as_deref()) {
         (Some("vgpu"), _) => {
             if gpu.capability().is_some_and(|c| c < (8, 9)) {
                 Some(
-                    Judged::lack(CheckId::GpuMigVgpu, "a vGPU of Ampere or older has no GDS")
+                    Judged::lack(CheckId::GpuMigVgpu, "a vGPU of Ampere or older does not support GDS")
                         .never(&GpuClass::OldVgpu.row().closed())
                         .advice("Pass the complete GPU through to the virtual machine, or use a vGPU of Ada or later."),
                 )
@@ -205,51 +188,45 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
             }
         }
         (_, Some("enabled")) => {
-            Some(Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has a share of BAR1 only"))
+            Some(Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has only a part of BAR1"))
         }
         (Some(_), _) | (_, Some(_)) => Some(Judged::pass(CheckId::GpuMigVgpu, "a complete GPU")),
         _ => None,
     };
     out.extend(shape.map(|judged| {
-        judged
-            .found(
-                &source,
-                format!(
-                    "virtualization {}, MIG {}",
-                    nvml.virtualization.as_deref().unwrap_or("unknown"),
-                    nvml.mig.as_deref().unwrap_or("not available")
-                ),
-            )
-            .why("GDS needs a complete GPU, on bare metal or passed through.")
+        judged.found(
+            &source,
+            format!(
+                "virtualization {}, MIG {}",
+                nvml.virtualization.as_deref().unwrap_or("unknown"),
+                nvml.mig.as_deref().unwrap_or("not available")
+            ),
+        )
     }));
     if let Some((width, most)) = nvml.pcie.as_ref().and_then(|link| Some((link.width?, link.max_width?))) {
-        // The generation drops while the GPU idles and the width does not, so only the width is compared.
+        // An idle GPU lowers the generation of its link but not the width, so only the width is compared.
         let judged = if width < most {
             Judged::warn(CheckId::GpuPcieLink, format!("the GPU uses {width} of {most} PCIe lanes"))
-                .advice("Reseat the card, or look at the firmware's bifurcation of the slot.")
+                .advice("Reseat the card, or check the bifurcation of the slot in the firmware.")
         } else {
-            Judged::pass(CheckId::GpuPcieLink, format!("all {most} PCIe lanes are in use"))
+            Judged::pass(CheckId::GpuPcieLink, format!("the GPU uses all {most} PCIe lanes"))
         };
-        out.push(
-            judged.found(&source, format!("width {width} of {most}")).why("The link is the ceiling of every route."),
-        );
+        out.push(judged.found(&source, format!("width {width} of {most}")));
     }
     if let Some(on) = nvml.persistence {
         let judged = if on {
             Judged::pass(CheckId::GpuPersistence, "persistence mode is on")
         } else {
             let summary = "persistence mode is off: the first start of a GPU program is slow";
-            // NVIDIA's known issues ask for it on Grace Hopper; elsewhere it costs time at the start only.
+            // NVIDIA's known issues require it on Grace Hopper. Other machines only start slower without it.
             let judged = if gpu.is_grace() {
                 Judged::warn(CheckId::GpuPersistence, format!("{summary}; Grace needs it"))
             } else {
                 Judged::info(CheckId::GpuPersistence, summary)
             };
-            judged.advice("sudo systemctl enable --now nvidia-persistenced")
+            judged.advice("Run `sudo systemctl enable --now nvidia-persistenced`.")
         };
-        out.push(
-            judged.found(&source, if on { "on" } else { "off" }).why("Start-up cost pollutes the timing of loads."),
-        );
+        out.push(judged.found(&source, if on { "on" } else { "off" }));
     }
     out
 }

@@ -41,21 +41,20 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
 
 fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     const ID: CheckId = CheckId::DriverVersion;
-    const WHY: &str = "nvidia-fs takes the persistent peer-to-peer calls from driver 555 on; P2PDMA needs the open modules from 565.47 on.";
     let Some(version) = driver.version.as_deref() else {
         return Judged::na(ID, "the version of the loaded driver could not be read");
     };
     let numbers = machine::version_numbers(version);
     let judged = if numbers < vec![460] {
-        Judged::lack(ID, format!("driver {version} is older than 460, the oldest that works with GDS"))
+        Judged::lack(ID, format!("driver {version} is older than 460, the oldest with GDS"))
             .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
             .fixes(ctx.driver_fix())
             .advice(NEWER)
     } else if ctx.before_turing().next().is_some() {
-        // P2PDMA, which needs a later one, is not for this GPU.
+        // P2PDMA needs a later driver, but this GPU does not support it anyway.
         Judged::pass(ID, format!("driver {version}"))
     } else if numbers < vec![555] {
-        // On bare x86 nvidia-fs takes the persistent calls of such a driver, too.
+        // On x86 without virtualization nvidia-fs also uses the persistent calls of such a driver.
         Judged::lack(ID, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
             .fix(FixId::NvidiaDriverOpen)
@@ -68,19 +67,17 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     } else {
         Judged::pass(ID, format!("driver {version}"))
     };
-    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned())).why(WHY)
+    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned()))
 }
 
 fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     const ID: CheckId = CheckId::DriverFlavour;
-    const WHY: &str = "From nvidia-fs 2.17.5 on its symbols come from the open kernel modules only, and P2PDMA exists only there; with the \
-                       proprietary modules nvidia-fs fails to load with 'Unknown symbol nvidia_p2p_…'.";
     let judged = match driver.is_open().or_else(|| installed_is_open(ctx, &driver.version)) {
-        None => Judged::na(ID, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT),
+        None => Judged::na(ID, "the flavour of the loaded kernel modules is not known").unknown(DIRECT),
         Some(true) => Judged::pass(ID, "open kernel modules"),
         Some(false) if ctx.before_turing().next().is_some() => {
-            // The check gpu-open-capable has the consequences for the routes.
-            Judged::pass(ID, "proprietary kernel modules, the only ones for a GPU before Turing")
+            // The check gpu-open-capable shows the consequences for the routes.
+            Judged::pass(ID, "proprietary kernel modules, as a GPU before Turing needs them")
         }
         Some(false) => {
             let nvfs = machine::nvidia_fs_installed(ctx.root);
@@ -88,10 +85,10 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
             let routes: &[Route] = if old { &[Route::P2pdma] } else { &[Route::Nvfs, Route::P2pdma] };
             let summary = match &nvfs {
                 Some(version) if old => {
-                    format!("proprietary kernel modules; enough for nvidia-fs {version}, not for P2PDMA")
+                    format!("proprietary kernel modules work with nvidia-fs {version}, but not with P2PDMA")
                 }
-                Some(version) => format!("proprietary kernel modules do not go with nvidia-fs {version}"),
-                None => "proprietary kernel modules: neither a current nvidia-fs nor P2PDMA works with them".to_owned(),
+                Some(version) => format!("proprietary kernel modules do not work with nvidia-fs {version}"),
+                None => "proprietary kernel modules work neither with a current nvidia-fs nor with P2PDMA".to_owned(),
             };
             Judged::lack(ID, summary)
                 .missing(Cost::Install, routes)
@@ -99,7 +96,7 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
                 .advice("Install the open kernel modules of the same driver (Turing GPUs and later), then reboot.")
         }
     };
-    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned())).why(WHY)
+    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned()))
 }
 
 /// Whether the loaded module and the libraries are of different versions.
@@ -109,7 +106,6 @@ pub(crate) fn is_mismatched(ctx: &Context<'_>) -> bool {
 
 fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::DriverMismatch;
-    const WHY: &str = "After a half-finished upgrade the loaded kernel module and the libraries differ, and everything of CUDA fails.";
     let driver = machine::Driver::of(ctx.root);
     let nvml = ctx.root.nvml();
     let refused = nvml.error.as_deref().filter(|e| e.to_lowercase().contains("mismatch"));
@@ -120,28 +116,29 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     };
     let other = nvml.driver_version.as_deref().filter(|version| **version != loaded);
     let judged = if refused.is_some() || other.is_some() {
-        Judged::lack(ID, format!("the loaded module is {loaded}, the libraries are of another version"))
+        Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
             .missing(Cost::Reboot, EVERY)
-            .advice("Reboot, or unload and reload the nvidia modules, so that module and libraries are of one version.")
+            .advice("Reboot, or reload the nvidia modules, so that module and libraries have one version.")
     } else {
         let installed = ctx.root.command(&["modinfo", "nvidia"]).filter(|o| o.exit_code == Some(0));
         let installed =
             installed.and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("version:"))?.trim().to_owned()));
         match installed.filter(|version| *version != loaded) {
-            Some(version) => {
-                Judged::warn(ID, format!("driver {loaded} is loaded, {version} is installed: the next boot changes it"))
-                    .found("modinfo nvidia", version)
-                    .advice("Reboot before measuring, so that what is measured is what stays.")
-            }
+            Some(version) => Judged::warn(
+                ID,
+                format!("driver {loaded} is loaded, but {version} is installed and is used after a reboot"),
+            )
+            .found("modinfo nvidia", version)
+            .advice("Reboot before you measure."),
             None if nvml.error.is_some() => return None,
-            None => Judged::pass(ID, format!("module and libraries are both {loaded}")),
+            None => Judged::pass(ID, format!("module and libraries have version {loaded}")),
         }
     };
-    Some(judged.found("/sys/module/nvidia/version", loaded).why(WHY))
+    Some(judged.found("/sys/module/nvidia/version", loaded))
 }
 
-/// Whether the module on disk is an open one, if it has the version of the loaded one.
+/// Whether the module file is open, if it has the version of the loaded module.
 fn installed_is_open(ctx: &Context<'_>, loaded: &Option<String>) -> Option<bool> {
     let installed = machine::module_info(ctx.root, "nvidia").filter(|installed| installed.version == *loaded)?;
     installed.is_open()

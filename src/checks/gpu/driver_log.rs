@@ -1,4 +1,4 @@
-//! Why the NVIDIA driver does not serve a GPU, by the kernel log.
+//! The reason in the kernel log why the NVIDIA driver does not use a GPU.
 
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -8,7 +8,7 @@ use crate::machine::{self, Architecture};
 
 const ID: CheckId = CheckId::GpuPresent;
 
-/// Why a GPU is not served.
+/// The reason why the driver does not use a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     /// The GPU has no system processor, which the open kernel modules need.
@@ -19,11 +19,11 @@ enum Reason {
     Unsupported,
     /// The GPU needs an older driver branch.
     Legacy,
-    /// Another driver has the GPU.
+    /// Another driver uses the GPU.
     Taken,
-    /// The firmware of the machine gave the GPU no address space.
+    /// The machine's firmware assigned no address space to the GPU.
     NoBar,
-    /// Files of the driver's firmware are missing.
+    /// Firmware files of the driver are missing.
     NoFirmware,
     /// The GPU no longer answers on the bus.
     OffBus,
@@ -31,7 +31,7 @@ enum Reason {
     Gsp,
     /// The GPU did not start for another reason.
     NoStart,
-    /// The module does not fit the running kernel.
+    /// The module was built for another kernel.
     OtherKernel,
     /// Secure Boot or lockdown refused the module.
     Key,
@@ -62,14 +62,14 @@ const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::Key, &["key was rejected by service"]),
 ];
 
-/// The reason that the log names, with its line.
+/// The reason in the log, with its line.
 fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
     let log = machine::kernel_log(ctx.root)?;
     let lower = log.to_ascii_lowercase();
     let is_loaded = machine::Driver::of(ctx.root).is_loaded();
     SIGNS
         .iter()
-        // A module that was refused is not loaded; the line does not name the module.
+        // The line does not name its module, so it only counts if the module is not loaded.
         .filter(|(reason, _)| !(is_loaded && matches!(reason, Reason::Key | Reason::OtherKernel)))
         .filter(|(reason, _)| *reason != Reason::Key || is_installed(ctx))
         .find_map(|(reason, parts)| {
@@ -85,7 +85,7 @@ pub(crate) fn is_installed(ctx: &Context<'_>) -> bool {
         || machine::dkms_rows(ctx.root).iter().any(|row| row.name == "nvidia" && row.is_installed_for(&release))
 }
 
-/// The finding for GPUs on the bus that the driver does not show, if the kernel log has the reason.
+/// The finding for GPUs that the bus shows and the driver does not, if the kernel log has the reason.
 pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
     let (reason, line) = reason(ctx)?;
     let version = machine::nvidia_driver(ctx.root).map_or_else(String::new, |version| format!(" {version}"));
@@ -99,7 +99,7 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
                 .advice("Switch the GPU to confidential computing mode on the host, or use a virtual machine without SEV-SNP or TDX.")
         }
         Reason::NoGsp if is_old => {
-            Judged::lack(ID, "the open kernel modules do not support this GPU: it is older than Turing")
+            Judged::lack(ID, "the open kernel modules do not support this GPU, which is older than Turing")
                 .missing(Cost::Install, EVERY)
                 .fixes(ctx.driver_fix())
                 .advice(install(ctx))
@@ -107,7 +107,7 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         Reason::NoGsp => Judged::lack(ID, "the open kernel modules do not recognise this GPU")
             .missing(Cost::System, EVERY)
             .advice("Power the machine off and on. In a virtual machine, check how the host passes the GPU through."),
-        Reason::NeedsOpen => Judged::lack(ID, "this GPU needs the open kernel modules, and the proprietary ones are installed")
+        Reason::NeedsOpen => Judged::lack(ID, "this GPU needs the open kernel modules, but the proprietary ones are installed")
             .missing(Cost::Install, EVERY)
             .fix(FixId::NvidiaDriverOpen)
             .advice("Install the open kernel modules of the same driver version, then reboot."),
@@ -117,18 +117,18 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
                 .fixes(ctx.driver_fix())
                 .advice(install(ctx))
         }
-        Reason::Legacy => Judged::lack(ID, "this GPU needs a legacy driver, which has no GPUDirect Storage").never(EVERY),
+        Reason::Legacy => Judged::lack(ID, "this GPU needs a legacy driver without GPUDirect Storage").never(EVERY),
         Reason::Unsupported => Judged::lack(ID, format!("driver{version} does not support this GPU"))
             .missing(Cost::Install, EVERY)
             .fixes(ctx.driver_fix())
-            .advice("Install a driver release that lists this GPU: it is newer than the installed driver."),
-        Reason::Taken => Judged::lack(ID, "another driver has the GPU, so the NVIDIA driver does not use it")
+            .advice("Install a driver release that lists this GPU. The GPU is newer than the installed driver."),
+        Reason::Taken => Judged::lack(ID, "another driver uses the GPU")
             .missing(Cost::Reboot, EVERY)
             .advice("Unbind the other driver (nouveau or vfio-pci), rebuild the initramfs, then reboot."),
-        Reason::NoBar => Judged::lack(ID, "the firmware of the machine gave the GPU no address space")
+        Reason::NoBar => Judged::lack(ID, "the machine's firmware assigned no address space to the GPU")
             .missing(Cost::System, EVERY)
             .advice("Enable 'Above 4G Decoding' in the firmware. In a virtual machine, enlarge its 64-bit MMIO window."),
-        Reason::NoFirmware => Judged::lack(ID, "the GSP firmware of the driver is missing, so the GPU does not start")
+        Reason::NoFirmware => Judged::lack(ID, "the GPU does not start because the driver's GSP firmware is missing")
             .missing(Cost::Install, EVERY)
             .advice(format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.")),
         Reason::OffBus => Judged::lack(ID, "the GPU fell off the bus and no longer answers")
@@ -136,11 +136,11 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
             .advice("Power the machine off and on. If it happens again, check power, cooling and the slot."),
         Reason::Gsp => Judged::lack(ID, "the system processor of the GPU (GSP) did not start")
             .missing(Cost::Reboot, EVERY)
-            .advice("Power the machine off and on. If it stays, install driver and firmware of one version."),
+            .advice("Power the machine off and on. If it fails again, install driver and firmware of one version."),
         Reason::NoStart => Judged::lack(ID, "the driver is loaded, but the GPU does not start")
             .missing(Cost::Reboot, EVERY)
-            .advice("Power the machine off and on. If it stays, send the output of nvidia-bug-report.sh to NVIDIA."),
-        Reason::OtherKernel => Judged::lack(ID, "the installed NVIDIA driver does not fit the running kernel")
+            .advice("Power the machine off and on. If it fails again, send the output of nvidia-bug-report.sh to NVIDIA."),
+        Reason::OtherKernel => Judged::lack(ID, "the installed NVIDIA driver was built for another kernel")
             .missing(Cost::Root, EVERY)
             .advice(format!(
                 "Run `sudo dkms autoinstall -k {}`, then `sudo modprobe nvidia`.",
@@ -158,7 +158,7 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
-/// Which driver to install.
+/// The driver to install.
 pub(crate) fn install(ctx: &Context<'_>) -> String {
     match ctx.before_turing().max_by_key(|gpu| gpu.architecture) {
         None => "Install the NVIDIA driver with the open kernel modules.".to_owned(),
@@ -166,7 +166,7 @@ pub(crate) fn install(ctx: &Context<'_>) -> String {
             "No driver with GPUDirect Storage supports this GPU.".to_owned()
         }
         Some(gpu) => format!(
-            "Install the proprietary driver, branch {LAST_PROPRIETARY}: it is the last for {}, and the open modules do not drive it.",
+            "Install the proprietary driver, branch {LAST_PROPRIETARY}, the last for {}. The open modules do not support this GPU.",
             gpu.architecture.name()
         ),
     }

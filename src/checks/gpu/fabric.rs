@@ -1,4 +1,4 @@
-//! Fabric Manager on machines with NVSwitches: CUDA waits for it there.
+//! Fabric Manager on machines with NVSwitches, where CUDA waits for it.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -18,7 +18,7 @@ const UNITS: [&str; 2] =
     ["/usr/lib/systemd/system/nvidia-fabricmanager.service", "/lib/systemd/system/nvidia-fabricmanager.service"];
 const PID_FILE: &str = "/run/nvidia-fabricmanager/nv-fabricmanager.pid";
 
-/// The file that Fabric Manager itself looks for on boards with fourth-generation NVSwitches.
+/// The file that Fabric Manager reads on boards with fourth-generation NVSwitches.
 const SUBNET_MANAGER: &str = "/opt/nvidia/nvlsm/sbin/nvlsm";
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -30,7 +30,7 @@ fn cuda_code(ctx: &Context<'_>) -> Option<i32> {
     ctx.root.libcufile().open.as_ref()?.cuda_code
 }
 
-/// Whether CUDA was seen to work: then the fabric is configured.
+/// Whether CUDA worked. Then the fabric is configured.
 fn cuda_works(ctx: &Context<'_>) -> bool {
     let facts = ctx.root.libcufile();
     !facts.cuda.is_empty() || facts.open.as_ref().is_some_and(|open| open.code == Some(0))
@@ -57,22 +57,18 @@ fn check(ctx: &Context<'_>) -> Option<Judged> {
     let driver = nvidia_driver(ctx.root)?;
     let not_ready = cuda_code(ctx) == Some(SYSTEM_NOT_READY);
     let judged = if machine::container(ctx.root).is_some() {
-        // Fabric Manager runs on the host, and its files are not seen in here.
+        // Fabric Manager runs on the host, and its files are not visible in the container.
         if !not_ready {
             return None;
         }
         lacking("CUDA waits for the NVSwitch fabric (802)".to_owned(), Cost::Root)
-            .advice("On the host: sudo systemctl start nvidia-fabricmanager. Its version must be the driver's.")
+            .advice("Run `sudo systemctl start nvidia-fabricmanager` on the host. It must have the driver's version.")
     } else {
         on_host(ctx, &driver, not_ready)?
     };
     let judged =
         if not_ready { judged.found("cuFileDriverOpen", "CUDA 802, system not yet initialized") } else { judged };
-    Some(
-        judged.found(source, text).why(
-            "CUDA starts on a machine with NVSwitches only after Fabric Manager has configured them; it accepts only the driver of its version.",
-        ),
-    )
+    Some(judged.found(source, text))
 }
 
 fn lacking(summary: String, cost: Cost) -> Judged {
@@ -87,7 +83,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         return Some(Judged::pass(ID, "CUDA starts, so the NVSwitch fabric is configured"));
     }
     if !is_installed {
-        let summary = "Fabric Manager is not installed, and this machine has NVSwitches: CUDA fails with error 802";
+        let summary = "Fabric Manager is not installed: CUDA fails with error 802 on machines with NVSwitches";
         return Some(
             lacking(summary.to_owned(), Cost::Install)
                 .found(PROGRAMS[0], "does not exist")
@@ -96,7 +92,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         );
     }
     if let Some(version) = version(ctx).filter(|version| version != driver) {
-        let summary = format!("Fabric Manager is {version}, the driver {driver}: it refuses to start");
+        let summary = format!("Fabric Manager {version} does not start with driver {driver}");
         return Some(
             lacking(summary, Cost::Install)
                 .found("nv-fabricmanager --version", version)
@@ -107,24 +103,24 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
     let needs_subnet_manager = ctx.nvswitches().is_empty();
     if needs_subnet_manager && !root.exists(SUBNET_MANAGER) {
         return Some(
-            lacking("nvlsm is not installed: Fabric Manager needs it on this board".to_owned(), Cost::Install)
+            lacking("nvlsm is not installed, but Fabric Manager needs it on this board".to_owned(), Cost::Install)
                 .found(SUBNET_MANAGER, "does not exist")
                 .fix(FixId::NvidiaFabricmanager)
                 .advice("Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."),
         );
     }
-    let start = "sudo systemctl enable --now nvidia-fabricmanager; if it fails, /var/log/fabricmanager.log shows why.";
+    let start = "Run `sudo systemctl enable --now nvidia-fabricmanager`. If it fails, read /var/log/fabricmanager.log.";
     Some(match (is_running(ctx), not_ready) {
         (Some(true), true) => {
             lacking("CUDA error 802: Fabric Manager runs, but has not configured the fabric".to_owned(), Cost::Root)
-                .advice("Read /var/log/fabricmanager.log, then sudo systemctl restart nvidia-fabricmanager.")
+                .advice("Read /var/log/fabricmanager.log, then run `sudo systemctl restart nvidia-fabricmanager`.")
         }
         (_, true) => {
             lacking("Fabric Manager is installed, but not running: CUDA fails with error 802".to_owned(), Cost::Root)
                 .advice(start)
         }
-        (Some(false), false) => Judged::warn(ID, "Fabric Manager is installed, but no process of it was found")
-            .found(PID_FILE, "does not name a running process")
+        (Some(false), false) => Judged::warn(ID, "Fabric Manager is installed, but its process was not found")
+            .found(PID_FILE, "the process does not run")
             .advice(start),
         (_, false) => Judged::pass(ID, format!("Fabric Manager is installed for driver {driver}")),
     })
@@ -138,7 +134,7 @@ fn version(ctx: &Context<'_>) -> Option<String> {
     (!version.is_empty()).then_some(version)
 }
 
-/// Whether its process is there; `None` if its file may not be read. The file is the `PIDFile` of its unit.
+/// Whether its process exists; `None` if its file cannot be read. The file is the `PIDFile` of its unit.
 fn is_running(ctx: &Context<'_>) -> Option<bool> {
     let pid = match ctx.root.read_text(PID_FILE) {
         Ok(text) => text.trim().parse::<u32>().ok(),

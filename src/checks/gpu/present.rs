@@ -1,4 +1,4 @@
-//! Whether there is a GPU, and why the driver does not show it.
+//! Whether there is a GPU, and the reason if the driver does not show it.
 
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
@@ -15,7 +15,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     vec![present(ctx)]
 }
 
-/// The value of CUDA_VISIBLE_DEVICES where it leaves no GPU: CUDA takes those before the first that is not there.
+/// The value of CUDA_VISIBLE_DEVICES if it hides all GPUs. CUDA uses the entries before the first unknown one.
 fn hides_all(ctx: &Context<'_>) -> Option<String> {
     let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
     let count = ctx.root.nvml().gpus.len();
@@ -61,16 +61,15 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
 }
 
 fn present(ctx: &Context<'_>) -> Judged {
-    const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
     let nvml = ctx.root.nvml();
     let (lent, ours): (Vec<&machine::PciGpu>, Vec<&machine::PciGpu>) =
         ctx.pci().into_iter().flatten().partition(|gpu| gpu.is_lent());
     let on_bus = ours.len();
     let mut judged = if let Some(value) = hides_all(ctx) {
-        Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides every GPU from the programs that are started here")
+        Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides all GPUs from programs")
             .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
             .missing(Cost::Setting, EVERY)
-            .advice("unset CUDA_VISIBLE_DEVICES, or name GPUs in it that are there.")
+            .advice("Run `unset CUDA_VISIBLE_DEVICES`, or name existing GPUs in it.")
     } else if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
@@ -84,8 +83,8 @@ fn present(ctx: &Context<'_>) -> Judged {
         };
         let mut judged = Judged::pass(ID, summary);
         if on_bus > nvml.gpus.len() {
-            judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, NVML {}", nvml.gpus.len()))
-                .advice("A GPU that the driver does not show has failed or belongs to a virtual machine: see the kernel log for NVRM.");
+            judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, and NVML {}", nvml.gpus.len()))
+                .advice("A missing GPU has failed or belongs to a virtual machine. Search the kernel log for NVRM.");
             if let Some(refused) = driver_log::refused(ctx) {
                 judged.finding.summary = format!("{}: {}", judged.finding.summary, refused.finding.summary);
                 judged.finding.advice = refused.finding.advice;
@@ -95,9 +94,9 @@ fn present(ctx: &Context<'_>) -> Judged {
         judged.found("NVML", names.join(", "))
     } else if on_bus > 0 {
         if nvml.unasked {
-            Judged::na(ID, "the bus shows a GPU; what NVML says of it is not known").unknown(EVERY)
+            Judged::na(ID, "the bus shows a GPU; NVML was not asked").unknown(EVERY)
         } else if is_mismatched(ctx) {
-            Judged::info(ID, "the bus shows a GPU, but NVML does not answer because the versions differ")
+            Judged::info(ID, "the bus shows a GPU, but NVML fails because the versions differ")
                 .cause(CheckId::DriverMismatch)
         } else if let Some(judged) = not_driven(ctx) {
             judged
@@ -114,18 +113,18 @@ fn present(ctx: &Context<'_>) -> Judged {
         } else if machine::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)
-                .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
+                .advice("Run `nvidia-smi`. On NVSwitch machines start nvidia-fabricmanager.")
         } else {
             not_loaded(ctx)
         }
     } else if !lent.is_empty() {
-        Judged::lack(ID, "each GPU is kept for a virtual machine, none is left for this system")
+        Judged::lack(ID, "all GPUs are reserved for virtual machines")
             .missing(Cost::Root, EVERY)
-            .advice("Look from inside the virtual machine; or bind a GPU to the NVIDIA driver here.")
+            .advice("Run gds-top in the virtual machine, or bind a GPU to the NVIDIA driver here.")
     } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
-        Judged::na(ID, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
+        Judged::na(ID, "neither NVML nor the PCI bus can be read").unknown(EVERY)
     } else {
-        Judged::lack(ID, "no NVIDIA GPU on this machine")
+        Judged::lack(ID, "this machine has no NVIDIA GPU")
             .never(EVERY)
             .advice("You can still run the benchmark; data goes to host memory.")
     };
@@ -146,26 +145,26 @@ fn present(ctx: &Context<'_>) -> Judged {
     if let Some(error) = &nvml.error {
         judged = judged.found("NVML", error.clone());
     }
-    judged.why(WHY)
+    judged
 }
 
-/// Whether nouveau has a GPU.
+/// Whether nouveau uses a GPU.
 fn on_nouveau(ctx: &Context<'_>) -> bool {
     ctx.pci().into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"))
 }
 
-/// A GPU without a driver: not installed, installed and refused, or not built for the running kernel.
+/// A GPU without a driver: not installed, rejected, or not built for the running kernel.
 fn not_loaded(ctx: &Context<'_>) -> Judged {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let rows = machine::dkms_rows(ctx.root);
     let judged = if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau"))
     {
-        Judged::lack(ID, "nouveau has the GPU, and the NVIDIA driver cannot be loaded next to it")
+        Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
             .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")
             .missing(Cost::Install, EVERY)
             .fixes(ctx.driver_fix())
             .advice(format!(
-                "{} Its package keeps nouveau out. Then rebuild the initramfs and reboot.",
+                "{} Its package disables nouveau. Then rebuild the initramfs and reboot.",
                 driver_log::install(ctx)
             ))
     } else if let Some(judged) = installed(ctx) {
@@ -178,7 +177,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
                 .missing(Cost::Root, EVERY)
                 .advice("Run `sudo modprobe nvidia`. If that fails, `sudo journalctl -k -b | grep NVRM` shows why.")
         } else if let Some(row) = rows.iter().find(|row| row.name == "nvidia").filter(|_| built.is_empty()) {
-            Judged::lack(ID, format!("the NVIDIA driver {} is known to DKMS, but not built", row.version))
+            Judged::lack(ID, format!("DKMS has not built the NVIDIA driver {}", row.version))
                 .found("dkms status", format!("nvidia/{}: {}", row.version, row.state))
                 .missing(Cost::Root, EVERY)
                 .advice(format!(
@@ -186,7 +185,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
                     row.version
                 ))
         } else if built.is_empty() {
-            Judged::lack(ID, "there is a GPU, but no NVIDIA driver is loaded")
+            Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded")
                 .missing(Cost::Install, EVERY)
                 .fixes(ctx.driver_fix())
                 .advice(driver_log::install(ctx))
@@ -197,14 +196,14 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             .found("dkms status", format!("nvidia for {}", built.join(", ")))
             .missing(Cost::Install, EVERY)
             .advice(format!(
-                "Install the headers of {release} and run sudo dkms autoinstall, or boot the other kernel; an update had brought this one."
+                "An update installed this kernel. Install the headers of {release} and run `sudo dkms autoinstall`, or boot the other kernel."
             ))
         }
     };
     ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
 }
 
-/// A driver for the running kernel that is installed, and that is not loaded: to install it again would change nothing.
+/// A driver for the running kernel that is installed and not loaded. Installing it again would change nothing.
 fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
     let field = |name: &str| output.stdout.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -215,46 +214,37 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let judged = if let Some(gpu) = too_old {
         Judged::lack(
             ID,
-            format!(
-                "driver {version} has the open kernel modules, which do not drive a {} GPU",
-                gpu.architecture.name()
-            ),
+            format!("driver {version} has open kernel modules, which do not support a {} GPU", gpu.architecture.name()),
         )
         .missing(Cost::Install, EVERY)
         .fixes(ctx.driver_fix())
         .advice(driver_log::install(ctx))
     } else if let Some(state) = secure_boot.filter(|_| field("signer:").is_none()) {
-        Judged::lack(
-            ID,
-            format!("driver {version} is installed, but not signed: Secure Boot keeps the kernel from loading it"),
-        )
-        .found(state.source, state.text)
-        .missing(Cost::Reboot, EVERY)
-        .fix(FixId::SecureBootKey)
-        .advice("Sign the driver and enrol the key: see the fix secure-boot-key.")
+        Judged::lack(ID, format!("driver {version} is installed, but not signed, so Secure Boot blocks it"))
+            .found(state.source, state.text)
+            .missing(Cost::Reboot, EVERY)
+            .fix(FixId::SecureBootKey)
+            .advice("Run `sudo gds-top fix secure-boot-key` to sign the driver and enrol the key.")
     } else {
         Judged::lack(ID, format!("driver {version} is installed, but not loaded"))
             .missing(Cost::Root, EVERY)
-            .advice("sudo modprobe nvidia; if that fails, sudo journalctl -k -b | grep -i -e nvidia -e NVRM shows why.")
+            .advice("Run `sudo modprobe nvidia`. If it fails, run `sudo journalctl -k -b | grep -i -e nvidia -e NVRM`.")
     };
     let signer = field("signer:").map_or_else(|| "no signer".to_owned(), |signer| format!("signer {signer}"));
     Some(judged.found("modinfo nvidia", format!("version {version}, {signer}")))
 }
 
-/// Open kernel modules that are loaded next to GPUs that they cannot drive.
+/// Open kernel modules on a machine with GPUs that they do not support.
 fn not_driven(ctx: &Context<'_>) -> Option<Judged> {
     if machine::Driver::of(ctx.root).is_open() != Some(true) || !ctx.root.nvml().gpus.is_empty() {
         return None;
     }
     let gpu = ctx.before_turing().next()?;
     Some(
-        Judged::lack(
-            ID,
-            format!("the open kernel modules are loaded, and they do not drive a {} GPU", gpu.architecture.name()),
-        )
-        .found("/sys/bus/pci/devices", gpu.name.clone())
-        .missing(Cost::Install, EVERY)
-        .fixes(ctx.driver_fix())
-        .advice(driver_log::install(ctx)),
+        Judged::lack(ID, format!("the loaded open kernel modules do not support a {} GPU", gpu.architecture.name()))
+            .found("/sys/bus/pci/devices", gpu.name.clone())
+            .missing(Cost::Install, EVERY)
+            .fixes(ctx.driver_fix())
+            .advice(driver_log::install(ctx)),
     )
 }

@@ -1,4 +1,4 @@
-//! The present state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
+//! The current state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
@@ -11,7 +11,7 @@ use crate::machine::{self, GpuAttributes, NvmlGpu};
 /// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb`.
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
 
-/// Of less than this no buffer of a loader can be registered.
+/// With less free BAR1 no buffer of a loader can be registered.
 const LEAST_BUFFER_BYTES: u64 = 16 * units::MIB;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -46,7 +46,7 @@ pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// CUDA's attributes of a GPU: with NVML's facts in a capture, else from the child that opened libcufile.
+/// CUDA's attributes of a GPU: in a capture from the NVML facts, otherwise from the child that opened libcufile.
 fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
     let captured = gpu.nvml.as_ref().and_then(|nvml| nvml.attributes.clone());
     captured.or_else(|| {
@@ -54,12 +54,12 @@ fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
     })
 }
 
-/// Why CUDA was not asked.
+/// The reason why CUDA was not asked.
 fn unasked(ctx: &Context<'_>) -> &'static str {
     if ctx.root.libcufile().left_closed {
-        "not asked: --no-probe leaves CUDA closed"
+        "not asked because of --no-probe"
     } else {
-        "not asked: CUDA was not opened"
+        "not asked, because CUDA was not opened"
     }
 }
 
@@ -75,24 +75,20 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
         .root
         .read_text(machine::registry::PARAMS_FILE)
         .is_ok_and(|text| machine::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
-    let advice = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let advice = "End the program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
     let judged = if is_static {
-        Judged::info(ID, "BAR1 is mapped completely, so its use has no meaning")
+        Judged::info(ID, "BAR1 is mapped completely, so its use is not relevant")
     } else if free < LEAST_BUFFER_BYTES {
-        Judged::lack(ID, format!("only {} of BAR1 are free: no buffer can be registered", units::bytes(free)))
+        Judged::lack(ID, format!("only {} of BAR1 is free: no buffer can be registered", units::bytes(free)))
             .missing(Cost::Root, &[Route::Nvfs])
             .advice(advice)
     } else if free < DEFAULT_CACHE_BYTES {
-        Judged::warn(ID, format!("only {} of BAR1 are free: registering fails with 5016 soon", units::bytes(free)))
+        Judged::warn(ID, format!("only {} of BAR1 is free: registrations will fail with 5016", units::bytes(free)))
             .advice(advice)
     } else {
-        Judged::pass(ID, format!("{} of BAR1 are free", units::bytes(free)))
+        Judged::pass(ID, format!("{} of BAR1 is free", units::bytes(free)))
     };
-    Some(
-        judged
-            .found(source, format!("BAR1 {used} of {total} bytes in use"))
-            .why("Each registered buffer of any program takes its size in BAR1."),
-    )
+    Some(judged.found(source, format!("BAR1 {used} of {total} bytes in use")))
 }
 
 /// Other needs of P2PDMA: `ForceP2P=0` before Hopper, and support by all visible GPUs, because libcufile otherwise
@@ -114,16 +110,14 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
             && key("ForceP2P") != Some(0)
         {
             out.push(
-                Judged::lack(
-                    CheckId::GpuStaticBar1,
-                    "the driver runs without ForceP2P=0, which P2PDMA needs before Hopper",
-                )
-                .found(machine::registry::PARAMS_FILE, line.clone())
-                .missing(Cost::Reboot, &[Route::P2pdma])
-                .fix(FixId::P2pdmaRegistryKeys)
-                .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
-                .why("On Ampere and Ada the static mapping of BAR1 needs this key in addition to the other two.")
-                .of(Scope::Gpu(number)),
+                Judged::lack(CheckId::GpuStaticBar1, "the driver lacks ForceP2P=0, which P2PDMA needs before Hopper")
+                    .found(machine::registry::PARAMS_FILE, line.clone())
+                    .missing(Cost::Reboot, &[Route::P2pdma])
+                    .fix(FixId::P2pdmaRegistryKeys)
+                    .advice(
+                        "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+                    )
+                    .of(Scope::Gpu(number)),
             );
         }
     }
@@ -137,19 +131,18 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
         out.extend(able.iter().map(|(number, _)| {
             Judged::lack(
                 CheckId::GpuP2pdmaModel,
-                format!("{} has no P2PDMA, so libcufile switches it off for all visible GPUs", other.name),
+                format!("{} has no P2PDMA, so libcufile disables it for all visible GPUs", other.name),
             )
             .found(format!("NVML, GPU {}", other.address), other.name.clone())
             .missing(Cost::Setting, &[Route::P2pdma])
             .advice(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(",")))
-            .why("libcufile looks at all visible GPUs once, when it is opened.")
             .of(Scope::Gpu(*number))
         }));
     }
     out
 }
 
-/// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of one that is gone.
+/// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of one that no longer exists.
 fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
     let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
     let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
@@ -157,8 +150,8 @@ fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
     is_at(&nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(&gpu.pci_bus_id))
 }
 
-/// Whether the number of an Xid is one that programs cause, and not the GPU (NVIDIA's list of Xid errors): exceptions and page faults of kernels, channels
-/// that were ended, and the actions that follow.
+/// Whether programs cause an Xid, and not the GPU (NVIDIA's list of Xid errors): exceptions and page faults of
+/// kernels, ended channels, and the actions that follow.
 fn is_of_a_program(line: &str) -> bool {
     const OF_PROGRAMS: [u32; 6] = [13, 31, 43, 45, 68, 69];
     let number = line.split_once("): ").and_then(|(_, rest)| rest.split(',').next()?.trim().parse().ok());
@@ -182,42 +175,37 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
         }
         (Some(line), _) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
             .found(machine::KERNEL_LOG, line.trim())
-            .advice("Run `gds-top explain` with the line, and repair the GPU before you look for causes in GDS."),
+            .advice("Run `gds-top explain` with the line, and repair the GPU before you examine GDS."),
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
-        (None, Some(_)) => Judged::info(ID, "ECC is off: memory errors go unnoticed"),
+        (None, Some(_)) => Judged::info(ID, "ECC is off, so memory errors are not noticed"),
         (None, None) => return None,
     };
-    Some(
-        judged
-            .found(source, format!("ECC {}", nvml.ecc.as_deref().unwrap_or("not said")))
-            .why("A sick GPU looks like a sick loader."),
-    )
+    Some(judged.found(source, format!("ECC {}", nvml.ecc.as_deref().unwrap_or("not said"))))
 }
 
 fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged {
     const ID: CheckId = CheckId::GpuStreamMemops;
     const SOURCE: &str = "CUDA attribute 122";
-    let judged = match asked.and_then(|a| a.stream_mem_ops) {
-        Some(true) => Judged::pass(ID, "memory operations on streams are there").found(SOURCE, "1"),
-        Some(false) => Judged::info(ID, "no memory operations on streams: cuFileReadAsync fails with 5038")
+    match asked.and_then(|a| a.stream_mem_ops) {
+        Some(true) => Judged::pass(ID, "memory operations on streams are supported").found(SOURCE, "1"),
+        Some(false) => Judged::info(ID, "memory operations on streams are not supported: cuFileReadAsync fails with 5038")
             .found(SOURCE, "0")
-            .advice("options nvidia NVreg_EnableStreamMemOPs=1 in /etc/modprobe.d, rebuild the initramfs, reboot; only for loaders on streams."),
-        None => Judged::na(ID, "only CUDA says whether reads on streams can wait on memory")
+            .advice("For loaders on streams: set `options nvidia NVreg_EnableStreamMemOPs=1` in /etc/modprobe.d, rebuild the initramfs, then reboot."),
+        None => Judged::na(ID, "only CUDA reports whether streams can wait on memory")
             .found(SOURCE, unasked(ctx))
-            .advice("gds-top selftest tries the stream engine."),
-    };
-    judged.why("Reads on streams (cuFileReadAsync) wait and signal through them; other reads do not need them.")
+            .advice("Run `gds-top selftest` to test the stream engine."),
+    }
 }
 
-/// The attribute that decides about direct reads. If CUDA was not asked, the names of integrated GPUs decide (DGX
-/// Spark, Jetson).
+/// The attribute that direct reads need. If CUDA was not asked, integrated GPUs are known by name (DGX Spark,
+/// Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
     if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma) {
         let judged = if rdma {
-            Judged::pass(ID, "GPUDirect RDMA is supported")
+            Judged::pass(ID, "the GPU supports GPUDirect RDMA")
         } else {
-            let judged = Judged::lack(ID, "CUDA says that this GPU has no GPUDirect RDMA")
+            let judged = Judged::lack(ID, "CUDA reports that this GPU does not support GPUDirect RDMA")
                 .never(&GpuClass::Integrated.row().closed());
             if gpu.name.contains("GeForce") {
                 judged.cause(CheckId::GpuClass)
@@ -227,28 +215,22 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
                 judged
             }
         };
-        return Some(
-            judged
-                .found("CUDA attribute 116", if rdma { "1" } else { "0" })
-                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
-        );
+        return Some(judged.found("CUDA attribute 116", if rdma { "1" } else { "0" }));
     }
     if gpu.nvml.is_some() && !classes::is_integrated(gpu) {
         return Some(
-            Judged::na(ID, "only CUDA says whether this GPU has GPUDirect RDMA")
-                .found("CUDA attribute 116", unasked(ctx))
-                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
+            Judged::na(ID, "only CUDA reports whether this GPU supports GPUDirect RDMA")
+                .found("CUDA attribute 116", unasked(ctx)),
         );
     }
     if !classes::is_integrated(gpu) {
         return None;
     }
     Some(
-        Judged::lack(CheckId::GpuGdrAttr, format!("{} is an integrated GPU: no GPUDirect RDMA", gpu.name))
+        Judged::lack(CheckId::GpuGdrAttr, format!("{} is an integrated GPU without GPUDirect RDMA", gpu.name))
             .never(&GpuClass::Integrated.row().closed())
             .found(source, gpu.name.clone())
-            .why("An integrated GPU has no memory on the bus that a disk could write into.")
-            .advice("Reads go through host memory here, which is the GPU's memory too."),
+            .advice("Reads go to host memory, which the GPU shares."),
     )
 }
 
@@ -260,25 +242,21 @@ fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
     let line = text.lines().find(|line| line.starts_with("CoherentGPUMemoryMode:"))?;
     let mode = line.split(':').nth(1).unwrap_or("").trim().trim_matches('"');
     let summary = match mode {
-        "driver" => "the driver manages GPU memory (CDMM), which is not a NUMA node".to_owned(),
+        "driver" => "the driver manages GPU memory (CDMM); it is not a NUMA node".to_owned(),
         "numa" => "GPU memory is a NUMA node".to_owned(),
         "" => "the memory mode of the coherent link is the driver's default".to_owned(),
         other => format!("memory mode {other}"),
     };
-    Some(
-        Judged::info(CheckId::GpuCoherentMode, summary)
-            .found(machine::registry::PARAMS_FILE, line)
-            .why("On Grace it decides how GPU memory appears to the kernel."),
-    )
+    Some(Judged::info(CheckId::GpuCoherentMode, summary).found(machine::registry::PARAMS_FILE, line))
 }
 
-/// Whether libcufile does not open because the driver is too old for it.
+/// Whether libcufile does not open because the driver is too old.
 pub(crate) fn library_is_newer(ctx: &Context<'_>) -> bool {
     cuda_versions(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Whether libcufile is of a newer CUDA than the driver serves (error 35 of CUDA). GDS 1.15 and later belong to CUDA 13, 1.4 to 1.14 to
-/// CUDA 12.
+/// Whether libcufile belongs to a newer CUDA release than the driver supports (CUDA error 35). GDS 1.15 and later
+/// belong to CUDA 13, 1.4 to 1.14 to CUDA 12.
 fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CudaDriverRuntime;
     let served = ctx.root.nvml().cuda_version.clone()?;
@@ -291,28 +269,27 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         _ => 11,
     };
     let opened = facts.open.as_ref().is_some_and(|open| open.code == Some(0));
-    // A configuration that is refused is refused before CUDA is asked.
+    // libcufile rejects a configuration before it asks CUDA.
     let failed = facts.open.as_ref().is_some_and(|open| {
         open.code.is_some_and(|code| !matches!(code, 0 | 5002 | -22 | 5030)) || open.cuda_code == Some(35)
     });
     let text = facts.version().unwrap_or_default();
     let judged = if major >= wanted {
-        Judged::pass(ID, format!("the driver serves CUDA {served}, libcufile {text} wants {wanted}"))
+        Judged::pass(ID, format!("the driver supports CUDA {served}, and libcufile {text} needs {wanted}"))
     } else if failed {
-        Judged::lack(ID, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served} only"))
+        Judged::lack(ID, format!("libcufile {text} needs CUDA {wanted}, but the driver supports only {served}"))
             .missing(Cost::Install, EVERY)
             .fix(FixId::LibcufileInstall)
             .advice(format!(
-                "Install libcufile of CUDA {major}, which this driver serves: the driver can stay. Or update the driver for CUDA {wanted}."
+                "Install the libcufile of CUDA {major}, which this driver supports, or update the driver for CUDA {wanted}."
             ))
     } else {
         let but = if opened { ", but it opens" } else { "" };
-        Judged::info(ID, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served}{but}"))
+        Judged::info(ID, format!("libcufile {text} needs CUDA {wanted}, and the driver supports {served}{but}"))
     };
     Some(
         judged
             .found("NVML", format!("CUDA {served}"))
-            .found(facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned()), text)
-            .why("A library of a newer CUDA than the driver's fails with 'CUDA driver version is insufficient' (35)."),
+            .found(facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned()), text),
     )
 }

@@ -12,11 +12,10 @@ fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
     ctx.root.read_text(path).is_ok_and(|text| text.contains(words))
 }
 
-/// Whether BAR1 is mapped statically, as P2PDMA on x86 wants it.
+/// Whether BAR1 is mapped statically, as P2PDMA on x86 needs it.
 pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::GpuStaticBar1;
-    const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
-    let judged = match ctx.root.read_text(machine::registry::PARAMS_FILE) {
+    match ctx.root.read_text(machine::registry::PARAMS_FILE) {
         Err(why) => Judged::na(ID, "the driver's parameters could not be read")
             .unread(machine::registry::PARAMS_FILE, &why)
             .unknown(&[Route::P2pdma]),
@@ -33,9 +32,9 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
             } else {
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
                     .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
-                let lack = format!("the driver runs without {}", absent.join(" and "));
+                let lack = format!("the driver lacks {}", absent.join(" and "));
                 let lack = match &written {
-                    Some(written) => format!("{lack}, though {} sets it", written.path),
+                    Some(written) => format!("{lack}, although {} sets it", written.path),
                     None => lack,
                 };
                 let judged = Judged::lack(ID, lack)
@@ -45,10 +44,9 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                     Some(written) => judged.fixes(written.fix).advice(written.left),
                     None => judged
                         .fix(FixId::P2pdmaRegistryKeys)
-                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot."),
+                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot."),
                 }
             }
         }
-    };
-    judged.why(WHY)
+    }
 }

@@ -6,8 +6,8 @@ use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 
-/// Whether the processor is one of NVIDIA's, whose GPUs are on the coherent link: Neoverse V2, or a design of NVIDIA.
-/// An ARM machine that does not report it counts as one.
+/// Whether the processor is from NVIDIA, with GPUs on the coherent link: Neoverse V2, or a design of NVIDIA. An ARM
+/// machine that does not report its processor counts as one.
 fn is_grace(ctx: &Context<'_>) -> bool {
     if !ctx.is_aarch64() {
         return false;
@@ -20,7 +20,6 @@ fn is_grace(ctx: &Context<'_>) -> bool {
 
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::IommuState;
-    const WHY: &str = "On x86 an IOMMU that translates sends every peer-to-peer transfer through the root complex, or stops it; on Grace it must be on.";
     let root = ctx.root;
     let listed = root.entries("/sys/class/iommu");
     let units = listed.clone().unwrap_or_default();
@@ -31,7 +30,8 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     };
     let on = says("intel_iommu=", "on") || says("amd_iommu=", "on") || says("amd_iommu=", "force_enable");
     let off = says("intel_iommu=", "off") || says("amd_iommu=", "off") || says("iommu=", "off");
-    // The domain type of the group that a GPU is in says whether addresses are translated; of several GPUs the translated one counts.
+    // The domain type of a GPU's group shows whether addresses are translated. Of several GPUs a translated one
+    // decides.
     let domain = ctx
         .pci()
         .into_iter()
@@ -48,22 +48,21 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
         says("iommu=", "pt") || words.iter().any(|w| matches!(*w, "iommu.passthrough=1" | "iommu.passthrough=on"));
     let through = domain.as_ref().map_or(passes, |(kind, _)| kind == "identity");
     if listed.is_err() && domain.is_none() && !on && !off && !passes && !root.is_live() && !root.exists("/sys") {
-        return Judged::na(ID, "whether an IOMMU is active is not part of this capture")
+        return Judged::na(ID, "the capture does not contain the state of the IOMMU")
             .found("/sys/class/iommu", "cannot be read")
-            .unknown(if is_grace(ctx) { &[Route::C2c] } else { &[Route::Nvfs] })
-            .why(WHY);
+            .unknown(if is_grace(ctx) { &[Route::C2c] } else { &[Route::Nvfs] });
     }
     let arm = ctx.is_aarch64();
     let off_words: &[&str] =
         if arm { &["iommu.passthrough=1"] } else { &["iommu=pt", "intel_iommu=off", "amd_iommu=off", "iommu=off"] };
     let waiting = reboot_pending::waiting_word(ctx, off_words);
     let judged = match (is_grace(ctx), active, through) {
-        (true, true, false) => Judged::pass(ID, "the IOMMU is on, as Grace needs it"),
-        (true, _, _) => Judged::lack(ID, "on Grace the IOMMU must be on and translate")
+        (true, true, false) => Judged::pass(ID, "the IOMMU is on; Grace needs it"),
+        (true, _, _) => Judged::lack(ID, "the IOMMU does not translate, but Grace needs it")
             .missing(Cost::Reboot, &[Route::C2c])
-            .advice("Remove iommu=pt and iommu.passthrough=1 from the kernel's command line, reboot."),
+            .advice("Remove iommu=pt and iommu.passthrough=1 from the kernel command line, then reboot."),
         (false, false, _) => Judged::pass(ID, "no IOMMU is active"),
-        (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through; this usually works"),
+        (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through, which usually works"),
         (false, true, false) => Judged::lack(ID, "the IOMMU translates the GPU's addresses")
             .missing(Cost::Reboot, &[Route::Nvfs])
             .fixes(waiting.is_none().then_some(FixId::IommuOff))
@@ -79,6 +78,5 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
         judged = judged.found(path, kind);
     }
     judged
-        .found("/proc/cmdline", if words.is_empty() { "no word about iommu".to_owned() } else { words.join(" ") })
-        .why(WHY)
+        .found("/proc/cmdline", if words.is_empty() { "no argument for the IOMMU".to_owned() } else { words.join(" ") })
 }

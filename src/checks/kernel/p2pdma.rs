@@ -11,41 +11,38 @@ const P2PDMA: &[Route] = &[Route::P2pdma];
 pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::KernelVersion;
     let Some(numbers) = ctx.kernel() else {
-        return Judged::na(ID, "the kernel's release could not be read");
+        return Judged::na(ID, "the kernel release could not be read");
     };
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     if let Some((source, text)) = gvisor(ctx, &release) {
-        return Judged::lack(ID, "this is a gVisor sandbox: no disk reaches a GPU through it")
+        return Judged::lack(ID, "this is a gVisor sandbox: disks cannot reach a GPU")
             .found(source, text)
             .never(DIRECT)
-            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or use loaders without cuFile.")
-            .why("gVisor carries out system calls itself; P2PDMA and nvidia-fs live in the kernel behind it.");
+            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or use loaders without cuFile.");
     }
     let judged = if numbers < (4, 15) {
         Judged::lack(ID, format!("Linux {release} is older than 4.15"))
             .missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
     } else if numbers < (6, 2) && carries_p2pdma_back(ctx, &release) {
-        Judged::pass(ID, format!("Linux {release}, to which Red Hat carried P2PDMA back"))
+        Judged::pass(ID, format!("Linux {release} has P2PDMA as a backport of Red Hat"))
     } else if numbers < (6, 2) {
         Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
             .missing(Cost::System, P2PDMA)
             .fix(FixId::KernelP2pdma)
-            .advice("Boot Linux 6.2 or later: gds-top fix kernel-p2pdma says where this system has one.")
+            .advice("Boot Linux 6.2 or later; `gds-top fix kernel-p2pdma` shows a suitable package.")
     } else {
         Judged::pass(ID, format!("Linux {release}"))
     };
-    judged
-        .found("/proc/sys/kernel/osrelease", release)
-        .why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
+    judged.found("/proc/sys/kernel/osrelease", release)
 }
 
-/// Whether the release of the kernel is one with P2PDMA for user memory.
+/// Whether the kernel release supports P2PDMA for user memory.
 pub(crate) fn has_p2pdma(ctx: &Context<'_>) -> bool {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
 }
 
-/// The sign of gVisor: the name of its release, or the build that its first releases all report.
+/// The sign of gVisor: the name of its release, or the build that its first releases report.
 fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
     if release.contains("gvisor") {
         return Some(("/proc/sys/kernel/osrelease", release.to_owned()));
@@ -56,8 +53,8 @@ fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
         .then(|| ("/proc/version", version.trim().to_owned()))
 }
 
-/// RHEL 9 from 9.6 on: its kernel is a 5.14 by name with P2PDMA of later ones (NVIDIA's steps for P2PDMA name 9.6 and 10). 9.5 is known not
-/// to work, which is another check's to say.
+/// RHEL 9 from 9.6 on: its kernel 5.14 contains the P2PDMA of later kernels (NVIDIA's steps for P2PDMA name 9.6 and
+/// 10). Another check covers 9.5, which does not work.
 fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
     let minor = machine::os_release(ctx.root, "VERSION_ID")
         .and_then(|version| version.strip_prefix("9.").and_then(|minor| minor.parse::<u32>().ok()));
@@ -66,19 +63,18 @@ fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
 
 pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::KernelP2pdma;
-    const WHY: &str = "P2PDMA lets the ordinary NVMe driver write into GPU memory, without nvidia-fs; libcufile looks for pci_p2pdma_add_resource.";
     const SYMBOL: &str = "pci_p2pdma_add_resource";
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
-    let judged = match machine::kernel_config(ctx.root, &release) {
+    match machine::kernel_config(ctx.root, &release) {
         Ok(config) => {
             let line = config.line("CONFIG_PCI_P2PDMA");
             let on = config.value("CONFIG_PCI_P2PDMA") == Some("y");
-            // Only if the list was read already: it is long.
+            // Only if the list was read before, because it is long.
             let part = on
                 && !ctx.root.is_live()
                 && ctx.root.symbols().is_ok_and(|s| s.contains("p2pdma_pgmap_ops") && !s.contains(SYMBOL));
             if part {
-                Judged::lack(ID, "the kernel was built with PCI P2PDMA, but shows only a part of it")
+                Judged::lack(ID, "the kernel was built with PCI P2PDMA, but only a part is visible")
                     .found(config.source, line)
                     .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
                     .missing(Cost::System, P2PDMA)
@@ -94,7 +90,7 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
                 Judged::pass(ID, "the kernel has PCI P2PDMA").found("/proc/kallsyms", SYMBOL)
             }
             Ok(symbols) if symbols.contains("p2pdma_pgmap_ops") => {
-                Judged::warn(ID, "the kernel shows only a part of PCI P2PDMA")
+                Judged::warn(ID, "only a part of PCI P2PDMA is visible in the kernel")
                     .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
                     .missing(Cost::System, P2PDMA)
             }
@@ -108,8 +104,7 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
                 judged.unread("/proc/kallsyms", &why)
             }
         },
-    };
-    judged.why(WHY)
+    }
 }
 
 fn lacking(judged: Judged) -> Judged {

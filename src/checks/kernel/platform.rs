@@ -24,43 +24,38 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// A confidential guest keeps devices out of its memory, and the driver stages all data of the GPU.
+/// Devices cannot access the memory of a confidential guest, so the driver stages all data of the GPU.
 fn confidential(ctx: &Context<'_>) -> Option<Judged> {
     let (source, text) = machine::confidential_guest(ctx.root).filter(|_| ctx.gpu_on_bus())?;
     Some(
-        Judged::lack(
-            CheckId::VmConfidential,
-            "this virtual machine is confidential, so devices cannot reach GPU memory",
-        )
-        .found(source, text)
-        .never(DIRECT)
-        .advice("Use a virtual machine without SEV-SNP or TDX. Here reads go through host memory."),
+        Judged::lack(CheckId::VmConfidential, "devices cannot reach GPU memory in this confidential virtual machine")
+            .found(source, text)
+            .never(DIRECT)
+            .advice("Use a virtual machine without SEV-SNP or TDX. Here reads go through host memory."),
     )
 }
 
-/// libcufile is made for two architectures.
+/// libcufile exists for two architectures.
 fn architecture(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CpuArch;
     const FILE: &str = "/proc/sys/kernel/arch";
-    let judged = match ctx.root.read_text(FILE).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-    {
+    match ctx.root.read_text(FILE).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) {
         Some(arch) if arch == "x86_64" || arch == "aarch64" => Judged::pass(ID, arch.clone()).found(FILE, arch),
-        Some(arch) => Judged::lack(ID, format!("current releases of libcufile are not made for {arch}"))
+        Some(arch) => Judged::lack(ID, format!("current releases of libcufile do not support {arch}"))
             .found(FILE, arch)
             .never(EVERY),
-        // The file is of Linux 6.1; a program that runs here was made for one of the two.
+        // The file exists from Linux 6.1 on. A program that runs here was built for one of the two.
         None if ctx.is_aarch64() => Judged::pass(ID, "aarch64").found("/proc/cpuinfo", "CPU implementer"),
         None if ctx.root.read_text("/proc/cpuinfo").is_ok_and(|text| text.lines().any(|l| l.contains(": POWER"))) => {
-            Judged::lack(ID, "current releases of libcufile are not made for POWER")
+            Judged::lack(ID, "current releases of libcufile do not support POWER")
                 .found("/proc/cpuinfo", "POWER")
                 .never(EVERY)
         }
-        None => Judged::na(ID, "the architecture is not said").found(FILE, "cannot be read"),
-    };
-    judged.why("On another one libcufile says 'Platform CPU Architecture not Supported!'.")
+        None => Judged::na(ID, "the architecture is not known").found(FILE, "cannot be read"),
+    }
 }
 
-/// The last thing to try where P2PDMA stays off though all is set for it (known issues of GDS).
+/// The last attempt if P2PDMA stays off although all settings are correct (known issues of GDS).
 fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
     let params = ctx.root.read_text("/proc/driver/nvidia/params").ok()?;
     let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
@@ -72,42 +67,36 @@ fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
         Judged::pass(CheckId::KaslrP2pdma, "KASLR is off")
     } else {
         Judged::info(CheckId::KaslrP2pdma, "KASLR is on, which rarely affects P2PDMA")
-            .advice("Only where P2PDMA stays off (801) though every check passes: boot once with nokaslr; it lowers the security of the kernel.")
+            .advice("Only if P2PDMA fails (801) although all checks pass, boot once with nokaslr. It lowers the security of the kernel.")
     };
-    Some(
-        judged
-            .found("/proc/cmdline", if off { "nokaslr" } else { "no nokaslr" })
-            .why("NVIDIA lists it among the known issues of P2PDMA."),
-    )
+    Some(judged.found("/proc/cmdline", if off { "nokaslr" } else { "no nokaslr" }))
 }
 
-/// Systems on which a route is documented not to work (NVIDIA's known issues).
+/// Systems on which a route does not work (NVIDIA's known issues).
 fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
     let id = machine::os_release(ctx.root, "ID")?;
     let version = machine::os_release(ctx.root, "VERSION_ID")?;
     let family = ["rhel", "rocky", "almalinux", "ol", "centos"].contains(&id.as_str());
-    // Oracle's own kernel and those of ELRepo are others than the one that has the fault.
+    // The kernels of Oracle and ELRepo do not have the fault.
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let own = !release.contains("uek") && !release.contains("elrepo");
     (family && own && version == "9.5" && !ctx.is_aarch64()).then(|| {
         Judged::lack(CheckId::DistroBlocklist, "P2PDMA does not work on RHEL 9.5 and its rebuilds for x86")
             .found("/etc/os-release", format!("ID={id}, VERSION_ID={version}"))
             .missing(Cost::System, P2PDMA)
-            .why("NVIDIA lists it among the known issues.")
             .advice("Update to RHEL 9.6 or later.")
     })
 }
 
 fn wsl(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::Wsl;
-    let judged = if let Some((source, text)) = machine::wsl(ctx.root) {
+    if let Some((source, text)) = machine::wsl(ctx.root) {
         Judged::lack(ID, "this is the Windows Subsystem for Linux: cuFile does not work here")
             .found(source, text)
             .never(EVERY)
-            .advice("Use Linux itself; here only the loaders without cuFile work.")
+            .advice("Use Linux without WSL; here only loaders without cuFile work.")
     } else {
         let release = machine::kernel_release(ctx.root).unwrap_or_default();
         Judged::pass(ID, "not WSL").found("/proc/sys/kernel/osrelease", release)
-    };
-    judged.why("On WSL libcufile aborts the process: 'Assertion failure, file index :cufio-udev line :143'.")
+    }
 }

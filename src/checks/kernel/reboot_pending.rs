@@ -1,4 +1,4 @@
-//! Settings of the kernel and its modules that are in files, and not in effect before a reboot.
+//! Settings of the kernel and its modules that are in files, but not in effect before a reboot.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -16,10 +16,8 @@ const CMDLINE: &str = "/etc/kernel/cmdline";
 
 const KERNELSTUB: &str = "/etc/kernelstub/configuration";
 
-/// Where GRUB keeps the entry that it takes next, on RHEL and its kin.
+/// The file in which GRUB stores its next entry, on RHEL and its rebuilds.
 const ENVIRONMENT: &str = "/boot/grub2/grubenv";
-
-const WHY: &str = "A setting that was made and not loaded looks like one that does not help.";
 
 /// The state of a line of modprobe.d.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +26,7 @@ enum Effect {
     Waits,
     /// The running kernel has this value.
     There,
-    /// It is none of those that can be compared.
+    /// It cannot be compared.
     Unknown,
 }
 
@@ -48,13 +46,12 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         let seen = [FOLDER, GRUB, CMDLINE].into_iter().find(|path| ctx.root.exists(path));
         return next.or_else(|| older_image(ctx, &options)).or_else(|| {
             Some(
-                Judged::pass(ID, "no setting of the kernel or its modules waits for a reboot")
-                    .found(seen?, "nothing that is not in effect")
-                    .why(WHY),
+                Judged::pass(ID, "no kernel or module setting waits for a reboot")
+                    .found(seen?, "all settings are in effect"),
             )
         });
     }
-    let mut judged = Judged::warn(ID, "settings of the kernel or its modules are written down, but not in effect");
+    let mut judged = Judged::warn(ID, "kernel or module settings are in files, but not in effect");
     let mut steps = Vec::new();
     if !waiting.is_empty() {
         let image = image(ctx);
@@ -64,7 +61,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         };
         let is_newer = waiting.iter().all(|option| after(&option).is_some_and(|(image, file)| image >= file));
         if is_newer {
-            steps.push("reboot, because the initramfs is newer; if that was done, another line of modprobe.d or of the kernel command line overrules it".to_owned());
+            steps.push("reboot, because the initramfs is newer; after a reboot, another line of modprobe.d or of the kernel command line overrides it".to_owned());
         } else {
             judged = judged.fix(FixId::Initramfs);
             steps.push("rebuild the initramfs: gds-top fix initramfs".to_owned());
@@ -78,7 +75,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     if !arguments.is_empty() {
         let of_another = arguments.iter().all(|argument| argument.of_another_loader);
         steps.push(match machine::boot_loader(ctx.root) {
-            Some(boot) if of_another => format!("write them where {} reads them", place(boot.loader)),
+            Some(boot) if of_another => format!("write them to the place that {} reads", place(boot.loader)),
             Some(boot) => menu(ctx, boot.loader).to_owned(),
             None => menu(ctx, BootLoader::Grub).to_owned(),
         });
@@ -92,16 +89,16 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     for argument in arguments {
         judged = judged.found(argument.path, argument.text);
     }
-    Some(judged.advice(sentence(&steps)).why(WHY))
+    Some(judged.advice(sentence(&steps)))
 }
 
-/// An option that is written and waits.
+/// An option in a file that is not in effect.
 pub(crate) struct Written {
     /// The file of modprobe.d.
     pub(crate) path: String,
     /// The remaining work, in a sentence.
     pub(crate) left: String,
-    /// The fix that does it; none where a reboot is all.
+    /// The fix that does it; none if only a reboot is needed.
     pub(crate) fix: Option<FixId>,
 }
 
@@ -127,7 +124,7 @@ fn sentence(steps: &[String]) -> String {
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// How to write the boot menu again.
+/// The command that writes the boot menu again.
 fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     let family = format!(
         "{} {}",
@@ -137,13 +134,14 @@ fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     let is = |names: &[&str]| family.split_whitespace().any(|word| names.contains(&word));
     match loader {
         BootLoader::SystemdBoot => {
-            "make the boot entries again from /etc/kernel/cmdline (kernel-install add-all, or the command of your system)"
+            "create the boot entries again from /etc/kernel/cmdline (kernel-install add-all, or the command of your system)"
         }
-        BootLoader::Kernelstub => "have them written by sudo kernelstub",
-        BootLoader::RpmOstree => "set them by rpm-ostree kargs",
-        BootLoader::Extlinux => "write them behind APPEND in /boot/extlinux/extlinux.conf",
+        BootLoader::Kernelstub => "write them with sudo kernelstub",
+        BootLoader::RpmOstree => "set them with rpm-ostree kargs",
+        BootLoader::Extlinux => "write them after APPEND in /boot/extlinux/extlinux.conf",
         BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu again: sudo update-grub",
-        // With entries of the boot loader specification grubby writes the words into each of them, and the file is for new kernels.
+        // If the machine has entries of the boot loader specification, grubby changes each of them, and the file is
+        // for new kernels.
         BootLoader::Grub if is(&["rhel", "fedora", "amzn"]) && !is(&["azurelinux"]) => {
             "write them into the boot entries: sudo grubby --update-kernel=ALL --args=WORDS"
         }
@@ -165,7 +163,7 @@ const fn place(loader: BootLoader) -> &'static str {
     }
 }
 
-/// The initramfs from which this machine starts next, and when it was made.
+/// The initramfs of the next boot, and its time.
 fn image(ctx: &Context<'_>) -> Option<(String, u64)> {
     let release = next_release(ctx).map(|(_, next)| next).or_else(|| machine::kernel_release(ctx.root))?;
     let path = machine::initramfs(ctx.root, &release)?;
@@ -176,14 +174,14 @@ fn image(ctx: &Context<'_>) -> Option<(String, u64)> {
 fn age(made: u64, file: u64, path: &str) -> String {
     let apart = units::duration(made.abs_diff(file).saturating_mul(1_000_000_000));
     if made < file {
-        format!("made {apart} before {path} was changed")
+        format!("created {apart} before {path} was changed")
     } else {
-        format!("made after {path} was changed")
+        format!("created after {path} was changed")
     }
 }
 
-/// Options that are in effect, and an initramfs that is older: the next start may read older options. That depends on
-/// whether the driver is loaded from it, which no file shows.
+/// Options that are in effect, and an older initramfs. The next boot uses older options if the driver is loaded from
+/// it, which no file shows.
 fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
     let options: Vec<&Line> = options.iter().filter(|option| option.effect == Effect::There).collect();
     let (image, made) = if options.is_empty() { None } else { image(ctx) }?;
@@ -192,17 +190,15 @@ fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
         .filter_map(|option| Some((option, ctx.root.modified_unix_s(&option.path)?)))
         .filter(|(_, file)| *file > made)
         .collect();
-    let mut judged = Judged::info(
-        ID, "options of modules are in effect, but the initramfs is older than they are: the next start may load it without them",
-    )
-    .advice("Rebuild it, so that they last: gds-top fix initramfs.");
+    let mut judged = Judged::info(ID, "module options are in effect, but the older initramfs may not contain them")
+        .advice("Run `sudo gds-top fix initramfs`, so that they stay in effect.");
     for (option, file) in &later {
         judged = judged.found(&image, age(made, *file, &option.path)).found(&option.path, &option.line);
     }
-    (!later.is_empty()).then(|| judged.why(WHY))
+    (!later.is_empty()).then(|| judged)
 }
 
-/// What modprobe.d says of drivers that matter here.
+/// The options in modprobe.d for the relevant drivers.
 fn options(ctx: &Context<'_>) -> Vec<Line> {
     let mut out = Vec::new();
     for name in ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
@@ -261,8 +257,8 @@ fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     effect
 }
 
-/// The kernel that the next start takes, if it is not the running one: on RHEL and its rebuilds the entry in grubenv,
-/// which only root may read. A package that brought a new kernel along is how nvidia-fs gets lost at a reboot.
+/// The kernel of the next boot, if it is another one: on RHEL and its rebuilds the entry in grubenv, which only root
+/// can read. nvidia-fs is often missing for a kernel that an update installed.
 fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
     let (saved, next) = next_release(ctx)?;
@@ -277,23 +273,18 @@ fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
             .is_ok_and(|text| !text.contains("nvidia-fs.ko"));
     let judged = if lost {
         Judged::warn(
-            ID, format!("the next start takes Linux {next}, for which nvidia-fs is not built; {running} runs"),
+            ID, format!("nvidia-fs is not built for Linux {next}, the kernel of the next boot"),
         )
         .advice(format!(
-            "Build it before the reboot: sudo dkms autoinstall -k {next}; or stay with this kernel: sudo grubby --set-default /boot/vmlinuz-{running}."
+            "Run `sudo dkms autoinstall -k {next}` before the reboot, or keep this kernel: `sudo grubby --set-default /boot/vmlinuz-{running}`."
         ))
     } else {
-        Judged::info(ID, format!("the next start takes Linux {next}; {running} runs"))
+        Judged::info(ID, format!("the next boot uses Linux {next}; {running} runs now"))
     };
-    Some(
-        judged
-            .found(ENVIRONMENT, format!("saved_entry={saved}"))
-            .found(path, format!("version {next}"))
-            .why("Modules that were built for one kernel are not there under another."),
-    )
+    Some(judged.found(ENVIRONMENT, format!("saved_entry={saved}")).found(path, format!("version {next}")))
 }
 
-/// The entry that grubenv keeps and the kernel in it.
+/// The entry in grubenv, and its kernel.
 fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
     let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
     let saved = environment.lines().find_map(|line| line.strip_prefix("saved_entry="))?.trim();
@@ -305,15 +296,15 @@ fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
     Some((saved.to_owned(), next))
 }
 
-/// A word of the kernel's command line that it was not started with.
+/// An argument in a file that the running kernel was started without.
 struct Argument {
     path: String,
     text: String,
-    /// Whether it is in the file of another boot loader.
+    /// Whether the file belongs to another boot loader.
     of_another_loader: bool,
 }
 
-/// Words that matter here.
+/// The relevant arguments.
 fn matters(word: &str) -> bool {
     const WORDS: [&str; 8] = [
         "intel_iommu=",
@@ -328,15 +319,15 @@ fn matters(word: &str) -> bool {
     WORDS.iter().any(|known| word.starts_with(known))
 }
 
-/// One of these words, if it is in the file of this machine's boot loader and not in effect: the file, and the
+/// One of these arguments, if it is in the file of this machine's boot loader and not in effect: the file, and the
 /// remaining work.
 pub(crate) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
     let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
     let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
-    Some(format!("{} is written in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
+    Some(format!("{} is in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
 }
 
-/// Words that are written down for the boot loader and that the running kernel was not started with.
+/// Arguments for the boot loader that the running kernel was started without.
 fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let Ok(cmdline) = ctx.root.read_text("/proc/cmdline") else { return Vec::new() };
     let now: Vec<&str> = cmdline.split_whitespace().collect();
@@ -347,7 +338,7 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let grub = grub_arguments(ctx, &now);
     let installed = words(CMDLINE, |text| text.split_whitespace().map(str::to_owned).collect());
     let stub = words(KERNELSTUB, kernelstub_words);
-    // Asking the firmware who started the machine takes its time, so it is asked only where that decides.
+    // The firmware takes long to report the boot loader, so it is asked only if needed.
     if grub.is_empty() && installed.is_empty() && stub.is_empty() {
         return Vec::new();
     }
@@ -358,7 +349,7 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
             BootLoader::Grub => Argument { path, text: word, of_another_loader: false },
             other => Argument {
                 path,
-                text: format!("{word}, which has no effect: this machine has its words from {}", place(other)),
+                text: format!("{word}, without effect: this machine uses the arguments of {}", place(other)),
                 of_another_loader: true,
             },
         })
@@ -372,16 +363,15 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     out
 }
 
-/// The words of the user in kernelstub's file.
+/// The user's arguments in kernelstub's file.
 fn kernelstub_words(text: &str) -> Vec<String> {
     let whole: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let listed = whole.pointer("/user/kernel_options").and_then(serde_json::Value::as_array);
     listed.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
 }
 
-/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with. Files
-/// of `/etc/default/grub.d` come after `/etc/default/grub`, and one that sets the line again takes the earlier one
-/// out of effect.
+/// Arguments about IOMMU, ACS and KASLR in GRUB's settings that the running kernel was started without. Files of
+/// `/etc/default/grub.d` are read after `/etc/default/grub`, and one that sets the line again replaces it.
 fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
     const FOLDER: &str = "/etc/default/grub.d";
     const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
@@ -391,7 +381,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
         let path = format!("{FOLDER}/{name}");
         Some((ctx.root.read_text(&path).ok()?, path))
     });
-    // File, word, and for a line that a later file replaced, that file.
+    // File and argument, and the later file that replaced the line, if any.
     let mut out: Vec<(String, String, Option<String>)> = Vec::new();
     let mut kept = 0;
     for (text, path) in [(text, GRUB.to_owned())].into_iter().chain(later) {
@@ -400,7 +390,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
             let words: Vec<&str> =
                 value.trim_matches(['"', '\'']).split_whitespace().filter(|w| matters(w) && !now.contains(w)).collect();
             if key != DEFAULT {
-                // No file replaces the other line, so its words come first.
+                // No file replaces the other line, so its arguments come first.
                 for word in words {
                     out.insert(kept, (path.clone(), word.to_owned(), None));
                     kept += 1;
@@ -414,7 +404,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
         }
     }
     let told = |(path, word, by): (String, String, Option<String>)| match by {
-        Some(by) => (path, format!("{word}, which {by} takes out of effect: it sets {DEFAULT} again")),
+        Some(by) => (path, format!("{word}, without effect: {by} sets {DEFAULT} again")),
         None => (path, word),
     };
     out.into_iter().map(told).collect()

@@ -1,9 +1,9 @@
-//! Why the kernel refused to load nvidia-fs, by its log.
+//! The reason in the kernel log why nvidia-fs was not loaded.
 
 use crate::checks::context::Context;
 use crate::machine;
 
-/// Why the module did not load, as the kernel put it.
+/// The kernel's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Its symbols come from proprietary modules.
@@ -14,15 +14,15 @@ pub(crate) enum Refusal {
     OtherDriver,
     /// Its key is not enrolled.
     Key,
-    /// Nvidia was not loaded before it.
+    /// The NVIDIA driver was not loaded before it.
     TooEarly,
-    /// Nvidia was loaded, and has not the symbol.
+    /// The loaded NVIDIA driver does not have the symbol.
     LacksSymbol,
     /// It was built for another kernel.
     OtherKernel,
 }
 
-/// Signatures in the order of their strength: a later one may be the consequence of an earlier.
+/// Signatures, the strongest first. A later one may be a consequence of an earlier one.
 const REFUSALS: &[(Refusal, &[&str])] = &[
     // Kernels before 6.2, and those of RHEL 9, name no symbol in that line.
     (Refusal::Proprietary, &["nvidia_fs", "from proprietary module"]),
@@ -35,7 +35,7 @@ const REFUSALS: &[(Refusal, &[&str])] = &[
     (Refusal::TooEarly, &["unknown symbol nvidia_p2p_"]),
 ];
 
-/// The last line of the log with all of these parts, letters of either case.
+/// The last line of the log with all of these parts, ignoring case.
 pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
     log.lines().rev().find(|line| {
         let line = line.to_ascii_lowercase();
@@ -43,13 +43,13 @@ pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// Why the kernel refused nvidia-fs, with the line; `None` if it is loaded.
+/// The reason why nvidia-fs was not loaded, with the line; `None` if it is loaded.
 pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
     if machine::nvidia_fs_loaded(ctx.root) == Some(true) || !machine::nvidia_fs_known(ctx.root) {
         return None;
     }
     let log = machine::kernel_log(ctx.root)?;
-    // A line about a key does not name its module. As long as the driver is not loaded either, it is about the driver.
+    // A line about a key does not name its module. If the driver is not loaded either, the line is about the driver.
     let is_driver = !machine::Driver::of(ctx.root).is_loaded();
     let signs = REFUSALS.iter().filter(|(kind, _)| !(is_driver && *kind == Refusal::Key));
     let (kind, line) =
@@ -58,7 +58,7 @@ pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
     Some((kind, line))
 }
 
-/// Whether the driver that is loaded has not the symbol that the line misses; else it was not there yet.
+/// Whether the loaded driver lacks the symbol of the line. Otherwise the driver was loaded too late.
 fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
     /// The oldest driver that GPUDirect Storage names (README of nvidia-fs).
     const OLDEST: u32 = 418;
@@ -75,7 +75,7 @@ fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
             return machine::SYMBOLS.contains(&missing);
         }
     }
-    // Which came first in the log: the driver, or the module that missed it.
+    // The log shows whether the driver was loaded before the module failed.
     let at = |part: &str| log.lines().position(|line| line.to_ascii_lowercase().contains(part));
     match (at("nvrm: loading nvidia unix"), log.lines().position(|l| l.trim() == line)) {
         (Some(driver), Some(refused)) => driver < refused,
@@ -85,7 +85,7 @@ fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
     }
 }
 
-/// The symbol that a line of the kernel log misses: `nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)`.
+/// The missing symbol in a line of the kernel log: `nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)`.
 pub(crate) fn symbol(line: &str) -> Option<&str> {
     line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(|word| word.starts_with("nvidia_p2p_"))
 }

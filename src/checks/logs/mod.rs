@@ -1,4 +1,4 @@
-//! What cufile.log and the kernel log say.
+//! The meaning of lines in cufile.log and the kernel log.
 
 pub(crate) mod scan;
 pub mod signatures;

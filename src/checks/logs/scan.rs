@@ -1,4 +1,4 @@
-//! Causes in the logs: cufile.log at its usual places, and the kernel log.
+//! Causes in the logs: cufile.log at its usual paths, and the kernel log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -7,10 +7,10 @@ use crate::checks::spec::CheckId;
 use crate::core::Status;
 use crate::machine;
 
-/// Causes shown of one log; the worst come first.
+/// The number of causes shown for a log, the worst first.
 const MOST: usize = 6;
 
-/// What `nvfs-load-errors` looks for itself.
+/// The lines that `nvfs-load-errors` examines.
 const ELSEWHERE: &[CheckId] = &[
     CheckId::DriverFlavour,
     CheckId::NvfsBuildInputs,
@@ -31,7 +31,7 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
     places
         .extend(ctx.config().text("logging.dir").map(|folder| format!("{}/cufile.log", folder.trim_end_matches('/'))));
     for facts in ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()) {
-        // A program that was started in the model's folder leaves it there.
+        // A program that was started in the model's directory writes it there.
         places.extend(facts.real_path.as_ref().map(|path| path.join("cufile.log").display().to_string()));
     }
     let (place, text) =
@@ -43,7 +43,7 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
 fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root).filter(|_| ctx.gpu_on_bus() || ctx.root.exists("/sys/module/nvidia_fs"))?;
     let mut causes = explain_kernel(&log);
-    // A line that is the evidence of another finding is shown once.
+    // A line that is evidence of another finding is not shown again.
     let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
     causes.retain(|cause| !cause.check.is_some_and(|check| ELSEWHERE.contains(&check)) && !is_told(&cause.line));
     (!causes.is_empty()).then(|| judged(CheckId::KernelLog, "the kernel log", "journalctl -k -b", &causes, passes))
@@ -54,18 +54,18 @@ fn judged(id: CheckId, name: &str, source: &str, causes: &[Explained], passes: &
     let worst = causes.iter().find(open);
     let mut judged = match (worst, causes.first()) {
         (Some(cause), _) if cause.status == Status::Fail => {
-            Judged::warn(id, format!("{name} says: {}", cause.meaning)).advice(cause.todo.clone())
+            Judged::warn(id, format!("{name}: {}", cause.meaning)).advice(cause.todo.clone())
         }
-        (Some(cause), _) => Judged::info(id, format!("{name} says: {}", cause.meaning)),
+        (Some(cause), _) => Judged::info(id, format!("{name}: {}", cause.meaning)),
         (None, Some(cause)) if cause.status >= Status::Warn => {
-            Judged::info(id, format!("{name} says: {}; its check finds it in order now", cause.meaning))
+            Judged::info(id, format!("{name}: {}; its check passes now", cause.meaning))
         }
-        (None, Some(_)) => Judged::pass(id, format!("{name} names nothing that is wrong")),
-        (None, None) => Judged::pass(id, format!("{name} has nothing that is known to matter")).found(source, "read"),
+        (None, Some(_)) => Judged::pass(id, format!("{name} reports no problem")),
+        (None, None) => Judged::pass(id, format!("{name} has no known line")).found(source, "read"),
     };
     for cause in causes.iter().take(MOST) {
         let times = if cause.count > 1 { format!(" ({} times)", cause.count) } else { String::new() };
         judged = judged.found(source, format!("{}{times}: {}", cause.line, cause.sentence()));
     }
-    judged.why("The library and the kernel write down why a read did not go straight to the GPU; the program only sees a number.")
+    judged
 }

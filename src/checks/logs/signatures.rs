@@ -11,7 +11,7 @@ use Status::{Fail, Info, Warn};
 struct Signature {
     /// Parts of the line in this order, in lower case.
     pieces: &'static [&'static str],
-    /// How bad for the user, whatever level it was logged at.
+    /// The severity for the user, independent of the log level.
     status: Status,
     meaning: &'static str,
     todo: &'static str,
@@ -29,14 +29,14 @@ const fn sign(
     Signature { pieces, status, meaning, todo, check }
 }
 
-const OVERLAY: &str = "the file is on an overlay or another anonymous device, which udev does not know";
+const OVERLAY: &str = "the file is on an overlay or another anonymous device, unknown to udev";
 
 const ORDER: &str = "nvidia-fs was loaded before the NVIDIA driver";
 
 const NO_DIRECT: &str = "no direct route is open: reads go through host memory";
 const COMPAT: &str = "a file is read through host memory (compat mode)";
 
-const REFUSED: &str = "a file has no direct route and compat mode is forbidden, so it was refused";
+const REFUSED: &str = "a file was rejected: it has no direct route, and compat mode is forbidden";
 
 const UNKNOWN: &str = "libcufile could not find the device of a file";
 
@@ -45,7 +45,7 @@ const NOT_OPEN: &str = "cuFile could not be opened in the program";
 /// Meanings that follow from any failure. They are shown only if the log names no cause.
 const CONSEQUENCES: &[&str] = &[ORDER, COMPAT, REFUSED, UNKNOWN, NOT_OPEN];
 
-/// cufile.log and what libcufile prints; the first that fits counts.
+/// cufile.log and the output of libcufile; the first match decides.
 #[rustfmt::skip]
 const CUFILE: &[Signature] = &[
     sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
@@ -55,65 +55,65 @@ const CUFILE: &[Signature] = &[
     sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts without udev, as under WSL", "run on Linux with /run/udev", Some(CheckId::Wsl)),
     sign(&["parsing error, invalid json config"], Fail, "a cufile.json is not valid JSON, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
     sign(&["json type mismatch, config read failed"], Fail, "a value of cufile.json has the wrong type, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
-    sign(&["error reading config"], Fail, "a value of cufile.json is refused, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
-    sign(&["failed to load user config"], Fail, "a cufile.json is refused, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
-    sign(&["found invalid log directory name"], Fail, "logging.dir of cufile.json does not exist, so no program can open cuFile", "make the folder, or remove the key", Some(CheckId::CfgParse)),
-    sign(&["cufile configuration load error"], Fail, "a cufile.json is refused or may not be read", "gds-top config lint", Some(CheckId::CfgParse)),
-    sign(&["nvidia-fs.ko driver access denied"], Fail, "the devices of nvidia-fs may not be opened", "give the container --device /dev/nvidia-fs0 and so on", Some(CheckId::NvfsDevnodes)),
+    sign(&["error reading config"], Fail, "libcufile rejects a value of cufile.json, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["failed to load user config"], Fail, "libcufile rejects a cufile.json, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["found invalid log directory name"], Fail, "logging.dir of cufile.json does not exist, so no program can open cuFile", "create the directory, or remove the key", Some(CheckId::CfgParse)),
+    sign(&["cufile configuration load error"], Fail, "a cufile.json is rejected or cannot be read", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["nvidia-fs.ko driver access denied"], Fail, "the devices of nvidia-fs cannot be opened", "start the container with --device /dev/nvidia-fs0, and the same for the others", Some(CheckId::NvfsDevnodes)),
     sign(&["driver version mismatch"], Fail, "nvidia-fs is too old for this libcufile (5004)", "update nvidia-fs", Some(CheckId::NvfsVersion)),
-    sign(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", "gds-top fix nvfs-load, or take P2PDMA", Some(CheckId::NvfsLoaded)),
+    sign(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", "gds-top fix nvfs-load, or use P2PDMA", Some(CheckId::NvfsLoaded)),
     sign(&["kernel does not support pcip2pdma"], Fail, "the kernel has no P2PDMA", "boot a kernel with CONFIG_PCI_P2PDMA, 6.2 or later", Some(CheckId::KernelP2pdma)),
-    sign(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is switched off in cufile.json", "gds-top fix cufile-p2pdma-keys", Some(CheckId::CfgP2pBoth)),
-    sign(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which switches P2PDMA off for all", "gds-top fix p2pdma-registry-keys, or leave it out by CUFILE_VISIBLE_DEVICES", Some(CheckId::GpuStaticBar1)),
+    sign(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is disabled in cufile.json", "gds-top fix cufile-p2pdma-keys", Some(CheckId::CfgP2pBoth)),
+    sign(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which disables P2PDMA for all", "gds-top fix p2pdma-registry-keys, or exclude the GPU in CUFILE_VISIBLE_DEVICES", Some(CheckId::GpuStaticBar1)),
     sign(&["gpu attribute pci_p2pdma not supported"], Fail, "the GPU has no static BAR1, so P2PDMA is closed (801)", "gds-top fix p2pdma-registry-keys", Some(CheckId::GpuStaticBar1)),
-    sign(&["nvme driver not registered with nvidia-fs"], Fail, "the NVMe driver is not built for GDS", "take P2PDMA, or a patched NVMe driver", Some(CheckId::NvfsNvmeSymbol)),
+    sign(&["nvme driver not registered with nvidia-fs"], Fail, "the NVMe driver is not built for GDS", "use P2PDMA, or a patched NVMe driver", Some(CheckId::NvfsNvmeSymbol)),
     sign(&["ext4 journal mode for device not supported"], Fail, "ext4 is mounted with data=writeback or data=journal", "mount it with data=ordered", Some(CheckId::Ext4Ordered)),
-    sign(&["mount option not found in mount table data"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
-    sign(&["ext4 journal options not found"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
+    sign(&["mount option not found in mount table data"], Warn, "the mount options do not show data=ordered, the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
+    sign(&["ext4 journal options not found"], Warn, "the mount options do not show data=ordered, the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
     sign(&["detected unsupported inode flags for file"], Fail, "the file is compressed, encrypted, append-only or immutable", "copy it without these flags", Some(CheckId::InodeFlags)),
-    sign(&["raid level not supported by cufile"], Fail, "this RAID level has no direct route", "RAID 0, or a single disk", Some(CheckId::MdRaid)),
-    sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is not an NVMe disk", "build it of local NVMe disks", Some(CheckId::MdRaid)),
-    sign(&["has p2pdma flag but raid pci p2pdma is disabled"], Fail, "P2PDMA is not switched on for RAID", "set block.raid.use_pci_p2pdma", Some(CheckId::CfgP2pBoth)),
-    sign(&["cufile does not support file-system type"], Fail, "this file system has no cuFile support", "put the model on ext4 or xfs", Some(CheckId::FsType)),
+    sign(&["raid level not supported by cufile"], Fail, "this RAID level has no direct route", "use RAID 0 or a single disk", Some(CheckId::MdRaid)),
+    sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is not an NVMe disk", "build the RAID of local NVMe disks", Some(CheckId::MdRaid)),
+    sign(&["has p2pdma flag but raid pci p2pdma is disabled"], Fail, "P2PDMA is not enabled for RAID", "set block.raid.use_pci_p2pdma", Some(CheckId::CfgP2pBoth)),
+    sign(&["cufile does not support file-system type"], Fail, "cuFile does not support this file system", "put the model on ext4 or xfs", Some(CheckId::FsType)),
     sign(&["detected compat-only file system"], Warn, "this file system is read through host memory only", "put the model on ext4 or xfs", Some(CheckId::FsType)),
-    sign(&["cufile support has been disabled for"], Fail, "a denylist in cufile.json shuts this file out", "take it off the denylist", Some(CheckId::CfgEffective)),
-    sign(&["found acs enabled for switch"], Warn, "a PCIe switch sends transfers between devices up to the root (ACS)", "see the BIOS; never switch ACS off everywhere", Some(CheckId::PcieAcs)),
+    sign(&["cufile support has been disabled for"], Fail, "a denylist in cufile.json excludes this file", "remove it from the denylist", Some(CheckId::CfgEffective)),
+    sign(&["found acs enabled for switch"], Warn, "a PCIe switch redirects transfers between devices to the root complex (ACS)", "change ACS in the BIOS; never disable it everywhere", Some(CheckId::PcieAcs)),
     sign(&["gds is not guaranteed to work functionally", "iommu"], Warn, "the IOMMU is on", "gds-top fix iommu-off", Some(CheckId::IommuState)),
-    sign(&["exceeds permitted bar size"], Fail, "more GPU memory is registered than BAR1 can map", "register less at once, or enlarge BAR1 in the BIOS", Some(CheckId::GpuBar1Free)),
+    sign(&["exceeds permitted bar size"], Fail, "more GPU memory is registered than BAR1 can map", "register less memory at once, or enlarge BAR1 in the BIOS", Some(CheckId::GpuBar1Free)),
     sign(&["inc-bar-usage failed"], Fail, "the limit of registered GPU memory is reached (5016)", "raise max_device_pinned_mem_size_kb: gds-top config tune", Some(CheckId::GpuBar1Free)),
-    sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, "the slabs of cufile.json have none of 16 MiB", "gds-top config lint", Some(CheckId::CfgVsHardware)),
+    sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, "cufile.json has no slab of 16 MiB", "gds-top config lint", Some(CheckId::CfgVsHardware)),
     sign(&["setting cachesize to 50% of max bar size"], Warn, "the cache on the GPU was cut to half of BAR1", "lower max_device_cache_size_kb", Some(CheckId::CfgVsHardware)),
     sign(&["cudamallocmanaged memory", "not supported"], Fail, "managed memory cannot be registered", "allocate with cudaMalloc", None),
-    sign(&["gpudirect storage not supported on gpu index"], Fail, "this GPU has no GPUDirect", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),
-    sign(&["map ioctl failed", "ioctl_return: -22"], Fail, "the driver refuses to map this GPU for nvidia-fs; GeForce is not permitted", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),
-    sign(&["support for stream memops v1 is disabled"], Warn, "stream reads are not available on this driver", "use another engine than gds-stream", None),
-    sign(&["static config bar1 cache"], Warn, "cached facts about the GPUs are used, which may be stale", "gdscheck -e config -o FILE", Some(CheckId::StaticCfg)),
+    sign(&["gpudirect storage not supported on gpu index"], Fail, "this GPU does not support GPUDirect", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),
+    sign(&["map ioctl failed", "ioctl_return: -22"], Fail, "the driver does not map this GPU for nvidia-fs; GeForce is not permitted", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),
+    sign(&["support for stream memops v1 is disabled"], Warn, "this driver does not support stream reads", "use another engine than gds-stream", None),
+    sign(&["static config bar1 cache"], Warn, "cached facts about the GPUs are used and may be outdated", "gdscheck -e config -o FILE", Some(CheckId::StaticCfg)),
     sign(&["failed to initialize static routing"], Warn, "the cached topology is not usable", "gdscheck -e sysfs -o /etc/topology.json", Some(CheckId::StaticCfg)),
-    sign(&["error opening log file", "logging will be disabled"], Warn, "libcufile cannot write its log, so it says no reasons", "set CUFILE_LOGFILE_PATH to a file in a folder of yours", Some(CheckId::LogLocation)),
-    sign(&["gds file checks disabled by config"], Warn, "cuFile's checks of files are switched off", "switch them on again", Some(CheckId::CfgEffective)),
+    sign(&["error opening log file", "logging will be disabled"], Warn, "libcufile cannot write its log, so the reasons are lost", "set CUFILE_LOGFILE_PATH to a file that you can write", Some(CheckId::LogLocation)),
+    sign(&["gds file checks disabled by config"], Warn, "cuFile's checks of files are disabled", "enable them again", Some(CheckId::CfgEffective)),
     sign(&["unable to load", "libcuda.so"], Fail, "this system or container has no CUDA driver", "start the container with --gpus all", Some(CheckId::GpuPresent)),
     sign(&["cufile using p2pdma"], Info, "the route P2PDMA is open", "", None),
     sign(&["cufile enabled with p2pdma mode"], Info, "the route P2PDMA is open", "", None),
     sign(&["nvidia_fs not loaded, operating on p2p mode"], Info, "the route P2PDMA is open, without nvidia-fs", "", None),
-    sign(&["no native gds - compat mode only"], Warn, NO_DIRECT, "gds-top check says which one is nearest", None),
-    sign(&["running in compatible mode"], Warn, NO_DIRECT, "gds-top check says which one is nearest", None),
+    sign(&["no native gds - compat mode only"], Warn, NO_DIRECT, "gds-top check shows which route needs the fewest steps", None),
+    sign(&["running in compatible mode"], Warn, NO_DIRECT, "gds-top check shows which route needs the fewest steps", None),
     sign(&["unsupported block device: /dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
     sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
     sign(&["unsupported block device:"], Fail, "this kind of block device has no direct route", "put the model on a local NVMe disk", Some(CheckId::FsType)),
-    sign(&["cuinit failed", "cuda_error_no_device"], Fail, "the program saw no GPU", "give it one (CUDA_VISIBLE_DEVICES; in a container --gpus all)", Some(CheckId::GpuPresent)),
-    sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "nvidia-smi says whether the driver answers", Some(CheckId::DriverVersion)),
-    sign(&["error allocating nvfs handle"], Fail, "nvidia-fs could not map GPU memory for the program: a GPU that is not permitted, or BAR1 is full", "the kernel log says which: journalctl -k | grep -i nvfs", Some(CheckId::GpuClass)),
+    sign(&["cuinit failed", "cuda_error_no_device"], Fail, "the program found no GPU", "correct CUDA_VISIBLE_DEVICES, or start the container with --gpus all", Some(CheckId::GpuPresent)),
+    sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "run nvidia-smi to see whether the driver answers", Some(CheckId::DriverVersion)),
+    sign(&["error allocating nvfs handle"], Fail, "nvidia-fs could not map GPU memory: the GPU is not permitted, or BAR1 is full", "see the kernel log: journalctl -k | grep -i nvfs", Some(CheckId::GpuClass)),
     sign(&["device pointer is not registered"], Info, "a program deregistered memory that was not registered; earlier lines have the reason", "", None),
-    sign(&["pci device not present in topology device attribute table"], Warn, "libcufile finds no PCI device behind this disk", "put the model on a local NVMe disk", None),
-    sign(&["unable to load", "liburcu"], Info, "libcufile looks for liburcu under several names; one of them is enough", "", None),
-    sign(&["nvidia_peermem.ko is not loaded"], Info, "without meaning for local disks", "", None),
-    sign(&["no matching pair for network device to closest gpu"], Info, "without meaning for local disks", "", None),
-    sign(&["rdma_dev_addr_list not set"], Info, "without meaning for local disks", "", None),
-    sign(&["no gpus found under same root port"], Info, "a matter of speed only: disk and GPU hang on different root ports", "", Some(CheckId::PcieTopology)),
-    sign(&["gds not supported or disabled by config, using cufile posix"], Warn, COMPAT, "gds-top check says which route is missing what", None),
-    sign(&["gpudirect storage not supported on current file"], Fail, REFUSED, "gds-top check says what is missing under it", None),
-    sign(&["unable to get volume attributes"], Fail, UNKNOWN, "gds-top check says what is missing under it", Some(CheckId::UdevDatabase)),
-    sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check says what is missing", None),
+    sign(&["pci device not present in topology device attribute table"], Warn, "libcufile finds no PCI device of this disk", "put the model on a local NVMe disk", None),
+    sign(&["unable to load", "liburcu"], Info, "libcufile searches for liburcu under several names; one of them is enough", "", None),
+    sign(&["nvidia_peermem.ko is not loaded"], Info, "not relevant for local disks", "", None),
+    sign(&["no matching pair for network device to closest gpu"], Info, "not relevant for local disks", "", None),
+    sign(&["rdma_dev_addr_list not set"], Info, "not relevant for local disks", "", None),
+    sign(&["no gpus found under same root port"], Info, "disk and GPU are below different root ports, which only affects the speed", "", Some(CheckId::PcieTopology)),
+    sign(&["gds not supported or disabled by config, using cufile posix"], Warn, COMPAT, "gds-top check shows the blockers of each route", None),
+    sign(&["gpudirect storage not supported on current file"], Fail, REFUSED, "gds-top check shows the missing parts", None),
+    sign(&["unable to get volume attributes"], Fail, UNKNOWN, "gds-top check shows the missing parts", Some(CheckId::UdevDatabase)),
+    sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check shows the missing parts", None),
 ];
 
 /// The kernel log.
@@ -127,24 +127,24 @@ const KERNEL: &[Signature] = &[
     sign(&["loading of module with unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
     sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
     sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", Some(CheckId::NvfsRegistered)),
-    sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver refused GPU memory to nvidia-fs: a GPU that is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
-    sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS keeps the disk from the GPU's memory", "gds-top fix iommu-off", Some(CheckId::IommuState)),
-    sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for a driver with another format of page tables", "build it again for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
-    sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so every read goes through host memory", "update nvidia-fs to 2.26.6 or later", Some(CheckId::NvfsVersion)),
+    sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver gave nvidia-fs no GPU memory: the GPU is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
+    sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS blocks the disk's access to GPU memory", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for a driver with other page tables", "build it again for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
+    sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so reads go through host memory", "update nvidia-fs to 2.26.6 or later", Some(CheckId::NvfsVersion)),
     sign(&["rw_verify_area failed with -14"], Fail, "nvidia-fs 2.25.6 is broken", "update to 2.25.7 or later", Some(CheckId::NvfsVersion)),
-    sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without O_DIRECT, which is needed", "open with O_DIRECT, or update libcufile", Some(CheckId::OdirectOpen)),
+    sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without the required O_DIRECT", "open with O_DIRECT, or update libcufile", Some(CheckId::OdirectOpen)),
     sign(&["offset =", "size =", "not sector aligned"], Warn, "an unaligned request reached the driver", "align reads to 4096 bytes", None),
     sign(&["cannot handle mixed segments"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", Some(CheckId::NvfsErrors)),
     sign(&["mixed cpu/gpu pages"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", Some(CheckId::NvfsErrors)),
     sign(&["cannot handle gpu request with integrity metadata"], Fail, "the disk is formatted with protection information", "nvme format with another LBA format, which erases it", Some(CheckId::NvmeIntegrity)),
-    sign(&["nvidia_p2p_dma_map_pages() cannot be invoked"], Fail, "a fault of the driver's path", "update driver and nvidia-fs", None),
-    sign(&["unable to flush dirty pages"], Warn, "the file was written to and not yet on disk", "sync, then load again", None),
+    sign(&["nvidia_p2p_dma_map_pages() cannot be invoked"], Fail, "a fault of the driver", "update driver and nvidia-fs", None),
+    sign(&["unable to flush dirty pages"], Warn, "the file was changed and is not on the disk yet", "run sync, then load again", None),
     sign(&["nvidia", "file", "mismatch"], Warn, "a file was replaced while it was registered", "open it again", None),
-    sign(&["nvfs_pci", "exceeds device table limits"], Warn, "more devices than nvidia-fs was built for", "build it with a larger NVFS_MAX_PEER_DEVS", None),
-    sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "look at the GPU before anything else", None),
+    sign(&["nvfs_pci", "exceeds device table limits"], Warn, "nvidia-fs was built for fewer devices", "build it with a larger NVFS_MAX_PEER_DEVS", None),
+    sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "examine the GPU first", None),
     sign(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
     sign(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
-    sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes of ACS", Some(CheckId::NvmeState)),
+    sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes to ACS", Some(CheckId::NvmeState)),
     sign(&["conflicting memory types"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
     sign(&["memtype_reserve failed"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
 ];
@@ -152,9 +152,9 @@ const KERNEL: &[Signature] = &[
 /// A line that was recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// The last such line.
+    /// The last line with this meaning.
     pub line: String,
-    /// How many lines mean the same.
+    /// The number of lines with this meaning.
     pub count: usize,
     /// How bad.
     pub status: Status,
@@ -164,7 +164,7 @@ pub struct Explained {
     pub todo: String,
     /// The check that examines it, if any.
     pub check: Option<CheckId>,
-    /// Whether it reports only that no byte reaches a GPU directly. That is expected if the target is host memory.
+    /// Whether it only reports that no byte reaches a GPU directly, as expected for host memory.
     #[serde(skip)]
     pub needs_gpu: bool,
 }
@@ -247,7 +247,7 @@ mod tests {
                 assert_eq!(line, line.to_ascii_lowercase());
                 let found = explain(&line.to_ascii_uppercase(), table);
                 assert_eq!(found.len(), 1, "{line}");
-                assert_eq!(found[0].meaning, signature.meaning, "{line} is taken for something else");
+                assert_eq!(found[0].meaning, signature.meaning, "{line} matches another row");
             }
         }
     }
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(said[0].check, Some(CheckId::DriverFlavour));
     }
 
-    /// Lines that people posted, of libcufile 1.0 to 1.16, with the first cause that is in them.
+    /// Published lines of libcufile 1.0 to 1.16, with the first cause in them.
     #[test]
     fn logs_of_real_cases_name_their_cause_first() {
         for (log, check, meaning) in [
@@ -316,7 +316,7 @@ mod tests {
                 Some(CheckId::GpuClass),
                 "GeForce",
             ),
-            // Nothing says why: then what happened is said.
+            // Without a cause the consequence is reported.
             (
                 "NOTICE  cufio:293 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n",
                 None,

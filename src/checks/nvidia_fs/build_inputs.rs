@@ -12,8 +12,6 @@ const NVFS: &[Route] = &[Route::Nvfs];
 /// Inputs of a build of nvidia-fs: headers of the kernel, source and symbol versions of the loaded driver.
 pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsBuildInputs;
-    const WHY: &str = "nvidia-fs is compiled against the headers of the kernel and the source of the NVIDIA driver; the script of 2.28 and older reads \
-                       the symbol versions of .ko and .ko.xz only, and takes the first driver source that it finds.";
     if !machine::nvidia_fs_known(ctx.root) {
         return None;
     }
@@ -25,7 +23,7 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     let modules = root.entries(&tree);
     let no_headers = modules.as_ref().is_ok_and(|names| !names.is_empty() && !names.iter().any(|name| name == "build"))
         && root.entries("/usr/src").is_ok();
-    // On RHEL the kernel brings the link, and kernel-devel what it points to.
+    // On RHEL the kernel package contains the link, and kernel-devel its target.
     let dangling = root.link(format!("{tree}/build")).filter(|target| {
         let inside = |folder: &std::path::Path, name: &std::ffi::OsStr| {
             root.entries(folder).is_ok_and(|names| !names.iter().any(|n| name == n.as_str()))
@@ -59,29 +57,27 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     } else if (no_headers || dangling.is_some()) && !built_here {
         let said = dangling.map_or_else(
             || "no entry 'build'".to_owned(),
-            |to| format!("build points to {}, which is not there", to.display()),
+            |to| format!("build points to {}, which does not exist", to.display()),
         );
         Judged::lack(ID, format!("the headers of kernel {release} are not installed"))
             .found(&tree, said)
             .missing(Cost::Root, NVFS)
             .advice(format!(
-                "Install linux-headers-{release} (kernel-devel-{release} on RHEL and SUSE), then sudo dkms install nvidia-fs/{version} -k {release}."
+                "Install linux-headers-{release} (on RHEL and SUSE kernel-devel-{release}), then run `sudo dkms install nvidia-fs/{version} -k {release}`."
             ))
     } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
         Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
             .found("modinfo nvidia", file)
             .fact(FindingFact::ZstdModules)
             .missing(Cost::Root, NVFS)
-            .advice(
-                "Build nvidia-fs 2.29 or later, or by hand with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
-            )
+            .advice("Build nvidia-fs 2.29 or later, or set KBUILD_EXTRA_SYMBOLS to the driver's Module.symvers.")
     } else if sources.len() > 1 && mixed {
-        Judged::lack(ID, format!("{} driver sources are here, and a stale one was taken", sources.len()))
+        Judged::lack(ID, format!("nvidia-fs was built with an outdated driver source; {} are installed", sources.len()))
             .found("/usr/src", sources.join(" "))
             .missing(Cost::Root, NVFS)
-            .advice("Remove the sources of drivers that are not loaded, then dkms remove and dkms install nvidia-fs.")
+            .advice("Remove the sources of drivers that are not loaded, then run `dkms remove` and `dkms install` for nvidia-fs.")
     } else {
         return None;
     };
-    Some(judged.why(WHY))
+    Some(judged)
 }

@@ -1,4 +1,4 @@
-//! How nvidia-fs is loaded at boot and connected to storage drivers, bridges and network cards.
+//! Checks of how nvidia-fs is loaded at boot and connected to storage drivers, bridges and network cards.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
@@ -26,11 +26,11 @@ pub(crate) fn autoload(ctx: &Context<'_>) -> Option<Judged> {
     });
     let judged = match line {
         Some((file, line)) => Judged::pass(ID, "nvidia-fs is loaded at boot").found(file, line),
-        None => Judged::info(ID, "nothing loads nvidia-fs at boot: after a reboot it may be absent")
+        None => Judged::info(ID, "nvidia-fs is not loaded at boot")
             .found("/etc/modules-load.d", "no line nvidia_fs")
-            .advice("echo nvidia_fs | sudo tee /etc/modules-load.d/nvidia_fs.conf"),
+            .advice("Run `echo nvidia_fs | sudo tee /etc/modules-load.d/nvidia_fs.conf`."),
     };
-    Some(judged.why("A module that was loaded by hand is gone after a reboot, and reads fall back silently."))
+    Some(judged)
 }
 
 pub(crate) fn bridges(ctx: &Context<'_>) -> Option<Judged> {
@@ -47,13 +47,11 @@ pub(crate) fn bridges(ctx: &Context<'_>) -> Option<Judged> {
         )
         .found(FILE, list.iter().take(16).copied().collect::<Vec<_>>().join(" "))
         .advice(
-            "Switch ACS off in the firmware, or with pci=disable_acs_redir= for the bridges between GPU and disk only.",
+            "Disable ACS in the firmware, or with pci=disable_acs_redir= only for the bridges between GPU and disk.",
         );
         list.iter().fold(judged, |judged, bridge| judged.fact(FindingFact::Bridge((*bridge).to_owned())))
     };
-    Some(
-        judged.why("With ACS a bridge sends peer-to-peer transfers up to the root complex instead of straight across."),
-    )
+    Some(judged)
 }
 
 pub(crate) fn distances(ctx: &Context<'_>) -> Option<Judged> {
@@ -71,14 +69,13 @@ pub(crate) fn distances(ctx: &Context<'_>) -> Option<Judged> {
     let nearest = rows.iter().min_by_key(|(.., distance)| *distance)?;
     let near = rows.iter().filter(|(.., distance)| *distance < 0x7f).count();
     let summary = if near == rows.len() {
-        "every pair of GPU and peer is below one root port".to_owned()
+        "all pairs of GPU and peer are below one root port".to_owned()
     } else {
         format!("{near} of {} pairs of GPU and peer are below one root port", rows.len())
     };
     Some(
         Judged::info(ID, summary)
-            .found(FILE, format!("nearest: {} and {}, distance {:#x}", nearest.0, nearest.1, nearest.2))
-            .why("The library picks the GPU's nearest peers by this table."),
+            .found(FILE, format!("nearest: {} and {}, distance {:#x}", nearest.0, nearest.1, nearest.2)),
     )
 }
 
@@ -93,11 +90,9 @@ fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Whether the drivers of the paths are known to the module.
+/// Whether the drivers of the paths are registered with the module.
 pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::NvfsRegistered;
-    const WHY: &str =
-        "Only a storage driver or client that registered with nvidia-fs can put GPU pages in its requests.";
     let mut out = Vec::new();
     let listed = ctx.root.read_text(MODULES);
     for (number, subject) in ctx.subjects.iter().enumerate() {
@@ -129,7 +124,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                     .missing(Cost::System, NVFS)
                     .advice(format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.")),
                 Err(why) => {
-                    Judged::na(ID, format!("whether the client of {filesystem} is built for GDS cannot be seen"))
+                    Judged::na(ID, format!("it is not visible whether the client of {filesystem} is built for GDS"))
                         .unread("/proc/kallsyms", &why)
                         .unknown(NVFS)
                 }
@@ -145,12 +140,12 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                 .missing(Cost::System, NVFS)
                 .cause(CheckId::NvfsNvmeSymbol)
         };
-        out.push(judged.why(WHY).of(Scope::Path(number)));
+        out.push(judged.of(Scope::Path(number)));
     }
     out
 }
 
-/// Whether libcufile registers GPU memory through dma-buf, for which no module is needed.
+/// Whether libcufile registers GPU memory through dma-buf, which needs no module.
 fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     if ctx.config().text("properties.rdma_peer_type") == Some("dmabuf") {
         return Some(("cufile.json", "properties.rdma_peer_type \"dmabuf\"".to_owned()));
@@ -159,7 +154,7 @@ fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     value.eq_ignore_ascii_case("true").then(|| ("environment", format!("CUFILE_DMABUF_ENABLE={value}")))
 }
 
-/// The module that user-space RDMA clients need, where a path is on such a file system.
+/// The module that user-space RDMA clients need, if a path is on such a file system.
 pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsPeermem;
     let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
@@ -176,13 +171,11 @@ pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
         (None, Some((source, text))) => {
             Judged::pass(ID, "nvidia_peermem is not loaded and not needed: libcufile uses dma-buf").found(source, text)
         }
-        (None, None) => Judged::lack(ID, format!("nvidia_peermem is not loaded, which {kind} uses"))
+        (None, None) => Judged::lack(ID, format!("nvidia_peermem is not loaded, but {kind} uses it"))
             .found("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
             .missing(Cost::Root, &[Route::Rdma])
             .only_warn()
-            .advice("sudo modprobe nvidia-peermem; or properties.rdma_peer_type \"dmabuf\", which does without it."),
+            .advice("Run `sudo modprobe nvidia-peermem`, or set properties.rdma_peer_type to \"dmabuf\"."),
     };
-    Some(judged.why(
-        "File systems over user-space RDMA register GPU memory with the network card through it, or through dma-buf.",
-    ))
+    Some(judged)
 }

@@ -1,4 +1,4 @@
-//! What DKMS reports of nvidia-fs.
+//! The state of nvidia-fs in DKMS.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -11,8 +11,6 @@ const NVFS: &[Route] = &[Route::Nvfs];
 
 pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsDkms;
-    const WHY: &str = "DKMS builds nvidia-fs for each kernel, and after a kernel update that build may be missing. It reports success even \
-                       if nvidia_p2p symbols stayed unresolved.";
     let rows = machine::nvidia_fs_builds(ctx.root);
     let release = machine::kernel_release(ctx.root)?;
     let first = rows.first()?;
@@ -23,10 +21,10 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     let loaded = machine::nvidia_fs_loaded(ctx.root) == Some(true);
     let again = |version: &str| {
         format!(
-            "sudo dkms install nvidia-fs/{version} -k {release}, with the headers of this kernel installed; then sudo modprobe nvidia-fs."
+            "Install the headers of this kernel, then run `sudo dkms install nvidia-fs/{version} -k {release}` and `sudo modprobe nvidia-fs`."
         )
     };
-    // A module that came ready-made, or that a weak update serves this kernel with, needs no build of DKMS.
+    // A prebuilt module, or one that a weak update links for this kernel, needs no DKMS build.
     let elsewhere = || ctx.root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
     let unused = loaded || (here.is_empty() && elsewhere());
     let needed = ctx
@@ -38,7 +36,7 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
             Judged::info(ID, summary)
         } else if let Some((oldest, kernel)) = needed {
             let oldest = oldest.map(|n| n.to_string()).join(".");
-            Judged::lack(ID, format!("{summary}; it does not build on Linux {kernel} and later"))
+            Judged::lack(ID, format!("nvidia-fs {version} does not build on Linux {kernel} and later"))
                 .missing(Cost::Install, NVFS)
                 .fix(FixId::NvfsInstall)
                 .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
@@ -47,16 +45,15 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         }
     };
     let mut judged = match (installed, here.first()) {
-        (Some(row), _) if row.state.contains("WARNING") => lacking(
-            format!("nvidia-fs {} was installed by DKMS, but another file replaced it", row.version),
-            &row.version,
-        ),
+        (Some(row), _) if row.state.contains("WARNING") => {
+            lacking(format!("another file replaced nvidia-fs {}, which DKMS had installed", row.version), &row.version)
+        }
         (Some(row), _) => Judged::pass(ID, format!("nvidia-fs {} is built for this kernel", row.version)),
         (None, Some(row)) => {
             lacking(format!("nvidia-fs {} is {} for this kernel, not installed", row.version, row.state), &row.version)
         }
         (None, None) if others.is_empty() => {
-            lacking(format!("nvidia-fs {} is known to DKMS, but was never built", first.version), &first.version)
+            lacking(format!("DKMS has not built nvidia-fs {}", first.version), &first.version)
         }
         (None, None) => lacking(
             format!("nvidia-fs {} is built for {}, but {release} is running", first.version, others.join(", ")),
@@ -77,14 +74,14 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
             judged = judged.cause(CheckId::NvfsBuildInputs);
         } else if !machine::Driver::of(ctx.root).is_loaded() {
-            // Built against a driver that is not there either.
+            // It was built for a driver that does not exist either.
             judged = judged.cause(CheckId::GpuPresent);
         }
     }
-    Some(judged.why(WHY))
+    Some(judged)
 }
 
-/// The oldest nvidia-fs that builds on a kernel, and the kernel from which on that holds (its ChangeLog, gds-nvidia-fs#35 and #53).
+/// The oldest nvidia-fs that builds on a kernel, and the first such kernel (its ChangeLog, gds-nvidia-fs#35 and #53).
 fn oldest_for(kernel: (u32, u32)) -> Option<([u32; 3], &'static str)> {
     [
         ((6, 17), [2, 28, 2], "6.17"),

@@ -1,4 +1,4 @@
-//! Why the kernel refused nvidia-fs, and the check that explains it.
+//! The reason why the kernel did not load nvidia-fs, and the check that explains it.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -9,11 +9,11 @@ use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine;
 
-/// The check that explains a refusal of the kernel, where one does.
+/// The check that explains a refusal of the kernel, if there is one.
 pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
     let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
     match kind {
-        // Only as long as they are still the ones that are loaded.
+        // Only if they are still loaded.
         Refusal::Proprietary if ctx.before_turing().next().is_some() => Some(CheckId::GpuOpenCapable),
         Refusal::Proprietary => {
             (machine::Driver::of(ctx.root).is_open() == Some(false)).then_some(CheckId::DriverFlavour)
@@ -47,8 +47,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         return (installed && loaded == Some(false)).then(|| {
             Judged::na(ID, "the kernel log could not be read")
                 .found(machine::KERNEL_LOG, "not available to this user")
-                .advice("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs")
-                .why("The kernel log has the reason why the module is not loaded.")
+                .advice("Run `sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs`.")
         });
     };
     if loaded == Some(true) {
@@ -59,39 +58,39 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
             let line = last(&log, &["nvidia_fs", "registered correctly"])?;
             Judged::pass(ID, "the kernel registered nvidia-fs").found(machine::KERNEL_LOG, line.trim())
         };
-        return Some(judged.why("The kernel log says how the module was loaded."));
+        return Some(judged);
     }
     let (kind, line) = refusal(ctx)?;
     let (summary, cost, advice) = match kind {
         Refusal::Proprietary => (
-            "the kernel refused nvidia-fs: its symbols are in proprietary modules",
+            "the kernel rejected nvidia-fs: its symbols are in proprietary modules",
             Cost::Install,
             "Install the open kernel modules.",
         ),
         Refusal::NoVersions => (
             "nvidia-fs was built without the symbol versions of the NVIDIA driver",
             Cost::Root,
-            "Rebuild it with nvidia-fs 2.29 or later, or with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
+            "Rebuild it with nvidia-fs 2.29 or later, or set KBUILD_EXTRA_SYMBOLS to the driver's Module.symvers.",
         ),
         Refusal::OtherDriver => (
             "nvidia-fs was built against another driver version",
             Cost::Root,
-            "Rebuild it: dkms remove and dkms install.",
+            "Rebuild it with `dkms remove` and `dkms install`.",
         ),
         Refusal::Key => (
-            "Secure Boot refused nvidia-fs: its signing key is not enrolled",
+            "Secure Boot rejected nvidia-fs: its signing key is not enrolled",
             Cost::Reboot,
-            "sudo mokutil --import the DKMS key, reboot, choose 'Enroll MOK' at the console.",
+            "Import the DKMS key with `sudo mokutil --import`, reboot, then choose 'Enroll MOK' at the console.",
         ),
         Refusal::TooEarly => (
-            "nvidia-fs found no nvidia_p2p symbols: the NVIDIA driver was not loaded before it",
+            "nvidia-fs found no nvidia_p2p symbols: it was loaded before the NVIDIA driver",
             Cost::Root,
-            "Load nvidia first: softdep nvidia_fs pre: nvidia nvme.",
+            "Load the NVIDIA driver first: `softdep nvidia_fs pre: nvidia nvme`.",
         ),
         Refusal::LacksSymbol => (
-            "nvidia-fs wants a symbol that the loaded NVIDIA driver does not have: the driver is too old for it",
+            "the loaded NVIDIA driver is too old: nvidia-fs needs a symbol that it lacks",
             Cost::Install,
-            "Install a current driver with the open kernel modules, then rebuild nvidia-fs (dkms remove and dkms install).",
+            "Install a current driver with the open kernel modules, then rebuild nvidia-fs (`dkms remove`, `dkms install`).",
         ),
         Refusal::OtherKernel => {
             ("nvidia-fs was built for another kernel", Cost::Root, "Rebuild it for the running kernel with dkms.")
@@ -109,5 +108,5 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         (None, Some(fix)) => judged.fix(fix),
         (None, None) => judged,
     };
-    Some(judged.why("The kernel log has the reason why the module is not loaded."))
+    Some(judged)
 }

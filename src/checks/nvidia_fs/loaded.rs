@@ -9,7 +9,7 @@ use crate::machine::{self, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// Whether the loaded module is one that libcufile does not take.
+/// Whether libcufile rejects the loaded module.
 pub(crate) fn is_too_old(ctx: &Context<'_>) -> bool {
     machine::nvidia_fs_loaded(ctx.root) == Some(true) && version(ctx).stops(Route::Nvfs)
 }
@@ -26,55 +26,52 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     };
     let numbers = machine::version_numbers(&version);
     let judged = if numbers < vec![2, 12] {
-        Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile takes"))
+        Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile accepts"))
             .missing(Cost::Root, NVFS)
             .explaining()
             .fix(FixId::NvfsInstall)
     } else if numbers == [2, 25, 6] {
-        Judged::lack(ID, "nvidia-fs 2.25.6 is broken: reads fail with 'rw_verify_area failed with -14'")
+        Judged::lack(ID, "nvidia-fs 2.25.6 is faulty: reads fail with 'rw_verify_area failed with -14'")
             .missing(Cost::Root, NVFS)
             .explaining()
             .fix(FixId::NvfsInstall)
             .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
     } else if numbers == [2, 22, 3] && ctx.kernel() == Some((6, 6)) {
-        Judged::warn(ID, "nvidia-fs 2.22.3 is known to fail with EFAULT on some kernels 6.6")
+        Judged::warn(ID, "nvidia-fs 2.22.3 fails with EFAULT on some 6.6 kernels")
             .fix(FixId::NvfsInstall)
             .advice("Update to 2.25.7 or later (gds-nvidia-fs#53).")
     } else if numbers < vec![2, 17] {
         Judged::warn(ID, format!("nvidia-fs {version} is old")).fix(FixId::NvfsInstall)
     } else if numbers < vec![2, 25, 7] && numbers.len() > 2 {
-        Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later fix known faults"))
+        Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later fix known errors"))
     } else {
         Judged::pass(ID, format!("nvidia-fs {version}"))
     };
-    judged
-        .found("/sys/module/nvidia_fs/version", version)
-        .why("A module that is too old or known to be bad makes cuFile fail with 5004.")
+    judged.found("/sys/module/nvidia_fs/version", version)
 }
 
 pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::NvfsDevnodes;
     const NODE: &str = "/dev/nvidia-fs0";
-    let judged = match ctx.root.opens(NODE) {
+    match ctx.root.opens(NODE) {
         Ok(()) => Judged::pass(ID, "its device opens").found(NODE, "opens"),
         Err(why) => {
             let inside = machine::container(ctx.root);
             let judged = match &why {
-                Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices are not here"),
-                _ => Judged::lack(ID, "its device may not be opened"),
+                Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices do not exist"),
+                _ => Judged::lack(ID, "its device cannot be opened"),
             };
             judged.unread(NODE, &why).missing(Cost::Root, NVFS).advice(match &inside {
                 Some(container) => bring(container, Lack::NvidiaFs),
                 None => {
-                    "The driver makes them with mode 0666: look for a udev rule that changes it, or reload nvidia-fs."
+                    "The driver creates them with mode 0666. Remove the udev rule that changes it, or reload nvidia-fs."
                 }
             })
         }
-    };
-    judged.why("cuFile opens /dev/nvidia-fs0 to 15 when the driver is opened; --gpus all alone does not bring them into a container.")
+    }
 }
 
-/// The counters of the module: whether they count, and whether they count errors.
+/// The counters of the module: whether they are enabled, and whether they contain errors.
 pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
     const STATS: &str = "/proc/driver/nvidia-fs/stats";
     let Ok(text) = ctx.root.read_text(STATS) else { return Vec::new() };
@@ -83,14 +80,10 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
         let judged = if line.starts_with("IO stats: Enabled") {
             Judged::pass(CheckId::NvfsStatsOn, "nvidia-fs counts reads")
         } else {
-            Judged::info(CheckId::NvfsStatsOn, "nvidia-fs does not count reads, so its counters prove nothing")
-                .advice("echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled")
+            Judged::info(CheckId::NvfsStatsOn, "nvidia-fs does not count reads, so its counters cannot prove a route")
+                .advice("Run `echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled`.")
         };
-        out.push(
-            judged
-                .found(STATS, line)
-                .why("Without it the counters stay away, which is easily read as 'no direct reads'."),
-        );
+        out.push(judged.found(STATS, line));
     }
     let counted = |word: &str| word.split_once('=').is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n > 0));
     if let Some(line) = text.lines().find(|line| line.trim_start().starts_with("Error")) {
@@ -105,13 +98,9 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
             Judged::pass(CheckId::NvfsErrors, "no errors counted")
         } else {
             Judged::warn(CheckId::NvfsErrors, format!("nvidia-fs counted errors: {}", bad.join(" ")))
-                .advice("dma-map points to the IOMMU or ACS, cpu-gpu-pages to mixed buffers; see whether the counts grow during a load.")
+                .advice("dma-map suggests the IOMMU or ACS, cpu-gpu-pages mixed buffers. Check whether the counts grow during a load.")
         };
-        out.push(
-            judged
-                .found(STATS, line.split_whitespace().collect::<Vec<_>>().join(" "))
-                .why("Counted since the module was loaded."),
-        );
+        out.push(judged.found(STATS, line.split_whitespace().collect::<Vec<_>>().join(" ")));
     }
     out
 }

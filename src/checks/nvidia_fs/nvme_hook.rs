@@ -1,4 +1,4 @@
-//! Whether the NVMe driver can give its requests to nvidia-fs.
+//! The check of the NVMe driver's hook for nvidia-fs.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
@@ -12,22 +12,21 @@ use crate::machine;
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// Whether the NVMe driver can hand its requests to nvidia-fs.
+/// Whether the NVMe driver can pass its requests to nvidia-fs.
 pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
     const MODULES: &str = "/proc/driver/nvidia-fs/modules";
-    const WHY: &str = "Only an NVMe driver that was built for GDS lets nvidia-fs put GPU pages in its requests; the ordinary one cannot.";
     if let Ok(text) = ctx.root.read_text(MODULES)
         && let Some(line) = text.lines().find(|line| line.starts_with("nvme:"))
     {
-        return Judged::pass(ID, "the NVMe driver is registered with nvidia-fs").found(MODULES, line).why(WHY);
+        return Judged::pass(ID, "the NVMe driver is registered with nvidia-fs").found(MODULES, line);
     }
     let judged = match ctx.root.symbols() {
-        Err(why) => Judged::na(ID, "whether the NVMe driver is built for GDS cannot be seen")
+        Err(why) => Judged::na(ID, "it is not visible whether the NVMe driver is built for GDS")
             .unread("/proc/kallsyms", &why)
             .unknown(NVFS),
         Ok(symbols) => {
             let names: Vec<&String> = symbols.iter().filter(|s| s.starts_with("nvme_v")).collect();
-            // nvidia-fs knows the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
+            // nvidia-fs supports the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
             let old = machine::nvidia_fs_installed(ctx.root)
                 .filter(|version| machine::version_numbers(version) < vec![2, 28]);
             let unregistered = ctx.root.read_text(MODULES).is_ok_and(|_| ctx.root.opens("/dev/nvidia-fs0").is_ok());
@@ -36,10 +35,10 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
                     let version = machine::nvidia_fs_installed(ctx.root).unwrap_or_default();
                     let summary = if names.iter().all(|n| n.starts_with("nvme_v2")) {
                         format!(
-                            "the NVMe driver has the second generation of the hook, and nvidia-fs {version} did not take it"
+                            "nvidia-fs {version} did not register with the NVMe driver, which has the second-generation hook"
                         )
                     } else {
-                        format!("the NVMe driver has the hook, but nvidia-fs {version} did not register with it")
+                        format!("nvidia-fs {version} did not register with the NVMe driver's hook")
                     };
                     let judged = Judged::lack(ID, summary)
                         .found("/proc/kallsyms", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" "))
@@ -51,12 +50,12 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
                         judged
                             .missing(Cost::Root, NVFS)
                             .fix(FixId::NvfsDkms)
-                            .advice("Build nvidia-fs for this NVMe driver (dkms install), then load it again.")
+                            .advice("Build nvidia-fs for this NVMe driver (`dkms install`), then reload it.")
                     }
                 }
                 Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
                     let summary = format!(
-                        "the NVMe driver has the second generation of the hook, nvidia-fs {} the first",
+                        "the NVMe driver has the second-generation hook, nvidia-fs {} the first",
                         old.unwrap_or_default()
                     );
                     let judged = Judged::lack(ID, summary).found("/proc/kallsyms", (*name).clone()).explaining();
@@ -71,23 +70,22 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
         }
     };
     // If nvidia-fs is loaded, this explains why it is not used.
-    let judged = if machine::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
+    if machine::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
         judged.explaining()
     } else {
         judged
-    };
-    judged.why(WHY)
+    }
 }
 
-/// The loaded NVMe driver has no hook: DOCA's is not installed, or it is installed and was not loaded.
+/// The loaded NVMe driver has no hook: DOCA's driver is not installed, or was not loaded.
 fn without_hook(ctx: &Context<'_>) -> Judged {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     if let Some((source, text)) = machine::built_in(ctx.root, "nvme", "CONFIG_BLK_DEV_NVME") {
-        return Judged::lack(ID, "the kernel has its NVMe driver built in, so no other one can replace it")
+        return Judged::lack(ID, "the NVMe driver is built into the kernel and cannot be replaced")
             .found(source, text)
             .missing(Cost::System, NVFS)
             .advice(match (is_for_p2pdma(ctx), has_p2pdma(ctx)) {
-                (true, true) => "Use P2PDMA, which needs no other NVMe driver.",
+                (true, true) => "Use P2PDMA, which works with this NVMe driver.",
                 (true, false) => "Boot a kernel with NVMe as a module, or one with P2PDMA (6.2 or later).",
                 (false, _) => "Boot a kernel with NVMe as a module.",
             });
@@ -116,36 +114,34 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
                 row.version
             ))
     } else if let Some(line) = rejected {
-        Judged::lack(ID, "Secure Boot refuses DOCA's NVMe driver: its signing key is not enrolled")
+        Judged::lack(ID, "Secure Boot rejects DOCA's NVMe driver: its signing key is not enrolled")
             .found(machine::KERNEL_LOG, line)
             .missing(Cost::Reboot, NVFS)
             .fix(FixId::SecureBootKey)
             .advice("Run `sudo gds-top fix secure-boot-key`. DOCA's driver is installed; do not install it again.")
     } else {
-        Judged::lack(ID, "DOCA's NVMe driver is installed, but the kernel loaded its own")
+        Judged::lack(ID, "DOCA's NVMe driver is installed, but the kernel's driver is loaded")
             .missing(Cost::Reboot, NVFS)
             .fix(FixId::Initramfs)
             .advice(
-                "Run `sudo gds-top fix initramfs`, then reboot: the old initramfs has the kernel's own NVMe driver.",
+                "Run `sudo gds-top fix initramfs`, then reboot: the old initramfs contains the kernel's NVMe driver.",
             )
     };
     judged.found("dkms status", state).explaining()
 }
 
-/// The remedy for a driver with the second generation of the hook that nvidia-fs does not support. Linux has the
-/// parts of this generation from 6.17 on, and nvidia-fs goes by that; the driver of DOCA-OFED 26.01 shows its name
-/// everywhere (gds-nvidia-fs#87).
+/// The remedy if nvidia-fs does not support the second generation of the hook. nvidia-fs expects it from Linux 6.17
+/// on, but the driver of DOCA-OFED 26.01 exports its name on all kernels (gds-nvidia-fs#87).
 fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
         judged.missing(Cost::Reboot, NVFS).fix(FixId::NvmePatch).advice(
-            "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot: the NVMe driver of 26.01 names this hook also on kernels that have only \
-             the first; another nvidia-fs does not help there.",
+            "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot. Another nvidia-fs does not help with 26.01.",
         )
     } else {
         judged
             .missing(Cost::Root, NVFS)
             .fix(FixId::NvfsInstall)
-            .advice("Install nvidia-fs 2.28 or later, and build it for this NVMe driver (dkms install).")
+            .advice("Install nvidia-fs 2.28 or later, and build it for this NVMe driver (`dkms install`).")
     }
 }
 
@@ -183,8 +179,8 @@ fn patched_driver(ctx: &Context<'_>) -> String {
         "DOCA with its NVMe driver".to_owned()
     };
     match (is_for_p2pdma(ctx), has_p2pdma(ctx)) {
-        (true, true) => format!("Take P2PDMA, which needs no changed driver; else {driver}."),
-        (true, false) => format!("Install {driver}; P2PDMA would need no changed driver, but another kernel."),
+        (true, true) => format!("Use P2PDMA, which needs no patched driver, or {driver}."),
+        (true, false) => format!("Install {driver}. P2PDMA needs no patched driver, but another kernel."),
         (false, _) if ctx.kernel().is_some_and(|kernel| kernel >= (6, 17)) => format!(
             "Boot a kernel before 6.17, because NVIDIA knows of failed reads with this driver from there on. Then install {driver}."
         ),

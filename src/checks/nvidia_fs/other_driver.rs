@@ -1,4 +1,4 @@
-//! The driver that nvidia-fs was compiled against.
+//! The driver that nvidia-fs was compiled for.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -8,16 +8,14 @@ use crate::machine;
 
 const ID: CheckId = CheckId::NvfsDkms;
 
-const WHY: &str = "nvidia-fs is compiled against the nv-p2p.h of the driver, and DKMS does not build it again when the driver changes. If the format of the driver's page tables changed in between, the first read crashes in the kernel (gds-nvidia-fs#66).";
-
-/// A driver's source as the log of a build of nvidia-fs names it.
+/// The driver source in a build log of nvidia-fs.
 struct Built {
     driver: String,
     log: String,
     line: String,
 }
 
-/// The driver that the loaded nvidia-fs was compiled against, by the log of DKMS.
+/// The driver that the loaded nvidia-fs was compiled for, from the log of DKMS.
 fn built_against(ctx: &Context<'_>) -> Option<Built> {
     const MARK: &str = "/usr/src/nvidia-";
     let version = machine::nvidia_fs_installed(ctx.root)?;
@@ -33,7 +31,7 @@ fn built_against(ctx: &Context<'_>) -> Option<Built> {
     (!driver.is_empty()).then_some(Built { driver, log, line })
 }
 
-/// The line in which the kernel reports page tables of another format, and whether nvidia-fs crashed there.
+/// The kernel's line about page tables of another format, and whether nvidia-fs crashed.
 fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     let log = machine::kernel_log(ctx.root)?;
     let line = log
@@ -44,7 +42,7 @@ fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     Some((line.trim().to_owned(), crashed))
 }
 
-/// The routes that such a crash blocks: a read in compat mode registers its buffers too, and crashes as well.
+/// The routes that the crash blocks. Reads in compat mode also register buffers, so they crash too.
 fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
@@ -54,7 +52,7 @@ fn advice(ctx: &Context<'_>) -> String {
     let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     format!(
-        "sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}, the same with dkms install, then reboot."
+        "Run `sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}`, then the same with `dkms install`, then reboot."
     )
 }
 
@@ -78,23 +76,20 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
         None => Judged::warn(ID, summary).fix(FixId::NvfsDkms),
     };
     let judged = judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded);
-    Some(judged.fact(FindingFact::OtherDriverSource).advice(advice(ctx)).why(WHY))
+    Some(judged.fact(FindingFact::OtherDriverSource).advice(advice(ctx)))
 }
 
-/// The crash itself, if the kernel log reports it.
+/// The crash, if the kernel log reports it.
 pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
     let (line, crashed) = met_other_tables(ctx).filter(|_| machine::nvidia_fs_loaded(ctx.root) == Some(true))?;
-    let what = if crashed { "and a read crashed in the kernel: a reboot is needed" } else { "and gave up the buffer" };
-    let judged = Judged::lack(
-        CheckId::NvfsErrors,
-        format!("the kernel log: nvidia-fs met page tables of another driver than it was built for, {what}"),
-    )
-    .found(machine::KERNEL_LOG, line)
-    .missing(Cost::Reboot, stopped(crashed))
-    .explaining()
-    .fix(FixId::NvfsDkms)
-    .advice(advice(ctx))
-    .why(WHY);
+    let what = if crashed { "and a read crashed: reboot" } else { "and rejected a buffer" };
+    let judged =
+        Judged::lack(CheckId::NvfsErrors, format!("nvidia-fs was built for a driver with other page tables, {what}"))
+            .found(machine::KERNEL_LOG, line)
+            .missing(Cost::Reboot, stopped(crashed))
+            .explaining()
+            .fix(FixId::NvfsDkms)
+            .advice(advice(ctx));
     Some(match other_driver(ctx) {
         Some(_) => judged.cause(ID),
         None => judged,

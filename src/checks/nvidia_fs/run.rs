@@ -18,8 +18,8 @@ const NVFS: &[Route] = &[Route::Nvfs];
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     if !ctx.has_gpu() {
         return vec![
-            Judged::na(CheckId::NvfsLoaded, "nvidia-fs has no GPU to serve")
-                .found("/sys/module/nvidia_fs", "not looked for"),
+            Judged::na(CheckId::NvfsLoaded, "nvidia-fs is not needed without a GPU")
+                .found("/sys/module/nvidia_fs", "not checked"),
         ];
     }
     let mut out = before_loading(ctx);
@@ -36,14 +36,14 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
             out.push(judged);
         }
         None => out.push(
-            Judged::na(CheckId::NvfsLoaded, "whether nvidia-fs is loaded cannot be seen")
+            Judged::na(CheckId::NvfsLoaded, "it is not visible whether nvidia-fs is loaded")
                 .found("/proc/modules and /sys/module", "cannot be read")
                 .unknown(NVFS),
         ),
     }
     out.extend(trouble::trouble(ctx));
     out.extend(peermem(ctx));
-    // On other disks the NVMe driver does not matter, and the list of symbols is long.
+    // Other disks do not use the NVMe driver, and the list of symbols is long.
     let over_pcie = |facts: &machine::PathFacts| {
         machine::disks(facts).iter().any(|d| d.name.starts_with("nvme"))
             && !machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma")
@@ -77,11 +77,11 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     if let Some(machine::Excluded { file, line, by_hand_too }) =
         machine::nvidia_fs_excluded(ctx.root).filter(|_| installed.is_some())
     {
-        judged.finding.summary = format!("{}, because {file} keeps it out", judged.finding.summary);
+        judged.finding.summary = format!("{}, because {file} blocks it", judged.finding.summary);
         judged = judged.found(&file, line).advice(if by_hand_too {
-            format!("Remove that line from {file}, then sudo modprobe nvidia-fs; modprobe does nothing as long as it is there.")
+            format!("Remove that line from {file}, then run `sudo modprobe nvidia-fs`. Before, modprobe has no effect.")
         } else {
-            format!("sudo modprobe nvidia-fs loads it until the next boot; remove that line from {file} so that it is loaded then, too.")
+            format!("Run `sudo modprobe nvidia-fs` for this boot, and remove that line from {file} for later ones.")
         });
     }
     if proprietary && installed.as_deref().is_some_and(|version| machine::version_numbers(version) > vec![2, 17, 4]) {
@@ -97,7 +97,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     }
 }
 
-/// Checks that decide whether the module can be loaded, causes first.
+/// Checks of whether the module can be loaded, causes first.
 pub(crate) fn before_loading(ctx: &Context<'_>) -> Vec<Judged> {
     let dkms = other_driver::other_driver(ctx).or_else(|| dkms(ctx));
     [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms].into_iter().flatten().collect()

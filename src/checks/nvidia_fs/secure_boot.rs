@@ -11,14 +11,14 @@ const NVFS: &[Route] = &[Route::Nvfs];
 
 pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsSecureboot;
-    const ENROL: &str = "sudo mokutil --import /var/lib/dkms/mok.pub (on Ubuntu /var/lib/shim-signed/mok/MOK.der), reboot, choose 'Enroll MOK' at the console.";
+    const ENROL: &str = "Run `sudo mokutil --import /var/lib/dkms/mok.pub` (on Ubuntu /var/lib/shim-signed/mok/MOK.der), reboot, then choose 'Enroll MOK' at the console.";
     let state = machine::secure_boot(ctx.root);
     let refusal = refusal(ctx);
     let modinfo = ctx.root.command(&["modinfo", "nvidia_fs"]).filter(|o| o.exit_code == Some(0));
     let signer = modinfo.as_ref().and_then(|o| o.stdout.lines().find_map(|l| l.strip_prefix("signer:")));
     let on = state.as_ref().map(|state| state.is_on);
     let judged = if let Some((Refusal::Key, line)) = &refusal {
-        Judged::lack(ID, "Secure Boot refuses nvidia-fs: its signing key is not enrolled")
+        Judged::lack(ID, "Secure Boot rejects nvidia-fs: its signing key is not enrolled")
             .found(machine::KERNEL_LOG, line.clone())
             .missing(Cost::Reboot, NVFS)
             .advice(ENROL)
@@ -28,18 +28,16 @@ pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
         && refusal.is_none()
         && signer.is_none()
     {
-        Judged::lack(ID, "Secure Boot is on, and nvidia-fs is not signed: the kernel will refuse it")
+        Judged::lack(ID, "Secure Boot is on and nvidia-fs is not signed: the kernel will reject it")
             .found("modinfo nvidia_fs", "no signer")
             .missing(Cost::Reboot, NVFS)
             .advice(ENROL)
     } else {
         match on? {
             true if machine::nvidia_fs_loaded(ctx.root) == Some(true) => {
-                Judged::pass(ID, "Secure Boot is on, and nvidia-fs was let in")
+                Judged::pass(ID, "Secure Boot is on, and nvidia-fs is loaded")
             }
-            true => {
-                Judged::info(ID, "Secure Boot is on: a module that is built here must be signed with an enrolled key")
-            }
+            true => Judged::info(ID, "Secure Boot is on: modules built here must be signed with an enrolled key"),
             false => Judged::pass(ID, "Secure Boot is off"),
         }
     };
@@ -47,7 +45,7 @@ pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
         Some(state) => judged.found(state.source, state.text),
         None => judged,
     };
-    Some(judged.why("Under Secure Boot the kernel takes only modules that are signed with a key it knows; the rest is refused without a visible error."))
+    Some(judged)
 }
 
 pub(crate) fn lockdown(ctx: &Context<'_>) -> Option<Judged> {
@@ -62,9 +60,5 @@ pub(crate) fn lockdown(ctx: &Context<'_>) -> Option<Judged> {
             format!("the kernel is locked down ({mode}): unsigned modules and setpci do not work"),
         )
     };
-    Some(
-        judged
-            .found(FILE, text.trim())
-            .why("It comes with Secure Boot, and explains why modules and tools are refused."),
-    )
+    Some(judged.found(FILE, text.trim()))
 }

@@ -1,4 +1,4 @@
-//! Failures of nvidia-fs at work, by the kernel log.
+//! Failures of nvidia-fs during reads, from the kernel log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -17,30 +17,34 @@ fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
         .filter_map(|disk| disk.pci_bus_id.clone())
         .chain(ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()))
         .peekable();
-    // Older kernels leave the domain of the address out.
+    // Older kernels omit the domain of the address.
     known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
 }
 
-/// Failures at work: one finding for the first that the log has.
+/// One finding for the first such failure in the log.
 pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsErrors;
     const SIGNS: &[(&[&str], &str, &str)] = &[
         (
             &["unable to pin shadow buffer pages", "-14"],
-            "nvidia-fs could not pin its own buffers (-14), so no GPU memory was mapped and reads went through host memory",
-            "Update nvidia-fs to 2.26.6 or later: older ones mark these buffers in a way that current kernels refuse.",
+            "nvidia-fs could not pin its buffers (-14), so reads went through host memory",
+            "Update nvidia-fs to 2.26.6 or later, which works with current kernels.",
         ),
         (
             &["rw_verify_area failed with -14"],
-            "reads fail with 'rw_verify_area failed with -14', the fault of nvidia-fs 2.25.6",
+            "reads fail with 'rw_verify_area failed with -14', an error of nvidia-fs 2.25.6",
             "Update nvidia-fs to 2.25.7 or later, or go back to 2.24.3.",
         ),
         (
             &["invoking nvidia_p2p_get_pages", "-22"],
-            "the driver gave no pages of the GPU (-22): its class has none, or BAR1 is used up",
-            "See gpu-class, gpu-gdr-attr and gpu-bar1-free.",
+            "the driver mapped no GPU memory (-22): unsupported GPU, or BAR1 full",
+            "See the checks gpu-class, gpu-gdr-attr and gpu-bar1-free.",
         ),
-        (&["unable to obtain dma_mapping"], "a transfer could not be mapped", "See iommu-state and pcie-acs."),
+        (
+            &["unable to obtain dma_mapping"],
+            "a transfer could not be mapped",
+            "See the checks iommu-state and pcie-acs.",
+        ),
         (
             &["io_page_fault"],
             "the IOMMU stopped a transfer",
@@ -56,19 +60,18 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
             "the block layer merged requests of CPU and GPU memory",
             "Update nvidia-fs and the kernel.",
         ),
-        (&["not sector aligned"], "a read that was not aligned reached the driver", "Align reads to 4096 bytes."),
+        (&["not sector aligned"], "an unaligned read reached the driver", "Align reads to 4096 bytes."),
         (
             &["unable to flush dirty pages"],
-            "dirty pages of a file could not be flushed",
-            "sync, then open the file again.",
+            "modified pages of a file could not be written",
+            "Run `sync`, then open the file again.",
         ),
     ];
     if let Some(crash) = other_driver::crash(ctx) {
         return Some(crash);
     }
     let log = machine::kernel_log(ctx.root)?;
-    // Page faults of other devices do not concern GPU and disk: USB controllers of some boards have them at every
-    // start.
+    // Page faults of other devices are not relevant: USB controllers of some boards have them at every start.
     let log = if log.contains("IO_PAGE_FAULT") {
         log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
     } else {
@@ -76,10 +79,5 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     };
     let (line, summary, advice) =
         SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
-    Some(
-        Judged::warn(ID, format!("the kernel log: {summary}"))
-            .found(machine::KERNEL_LOG, line.trim())
-            .advice(advice)
-            .why("The kernel says what the library only numbers."),
-    )
+    Some(Judged::warn(ID, format!("the kernel log: {summary}")).found(machine::KERNEL_LOG, line.trim()).advice(advice))
 }

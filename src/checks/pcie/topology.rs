@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Source validation aside, the bits of the ACS control word that redirect peer-to-peer requests: RR, CR and EC (PCIe, 7.7.8.3).
+/// The bits of the ACS control word that redirect peer-to-peer requests: RR, CR and EC, without source validation
+/// (PCIe, 7.7.8.3).
 const REDIRECT: u16 = 0x4 | 0x8 | 0x20;
 
 /// One GPU and one disk of one path, with their places on the bus.
@@ -21,12 +22,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// Parts of the way from the root that both share.
+    /// The part of the path from the root that both share.
     fn shared(&self) -> usize {
         self.gpu_chain.iter().zip(&self.disk_chain).take_while(|(a, b)| a == b).count()
     }
 
-    /// The bridges on the way between them.
+    /// The bridges on the path between them.
     fn bridges(&self) -> impl Iterator<Item = &String> {
         let shared = self.shared();
         let below = |chain: &'_ [String]| chain.len().saturating_sub(1).max(shared);
@@ -38,7 +39,8 @@ impl Pair {
     }
 }
 
-/// The way of a device from its host bridge, `pci0000:3a`, `0000:3a:01.0`, `0000:3b:00.0`; empty where the link cannot be read.
+/// The path of a device from its host bridge, `pci0000:3a`, `0000:3a:01.0`, `0000:3b:00.0`; empty if the link cannot
+/// be read.
 pub(crate) fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
     let Some(target) = ctx.root.link(format!("{DEVICES}/{address}")) else { return Vec::new() };
     let names = target.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
@@ -47,7 +49,7 @@ pub(crate) fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
-    // Of one GPU that was asked for, not of the one that happens to be the nearest.
+    // Of the requested GPU, not of the nearest one.
     let gpus: Vec<String> = if ctx.one_was_asked_for() {
         ctx.gpus().iter().map(|gpu| gpu.address.clone()).collect()
     } else {
@@ -70,15 +72,15 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether the kernel lets each GPU and each path's disks talk. One GPU may be next to the disk and another below a
-/// bridge that the kernel does not know, so each GPU gets its finding. It waits for NVML, which numbers the GPUs.
+/// Whether the kernel allows transfers between each GPU and the disks of each path. One GPU may be near the disk and
+/// another below an unknown bridge, so each GPU has a finding. It waits for NVML, which numbers the GPUs.
 pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     for (path, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
         let addresses = addresses(facts);
         for (gpu, seen) in ctx.gpus().iter().enumerate() {
-            // Of several disks the farthest decides: a RAID reads from all.
+            // The farthest of several disks decides, because a RAID reads from all.
             let farthest = pairs(ctx, &seen.address, &addresses).into_iter().min_by_key(Pair::shared);
             let judged = farthest.and_then(|pair| root_ports(ctx, &pair));
             out.extend(judged.map(|judged| judged.of(Scope::Pair(path, gpu))));
@@ -98,7 +100,7 @@ fn addresses(facts: &PathFacts) -> Vec<(&str, &str)> {
     addresses
 }
 
-/// A GPU with each of the disks, as far as their places are known.
+/// A GPU with each disk whose place is known.
 fn pairs(ctx: &Context<'_>, gpu: &str, addresses: &[(&str, &str)]) -> Vec<Pair> {
     addresses
         .iter()
@@ -121,7 +123,7 @@ fn distance(pair: &Pair) -> Judged {
     let judged = match pair.shared() {
         0 => Judged::info(
             ID,
-            format!("GPU {} and {} are below different host bridges: it works, but slower", pair.gpu, pair.disk),
+            format!("GPU {} and {} are below different host bridges, which is slower", pair.gpu, pair.disk),
         ),
         1 => Judged::info(
             ID,
@@ -130,13 +132,11 @@ fn distance(pair: &Pair) -> Judged {
         2 => Judged::pass(ID, format!("GPU {} and {} are below one root port", pair.gpu, pair.disk)),
         _ => Judged::pass(ID, format!("GPU {} and {} are below one switch", pair.gpu, pair.disk)),
     };
-    judged
-        .found(format!("{DEVICES}/{}", pair.gpu), pair.gpu_chain.join("/"))
-        .found(DEVICES, pair.disk_chain.join("/"))
-        .why("The nearer the disk is to the GPU, the less of the way is shared; a long way costs speed, it stops nothing.")
+    judged.found(format!("{DEVICES}/{}", pair.gpu), pair.gpu_chain.join("/")).found(DEVICES, pair.disk_chain.join("/"))
 }
 
-/// Whether the kernel lets two root ports talk (drivers/pci/p2pdma.c: AMD from Zen on always, Intel by a list of host bridges).
+/// Whether the kernel allows transfers between two root ports (drivers/pci/p2pdma.c: AMD from Zen on always, Intel by
+/// a list of host bridges).
 fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     const ID: CheckId = CheckId::KernelP2pRootports;
     if ctx.is_aarch64() {
@@ -150,8 +150,7 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
                 .missing(Cost::Reboot, &[Route::P2pdma])
                 .advice(
                     "Switch Intel VMD off for the slots of this disk in the firmware, and reboot. A root disk or a RAID (VROC) behind VMD must not depend on it.",
-                )
-                .why("VMD hides its disks behind a PCI domain of its own, and the kernel allows no transfers between that and a GPU."),
+                ),
         );
     }
     let text = ctx.root.read_text("/proc/cpuinfo").ok()?;
@@ -165,31 +164,27 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     let bridges: Vec<(String, Option<bool>)> =
         [&pair.gpu_chain, &pair.disk_chain].into_iter().filter_map(|chain| intel_bridge(ctx, chain.first()?)).collect();
     let judged = if pair.shared() >= 2 {
-        Judged::pass(ID, "GPU and disk share a root port, so the kernel lets them talk")
+        Judged::pass(ID, "GPU and disk share a root port, so the kernel allows transfers")
     } else if vendor == "AuthenticAMD" && family.is_some_and(|f| f >= 0x17) {
-        Judged::pass(ID, "AMD from Zen on: the kernel lets any two root ports talk")
+        Judged::pass(ID, "the kernel allows transfers between all root ports of AMD Zen and later")
     } else if let [(_, Some(gpu)), (_, Some(disk))] = bridges.as_slice() {
         if pair.shared() == 1 || (!*gpu && !*disk) {
-            Judged::pass(ID, "the kernel's list lets the root ports of these host bridges talk")
+            Judged::pass(ID, "the kernel allows transfers between the root ports of these host bridges")
         } else {
-            Judged::lack(ID, "the kernel lets root ports of one such host bridge talk, not of two")
+            Judged::lack(ID, "the kernel allows transfers only between root ports of one such host bridge")
                 .missing(Cost::System, &[Route::P2pdma])
                 .only_warn()
                 .advice("Put GPU and disk below one switch or one host bridge, or choose another GPU.")
         }
     } else {
-        Judged::info(ID, "the kernel lets different root ports talk for P2PDMA only on processors of its list")
-            .advice("If P2PDMA stays off though every check passes, put GPU and disk below one switch.")
+        Judged::info(ID, "the kernel's list of processors for P2PDMA between root ports does not include this one")
+            .advice("If P2PDMA stays off although all checks pass, put GPU and disk below one switch.")
     };
     let judged = bridges.into_iter().fold(judged, |judged, (text, _)| judged.found(DEVICES, text));
-    Some(
-        judged
-            .found(
-                "/proc/cpuinfo",
-                format!("{vendor}, family {}", family.map_or_else(|| "unknown".to_owned(), |f| f.to_string())),
-            )
-            .why("P2PDMA of the kernel refuses pairs of root ports that it does not know, also where nvidia-fs works."),
-    )
+    Some(judged.found(
+        "/proc/cpuinfo",
+        format!("{vendor}, family {}", family.map_or_else(|| "unknown".to_owned(), |f| f.to_string())),
+    ))
 }
 
 /// Whether a bus or device is in a domain of Intel VMD: these begin at 0x10000 (drivers/pci/controller/vmd.c).
@@ -198,8 +193,9 @@ fn is_of_vmd(part: &str) -> bool {
     domain.len() > 4 && domain.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// Host bridges of Intel whose root ports the kernel lets talk, and whether only with each other (drivers/pci/p2pdma.c, pci_p2pdma_whitelist, as
-/// upstream has it: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and what came after). Newer kernels may know more.
+/// Intel host bridges between whose root ports the kernel allows transfers, and whether only within one bridge
+/// (drivers/pci/p2pdma.c, pci_p2pdma_whitelist of upstream: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and
+/// later). Newer kernels may have more.
 const INTEL_BRIDGES: &[(&str, bool)] = &[
     ("0x3c00", true),
     ("0x3c01", true),
@@ -235,7 +231,7 @@ fn acs_control(config: &[u8]) -> Result<Option<u16>, &'static str> {
         return Err("only the first bytes are shown to this user");
     }
     let mut at = 0x100;
-    // 4 KiB hold at most 1024 capabilities, so a list that goes round in circles ends here.
+    // 4 KiB contain at most 1024 capabilities, so a circular list ends here.
     for _ in 0..1024 {
         let (Some(id), Some(next)) = (word(at), word(at + 2)) else { return Ok(None) };
         if id == 0x000d {
@@ -251,7 +247,6 @@ fn acs_control(config: &[u8]) -> Result<Option<u16>, &'static str> {
 
 fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     const ID: CheckId = CheckId::PcieAcs;
-    const WHY: &str = "A bridge with ACS redirect sends peer-to-peer transfers up to the root complex; that costs speed, and with an IOMMU it may stop them.";
     let mut seen = 0;
     let mut hidden: Option<(String, String)> = None;
     let mut on = Vec::new();
@@ -273,26 +268,31 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
         }
     }
     let judged = if !on.is_empty() {
-        let mut judged = Judged::warn(ID, format!("{} bridges between GPU and disk redirect peer-to-peer transfers (ACS)", on.len()))
-            .advice("Switch ACS off in the firmware, or boot with pci=disable_acs_redir= for these bridges only; never for all of them.");
+        let mut judged = Judged::warn(
+            ID,
+            format!("{} bridges between GPU and disk redirect peer-to-peer transfers (ACS)", on.len()),
+        )
+        .advice(
+            "Disable ACS in the firmware, or boot with pci=disable_acs_redir= for these bridges only, never for all.",
+        );
         for (bridge, path, text) in on {
             judged = judged.found(path, text).fact(FindingFact::Bridge(bridge.clone()));
         }
         judged
     } else if let Some((path, why)) = hidden {
-        Judged::na(ID, "whether bridges redirect peer-to-peer transfers is shown to root only")
+        Judged::na(ID, "only root can see whether bridges redirect peer-to-peer transfers")
             .found(path, why)
-            .advice("sudo gds-top check, or sudo lspci -vvv | grep -e ACSCtl")
+            .advice("Run `sudo gds-top check` or `sudo lspci -vvv | grep -e ACSCtl`.")
     } else if seen > 0 {
-        Judged::pass(ID, "no bridge on the way redirects peer-to-peer transfers")
+        Judged::pass(ID, "no bridge on the path redirects peer-to-peer transfers")
             .found(DEVICES, format!("{seen} bridges"))
     } else {
         return None;
     };
-    Some(judged.why(WHY))
+    Some(judged)
 }
 
-/// The link of an NVMe disk. A device of a newer generation than its slot is common, fewer lanes than it has are not.
+/// The link of an NVMe disk. A device newer than its slot is common; one with fewer active lanes is not.
 fn link(ctx: &Context<'_>, name: &str, address: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::NvmeLink;
     let read =
@@ -302,17 +302,13 @@ fn link(ctx: &Context<'_>, name: &str, address: &str) -> Option<Judged> {
     let lanes = (width.parse::<u32>().ok()?, most.parse::<u32>().ok()?);
     let judged = if (1..lanes.1).contains(&lanes.0) {
         Judged::warn(ID, format!("{name} uses {width} of its {most} PCIe lanes"))
-            .advice("Reseat the disk, or look at the firmware's bifurcation of its slot.")
+            .advice("Reseat the disk, or check the bifurcation of its slot in the firmware.")
     } else if speed != best && !speed.is_empty() && !best.is_empty() {
-        Judged::info(ID, format!("{name} has {width} lanes at {speed}, and could {best}"))
+        Judged::info(ID, format!("{name} has {width} lanes at {speed}; it supports {best}"))
     } else {
         Judged::pass(ID, format!("{name} has {width} lanes at {speed}"))
     };
-    Some(
-        judged
-            .found(format!("{DEVICES}/{address}"), format!("{width} of {most} lanes, {speed} of {best}"))
-            .why("The link of the disk is a ceiling of every route; four lanes of generation 4 carry 7 GB/s."),
-    )
+    Some(judged.found(format!("{DEVICES}/{address}"), format!("{width} of {most} lanes, {speed} of {best}")))
 }
 
 /// Members of one RAID below different root ports.
@@ -328,7 +324,6 @@ fn spread(ctx: &Context<'_>, addresses: &[(&str, &str)]) -> Option<Judged> {
             format!("{} disks of this RAID are below {} root ports", addresses.len(), ports.len()),
         )
         .found(DEVICES, ports.into_iter().collect::<Vec<_>>().join(" "))
-        .why("A GPU is near to some of the disks and far from others.")
     })
 }
 
@@ -341,20 +336,16 @@ fn numa(ctx: &Context<'_>, gpus: &[String], addresses: &[(&str, &str)]) -> Optio
     let (disk, at) = addresses.iter().find_map(|(name, address)| Some((*name, node(address)?)))?;
     let (gpu, nearest) = of_gpus.iter().min_by_key(|(_, n)| *n != at)?;
     let judged = if at < 0 || *nearest < 0 {
-        Judged::info(ID, "the machine does not say which memory is near to GPU and disk")
+        Judged::info(ID, "the machine does not report the NUMA nodes of GPU and disk")
     } else if *nearest == at {
         Judged::pass(ID, format!("GPU {gpu} and {disk} are at NUMA node {at}"))
     } else {
         Judged::info(ID, format!("{disk} is at NUMA node {at}, GPU {gpu} at node {nearest}: reads cross the sockets"))
             .advice(format!(
-                "numactl --cpunodebind={at} for the loader, or keep the model on a disk of node {nearest}."
+                "Start the loader with `numactl --cpunodebind={at}`, or keep the model on a disk of node {nearest}."
             ))
     };
-    Some(
-        judged
-            .found(DEVICES, format!("GPU {gpu}: node {nearest}, {disk}: node {at}"))
-            .why("Between sockets there is less bandwidth than within one."),
-    )
+    Some(judged.found(DEVICES, format!("GPU {gpu}: node {nearest}, {disk}: node {at}")))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl CheckId {
         &table::TABLE[self as usize]
     }
 
-    /// The place among causes and consequences: a cause has a lower rank than its consequences.
+    /// The rank: a cause has a lower rank than its consequences.
     #[must_use]
     pub const fn rank(self) -> usize {
         self as usize

@@ -45,7 +45,7 @@ pub fn page(id: CheckId) -> String {
         let _ = writeln!(out, "{gap}{}", spec.todo);
     }
     if fixes.is_empty() && spec.todo.is_empty() {
-        out.push_str("The check only informs.\n");
+        out.push_str("Nothing needs to be fixed: the check only informs.\n");
     }
     out
 }

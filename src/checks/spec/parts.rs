@@ -16,7 +16,7 @@ pub enum Scope {
 /// A step of the guide from a bare machine to a proven direct route, in the order of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// A GPU that can take data from devices.
+    /// A GPU that supports direct transfers from devices.
     Gpu,
     /// The NVIDIA driver.
     Driver,

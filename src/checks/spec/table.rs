@@ -114,7 +114,7 @@ checks! {
         causes ["The proprietary kernel modules were installed; before driver 560 they were the default."];
     GpuFabric = "gpu-fabric", Gpu, Machine, Driver, EVERY, [NvidiaFabricmanager]
         examines "the fabric manager of machines with NVSwitch"
-        why "Until it has set up the fabric, CUDA answers 802 (system not ready)."
+        why "CUDA fails with 802 (system not ready) until it has configured the NVSwitches."
         look "systemctl status nvidia-fabricmanager" todo ""
         causes ["Fabric Manager is not installed, not running, or of another version than the driver."];
     DistroBlocklist = "distro-blocklist", Kernel, Machine, Kernel, &[Route::P2pdma], []
@@ -148,7 +148,7 @@ checks! {
         why "A vGPU before Ada cannot use GPUDirect Storage; a MIG instance has a part of BAR1 only."
         look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization" todo "Pass the complete GPU through to the virtual machine.";
     GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large]
-        examines "the size of BAR1 next to the GPU's memory"
+        examines "the size of BAR1 compared with the GPU's memory"
         why "Direct routes map GPU memory through BAR1; registrations beyond its size fail."
         look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS."
         causes ["Above 4G Decoding or Resizable BAR is off in the firmware.", "The virtual machine has a small MMIO window."];
@@ -167,7 +167,7 @@ checks! {
         look "nvidia-smi --query-gpu=name --format=csv" todo "Use nvidia-fs on GPUs that are not listed.";
     FsResolve = "fs-resolve", Files, Path, NoStep, EVERY, []
         examines "the mount and the block device behind the path"
-        why "Every other check of the path depends on it. Overlay and FUSE have no block device."
+        why "All other checks of the path depend on them. Overlay and FUSE have no block device."
         look "findmnt -T PATH; stat -c %d PATH" todo "";
     FsSpaceOwner = "fs-space-owner", Files, Path, NoStep, EVERY, []
         examines "whether the file can be read"
@@ -175,7 +175,7 @@ checks! {
         look "ls -l FILE" todo "Name a regular file that this user may read.";
     FsType = "fs-type", Files, Path, Disk, EVERY, [MoveModel]
         examines "the file system"
-        why "Direct reads need ext4 or xfs on a supported disk, or a supported network file system."
+        why "A direct route needs ext4 or xfs on a supported disk, or a supported network file system."
         look "findmnt -T PATH -o FSTYPE" todo ""
         causes ["The model is on a container's root file system, on a network file system or in memory."];
     OdirectOpen = "odirect-open", Files, Path, Disk, EVERY, []
@@ -192,18 +192,18 @@ checks! {
         look "lsattr FILE" todo "Copy the file.";
     NvmeState = "nvme-state", Storage, Path, Disk, EVERY, []
         examines "whether the NVMe controllers work"
-        why "A disk that fell off the bus serves no read, and its path may be missing."
+        why "A disk that fell off the bus cannot be read, and its path may be missing."
         look "cat /sys/class/nvme/nvme*/state; sudo dmesg | grep nvme" todo "Power the machine off and on. If it happens again, replace the disk."
         causes ["ACS was changed while the disk was in use.", "The disk, its slot or its power failed."];
     VmType = "vm-type", Storage, Path, Disk, DIRECT, []
         examines "the kind of virtual machine and its disks"
-        why "A virtual disk cannot write into GPU memory."
+        why "The host copies the data of a virtual disk, so it cannot write into GPU memory."
         look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Pass an NVMe disk and the GPU through to the machine (VFIO)."
         causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
     NvmeTransport = "nvme-transport", Storage, Path, NoStep, DIRECT, []
         examines "the transport of the NVMe disk"
-        why "NVMe over TCP has no direct route."
-        look "cat /sys/class/nvme/nvme*/transport" todo "Use RDMA or a local disk."
+        why "A disk can write into GPU memory only if it is NVMe on the PCIe bus or over RDMA."
+        look "cat /sys/class/nvme/nvme*/transport" todo "Use NVMe over RDMA or a local NVMe disk."
         causes ["The disk is SATA or SAS.", "NVMe over TCP."];
     NvmeIntegrity = "nvme-integrity", Storage, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], []
         examines "protection information on the disk"
@@ -230,12 +230,12 @@ checks! {
         look "lctl get_param version; weka version current" todo "Update the client.";
     CtrDevices = "ctr-devices", Limits, Machine, NoStep, EVERY, [ContainerDevices]
         examines "GPU and nvidia-fs devices in the container"
-        why "The NVIDIA container runtime does not add /dev/nvidia-fs* by default."
+        why "A container has only the devices that were added at its start, and --gpus all does not add /dev/nvidia-fs*."
         look "ls /dev/nvidia*" todo ""
         causes ["The container was started without GPUs."];
     UdevDatabase = "udev-database", Files, Path, UdevRecord, EVERY, [UdevRecord]
         examines "the udev record of the disk"
-        why "libcufile reads the kind of file system there; without it every file fails with 5027, also in compat mode."
+        why "libcufile gets the type of the file system from udev; without it every file fails with 5027, also in compat mode."
         look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro."
         causes ["A container without /run/udev.", "A small image without a udev daemon.", "udev did not probe the device-mapper volume."];
     CtrProcSys = "ctr-proc-sys", Limits, Machine, NoStep, EVERY, []
@@ -289,7 +289,7 @@ checks! {
         causes ["The headers of a new kernel are not installed.", "The sources of several drivers are installed."];
     NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall]
         examines "the DKMS build of nvidia-fs for the running kernel"
-        why "A module for another kernel or driver does not load."
+        why "A module for another kernel does not load. One for another driver can crash at the first read."
         look "dkms status nvidia-fs" todo ""
         causes ["A kernel update.", "nvidia-fs is too old for this kernel.", "A build error, see make.log."];
     NvfsLoadErrors = "nvfs-load-errors", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvidiaDriverOpen, NvfsDkms, SecureBootKey, NvfsLoad]
@@ -314,7 +314,7 @@ checks! {
         causes ["A container without /dev/nvidia-fs*.", "A udev rule changed the mode."];
     NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms]
         examines "whether the NVMe driver is built for nvidia-fs"
-        why "An NVMe driver without this symbol cannot hand GPU memory to the disk."
+        why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
         look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
         causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "Secure Boot refuses DOCA's driver."];
     NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Loaded, &[Route::Nvfs], []
@@ -328,7 +328,7 @@ checks! {
         causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
     NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
-        why "P2PDMA does not pass the multipath device."
+        why "P2PDMA needs the disk itself, and the multipath device is not a PCI device."
         look "cat /sys/module/nvme_core/parameters/multipath" todo ""
         causes ["The kernel's default."];
     IommuState = "iommu-state", Kernel, Machine, Iommu, &[Route::Nvfs, Route::C2c], [IommuOff]
@@ -348,13 +348,13 @@ checks! {
         causes ["A variable or cufile.json forces compat mode, often left from a test."];
     CfgEffective = "cfg-effective", Cufile, Path, Config, DIRECT, []
         examines "the values in effect and keys that are ignored"
-        why "A misspelt key has no effect, and libcufile does not report it."
+        why "A misspelt key has no effect, and a denylist sends files through host memory. libcufile reports neither."
         look "gds-top config show" todo "gds-top config lint --strict lists every key without effect."
         causes ["A misspelt key.", "A denylist of the administrator."];
     CfgRdmaRouting = "cfg-rdma-routing", Cufile, Path, NoStep, &[Route::Nvfs, Route::Rdma], []
         examines "dynamic routing of RDMA in cufile.json"
         why "With SYS_MEM in rdma_dynamic_routing_order, reads of network file systems go through host memory."
-        look "gds-top config show | grep rdma_dynamic_routing" todo "Take SYS_MEM out of rdma_dynamic_routing_order."
+        look "gds-top config show | grep rdma_dynamic_routing" todo "Remove SYS_MEM from rdma_dynamic_routing_order."
         causes ["rdma_dynamic_routing is on with its default order, which has SYS_MEM."];
     CfgRdmaPolicy = "cfg-rdma-policy", Cufile, Machine, NoStep, NONE, []
         examines "how requests of user-space RDMA are distributed over network cards"
@@ -379,7 +379,7 @@ checks! {
         look "nvidia-smi -q -d PCIE" todo "Reseat the card, and look at bifurcation in the BIOS. An idle GPU lowers its link on purpose.";
     GpuEcc = "gpu-ecc", Gpu, Gpu, NoStep, NONE, []
         examines "ECC state and errors"
-        why "A faulty GPU fails for reasons that have nothing to do with storage."
+        why "A faulty GPU causes errors that are not related to storage."
         look "nvidia-smi -q -d ECC" todo "Reset or replace the GPU if errors are reported.";
     GpuStreamMemops = "gpu-stream-memops", Gpu, Gpu, NoStep, NONE, []
         examines "stream memory operations"
@@ -403,7 +403,7 @@ checks! {
         look "cat /sys/module/nvidia_fs/parameters/rw_stats_enabled" todo "";
     NvfsErrors = "nvfs-errors", NvidiaFs, Machine, NoStep, &[Route::Nvfs, Route::Compat], [NvfsDkms]
         examines "error counters of nvidia-fs and errors in the kernel log"
-        why "They show why a read failed or left the direct route."
+        why "They show why reads failed or went through host memory."
         look "grep -i err /proc/driver/nvidia-fs/stats" todo "Run gds-top explain with the line of the kernel log.";
     NvfsBridgesAcs = "nvfs-bridges-acs", NvidiaFs, Machine, NoStep, NONE, [AcsRedirect]
         examines "bridges with ACS that nvidia-fs found"
@@ -424,7 +424,7 @@ checks! {
     KaslrP2pdma = "kaslr-p2pdma", Kernel, Machine, NoStep, NONE, []
         examines "address randomisation with P2PDMA"
         why "NVIDIA lists failures of P2PDMA with KASLR."
-        look "grep -c nokaslr /proc/cmdline" todo "Try nokaslr only if everything else is right and CUDA still answers 801.";
+        look "grep -c nokaslr /proc/cmdline" todo "Try nokaslr only if all checks pass and CUDA still fails with 801.";
     RdmaAffinity = "rdma-affinity", Storage, Gpu, NoStep, NONE, []
         examines "the PCIe path between GPU and network card"
         why "Data of a network file system crosses the CPU if no network card is near the GPU."
@@ -435,11 +435,11 @@ checks! {
         look "nvidia-smi topo -m" todo "";
     KernelLog = "kernel-log", Kernel, Machine, NoStep, NONE, []
         examines "the kernel log"
-        why "The kernel writes the reason there, and libcufile sees only a number."
+        why "The kernel log has the reason; libcufile only reports a number."
         look "sudo journalctl -k -b -o cat" todo "Run gds-top explain with the line.";
     PcieTopology = "pcie-topology", Storage, Path, NoStep, NONE, [GpuNearDisk]
         examines "the PCIe path between GPU and disk"
-        why "It limits the rate. It does not prevent direct reads through nvidia-fs."
+        why "A long path lowers the rate. It does not prevent direct reads through nvidia-fs."
         look "nvidia-smi topo -m; lspci -tv" todo "";
     PcieAcs = "pcie-acs", Storage, Path, Iommu, NONE, [AcsRedirect]
         examines "ACS redirection on the bridges between GPU and disk"
@@ -451,7 +451,7 @@ checks! {
         look "cat /sys/class/nvme/nvme0/device/current_link_{speed,width}" todo "Reseat the disk.";
     BlkGeometry = "blk-geometry", Storage, Path, NoStep, NONE, []
         examines "block sizes and queue limits"
-        why "They decide which reads are aligned, and how large a request can be."
+        why "They determine the alignment of reads and the size of requests."
         look "grep . /sys/block/nvme0n1/queue/{logical_block_size,max_sectors_kb,nr_requests}" todo "echo 1024 | sudo tee /sys/block/nvme0n1/queue/nr_requests";
     ScsiBlkmq = "scsi-blkmq", Storage, Path, NoStep, NONE, []
         examines "multi-queue SCSI"
@@ -459,7 +459,7 @@ checks! {
         look "cat /sys/module/scsi_mod/parameters/use_blk_mq" todo "Boot with scsi_mod.use_blk_mq=1.";
     StatxDioalign = "statx-dioalign", Files, Path, NoStep, NONE, []
         examines "the alignment that O_DIRECT needs"
-        why "Unaligned parts of a read take a detour through a bounce buffer."
+        why "Unaligned parts of a read go through a bounce buffer."
         look "cat /sys/block/nvme0n1/queue/logical_block_size" todo "Align reads to 4096 bytes or the value shown.";
     SparseOrDelalloc = "sparse-or-delalloc", Files, Path, NoStep, NONE, []
         examines "holes and blocks not yet on disk"
@@ -478,7 +478,7 @@ checks! {
         why "libcufile ignores a missing file without a message."
         look "ls -l \"$CUFILE_ENV_PATH_JSON\"" todo "Correct the path, or unset the variable.";
     CfgVsHardware = "cfg-vs-hardware", Cufile, Machine, NoStep, NONE, []
-        examines "sizes in cufile.json next to BAR1 and memory"
+        examines "sizes in cufile.json compared with BAR1 and memory"
         why "A cache larger than BAR1 is rejected, and a small pinned limit fails with 5016."
         look "gds-top config lint" todo "gds-top config tune MODEL prints fitting values.";
     LibVersion = "lib-version", Cufile, Machine, Libcufile, NONE, []
@@ -495,7 +495,7 @@ checks! {
         look "gds-top config show | grep logging.level" todo "Set CUFILE_LOGGING_LEVEL=DEBUG for one run.";
     LogScan = "log-scan", Cufile, Machine, NoStep, NONE, []
         examines "cufile.log"
-        why "libcufile writes the reason there, and the program sees only a number."
+        why "The log has the reason; the program only gets a number."
         look "tail cufile.log" todo "Run gds-top explain with the line.";
     StaticCfg = "static-cfg", Cufile, Machine, NoStep, NONE, []
         examines "cached hardware facts of libcufile"
@@ -551,7 +551,7 @@ checks! {
         look "kubectl get clusterpolicy -o yaml | grep -A3 -e gds -e kernelModuleType" todo "Set driver.kernelModuleType to open and gds.enabled to true.";
     RdmaStack = "rdma-stack", Limits, Machine, NoStep, &[Route::Rdma], []
         examines "DOCA or MLNX_OFED"
-        why "They bring the patched NVMe and NFS drivers. Do not install both."
+        why "They contain the patched NVMe and NFS drivers. Do not install both."
         look "ofed_info -s" todo "";
     RdmaIps = "rdma-ips", Limits, Machine, NoStep, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const ID: CheckId = CheckId::NvmeState;
 const ADVICE: &str =
-    "Power the machine off and on, and undo recent changes of ACS. If it happens again, replace the disk.";
+    "Power the machine off and on, and undo recent changes to ACS. If it fails again, replace the disk.";
 
 /// Whether a line of the kernel log reports the failure of a controller.
 fn is_failure(line: &str) -> bool {
@@ -73,7 +73,7 @@ fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {
     })
 }
 
-/// A controller that is not below a path, and that failed: the missing disk may be the one that was meant.
+/// A failed controller outside the examined paths, which may be that of the missing disk.
 fn elsewhere(log: &str, seen: &BTreeSet<String>) -> Option<Judged> {
     let line = log.lines().rev().find(|line| is_failure(line))?.trim();
     let name =

@@ -1,4 +1,4 @@
-//! The disks under a path: real or virtual, NVMe and how it is reached.
+//! The disks of a path: real or virtual, and the transport of NVMe.
 
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
@@ -26,7 +26,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let disks = machine::disks(facts);
     if disks.is_empty() {
         return vec![
-            Judged::na(CheckId::NvmeTransport, "the disks under this path are not shown here")
+            Judged::na(CheckId::NvmeTransport, "the disks of this path are not visible here")
                 .found("/sys/dev/block", facts.device.clone().unwrap_or_default())
                 .unknown(DIRECT),
         ];
@@ -44,7 +44,6 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             .found(source, names.join(" "))
             .found(place, text)
             .never(DIRECT)
-            .why("The host copies what a virtual disk reads. A direct route needs a real NVMe disk, passed through like the GPU.")
             .advice(
                 "Keep the model on local NVMe instance storage, or pass an NVMe device through to the virtual machine (VFIO).",
             ),
@@ -54,11 +53,10 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         return vec![
             Judged::pass(
                 CheckId::NvmeTransport,
-                format!("{} is served by {driver}: the route nvfs only", names.join(" ")),
+                format!("{} uses the driver {driver}, which only supports the route nvfs", names.join(" ")),
             )
             .found(source, names.join(" "))
-            .never(&[Route::P2pdma])
-            .why("nvidia-fs supports this driver in addition to NVMe; P2PDMA does not."),
+            .never(&[Route::P2pdma]),
         ];
     }
     if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
@@ -66,7 +64,6 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             Judged::lack(CheckId::NvmeTransport, format!("{name} is not an NVMe disk"))
                 .found(source, names.join(" "))
                 .never(DIRECT)
-                .why("The direct routes of local disks are those of NVMe; SATA and SAS disks have none.")
                 .advice("Keep the model on a local NVMe disk."),
         ];
         out.extend(scsi_queues(ctx, name));
@@ -78,17 +75,17 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out
 }
 
-/// Whether SCSI disks have multi-queue, which old kernels could switch off and cuFile asks for in compat mode too.
+/// Whether SCSI disks have multi-queue, which old kernels could disable and cuFile needs even in compat mode.
 fn scsi_queues(ctx: &Context<'_>, name: &str) -> Option<Judged> {
     const FILE: &str = "/sys/module/scsi_mod/parameters/use_blk_mq";
     let text = ctx.root.read_text(FILE).ok().filter(|_| name.starts_with("sd"))?;
     let judged = if text.trim() == "Y" {
         Judged::pass(CheckId::ScsiBlkmq, "SCSI disks have multi-queue")
     } else {
-        Judged::info(CheckId::ScsiBlkmq, "SCSI disks have no multi-queue: libcufile cannot support them")
+        Judged::info(CheckId::ScsiBlkmq, "SCSI disks have no multi-queue, which libcufile needs")
             .advice("Boot with scsi_mod.use_blk_mq=1.")
     };
-    Some(judged.found(FILE, text.trim()).why("libcufile says 'use_mq not detected in scsi configuration' without it."))
+    Some(judged.found(FILE, text.trim()))
 }
 
 /// Block size and queue of a disk.
@@ -100,7 +97,7 @@ fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
     let judged = if matches!(logical, 512 | 4096) {
         Judged::pass(ID, format!("{} has blocks of {logical} bytes", disk.name))
     } else {
-        Judged::info(ID, format!("{} has blocks of {logical} bytes: reads must be aligned to them", disk.name))
+        Judged::info(ID, format!("{} has blocks of {logical} bytes; reads must be aligned to them", disk.name))
     };
     let mut judged = judged.found(format!("{queue}/logical_block_size"), logical.to_string());
     for part in ["max_sectors_kb", "nr_requests", "scheduler"] {
@@ -108,7 +105,7 @@ fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
             judged = judged.found(format!("{queue}/{part}"), text);
         }
     }
-    Some(judged.why("nvidia-fs reads at multiples of 4096 bytes. The queue limits the number of requests."))
+    Some(judged)
 }
 
 fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
@@ -123,10 +120,10 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
     let mut judged = match slow {
         Some((Ok(kind), _)) => Judged::lack(ID, format!("the NVMe disk is reached over {kind}"))
             .never(DIRECT)
-            .advice("Reach it over RDMA, or keep the model on a local NVMe disk."),
+            .advice("Use RDMA as the transport, or keep the model on a local NVMe disk."),
         _ => match &kinds.first() {
             Some((Ok(kind), _)) => Judged::pass(ID, format!("NVMe over {kind}: {}", names.join(" "))),
-            _ => Judged::info(ID, format!("NVMe: {}; its transport is not said", names.join(" "))),
+            _ => Judged::info(ID, format!("NVMe: {}; its transport is not known", names.join(" "))),
         },
     };
     for (kind, path) in kinds.into_iter().take(8) {
@@ -135,7 +132,7 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
             Err(why) => judged.unread(&path, &why),
         };
     }
-    judged.why("A disk can only write into GPU memory when its controller is on the bus or speaks RDMA.")
+    judged
 }
 
 fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
@@ -145,7 +142,7 @@ fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
     let is_ours = |one: &String| controllers.contains(one);
     let in_use =
         machine::nvme_subsystems(ctx.root).into_iter().find(|(_, paths)| paths.len() > 1 && paths.iter().any(is_ours));
-    let judged = match (ctx.root.read_text(PATH), in_use) {
+    match (ctx.root.read_text(PATH), in_use) {
         (Ok(text), Some((name, paths))) if text.trim() == "Y" => {
             Judged::lack(ID, format!("this disk has {} paths, and P2PDMA does not pass through NVMe multipath", paths.len()))
                 .found(PATH, "Y")
@@ -154,8 +151,7 @@ fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
                 .advice("Keep multipath on, because the disk is reached by several controllers. Read from a disk with one path, or by nvidia-fs.")
         }
         (read, _) => one_path(ctx, read),
-    };
-    judged.why("P2PDMA needs the disk itself. The multipath head in front of it is not a PCI device.")
+    }
 }
 
 /// Multipath of a disk that one controller reaches.
@@ -164,7 +160,7 @@ fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
     const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
     match read {
         Ok(text) if text.trim() == "Y" => {
-            let judged = Judged::lack(ID, "NVMe native multipath is on, and P2PDMA does not pass through it")
+            let judged = Judged::lack(ID, "NVMe native multipath is on, which P2PDMA does not support")
                 .found(PATH, "Y")
                 .missing(Cost::Reboot, &[Route::P2pdma]);
             let paths = machine::nvme_subsystems(ctx.root).into_iter().take(8);
@@ -175,13 +171,13 @@ fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
         }
         Ok(text) => Judged::pass(ID, "NVMe native multipath is off").found(PATH, text.trim()),
         Err(why) if why.is_missing() => Judged::pass(ID, "the kernel has no NVMe native multipath").unread(PATH, &why),
-        Err(why) => Judged::na(ID, "whether NVMe multipath is on could not be read")
-            .unread(PATH, &why)
-            .unknown(&[Route::P2pdma]),
+        Err(why) => {
+            Judged::na(ID, "the state of NVMe multipath could not be read").unread(PATH, &why).unknown(&[Route::P2pdma])
+        }
     }
 }
 
-/// The remedy for multipath: an option of the module, or an argument for a kernel with the module built in.
+/// The remedy for multipath: a module option, or an argument for a kernel with a built-in module.
 fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     const WORD: &str = "nvme_core.multipath=N";
     if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {
@@ -189,7 +185,7 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
     if let Some((path, text)) = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
         return judged.found(path, text).fix(FixId::NvmeMultipathOff).advice(format!(
-            "Start the kernel with {WORD}: nvme_core is built in, so modprobe.d has no effect on it. Not if disks have several paths."
+            "Boot with {WORD}, because nvme_core is built in and ignores modprobe.d. Do not do this if disks have several paths."
         ));
     }
     match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
@@ -197,7 +193,7 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
         }
         None => judged.fix(FixId::NvmeMultipathOff).advice(
-            "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
+            "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
         ),
     }
 }
@@ -212,5 +208,5 @@ fn integrity(ctx: &Context<'_>, name: &str) -> Option<Judged> {
     } else {
         Judged::pass(CheckId::NvmeIntegrity, "no integrity metadata")
     };
-    Some(judged.found(path, text.trim()).why("nvidia-fs cannot handle GPU requests with integrity metadata."))
+    Some(judged.found(path, text.trim()))
 }

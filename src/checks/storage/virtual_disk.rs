@@ -1,4 +1,4 @@
-//! Disks that a hypervisor or a cloud makes up, also those that present themselves as NVMe.
+//! Virtual disks of hypervisors and clouds, also those that look like NVMe.
 
 use crate::checks::context::Context;
 use crate::machine::{self, BlockDevice};
@@ -27,7 +27,7 @@ const BY_MODEL: &[(&str, &str)] = &[
     ("bhyve-NVMe", "bhyve"),
 ];
 
-/// The maker of a virtual disk, and where that was read; `None` for a real disk.
+/// The maker of a virtual disk, and the source of this fact; `None` for a real disk.
 pub(crate) fn maker(ctx: &Context<'_>, disk: &BlockDevice) -> Option<(&'static str, String, String)> {
     if ["vd", "xvd"].iter().any(|start| disk.name.starts_with(start)) {
         return Some(("the hypervisor", "/sys/dev/block".to_owned(), disk.name.clone()));

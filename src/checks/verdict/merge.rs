@@ -5,7 +5,7 @@ use crate::checks::judged::{Judged, Scope};
 use crate::checks::spec::CheckId;
 use crate::core::Finding;
 
-/// One finding for each id: of several paths or GPUs the worst one speaks, with the evidence of all that are as bad.
+/// One finding for each id. For several paths or GPUs it is the worst one, with the evidence of all that are as bad.
 pub(crate) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
     let mut out: Vec<Finding> = Vec::new();
     let mut members: Vec<Vec<&Judged>> = Vec::new();

@@ -1,4 +1,4 @@
-//! From the conclusions of the checks to a verdict for each path and GPU.
+//! Derives a verdict for each path and GPU from the results of the checks.
 
 pub(crate) mod merge;
 pub(crate) mod pairs;

@@ -1,4 +1,4 @@
-//! The route of each path and GPU, and the direct route that is nearest.
+//! The route of each path and GPU, and the direct route that needs the least effort.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
@@ -28,7 +28,7 @@ pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
     }
 }
 
-/// How much a route that is set up already counts less.
+/// The bonus for a route that is set up already.
 const SET_UP_BONUS: u32 = 4;
 
 pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
@@ -77,14 +77,14 @@ fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Ve
             vec![Route::Nvfs]
         };
     }
-    // P2PDMA is off by default, so if it works it was requested.
+    // P2PDMA is off by default, so if it is on, it was requested.
     vec![Route::P2pdma, Route::Nvfs]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Works,
-    /// Nothing is known to be in the way, but not all could be looked at.
+    /// There is no known blocker, but not everything could be checked.
     Unsure,
     Mendable(u32),
     Never,
@@ -101,14 +101,14 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
     let says = route_table::says(ctx, &ctx.subjects[pair.path], route);
     let listed = says == Some(true);
     for judged in judged.iter().filter(|j| concerns(j, pair)) {
-        // The library lists P2PDMA only after CUDA showed it that BAR1 is mapped statically, however that was asked for.
+        // The library lists P2PDMA only if CUDA reports a statically mapped BAR1.
         if listed && judged.id == CheckId::GpuStaticBar1 {
             continue;
         }
         for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
             match weight {
                 Weight::Never => return State::Never,
-                // A consequence goes away with its cause, which has its own price.
+                // A consequence ends with its cause, which has a separate effort.
                 Weight::Missing(_) if judged.finding.cause.is_some() => cost = Some(cost.unwrap_or(0)),
                 Weight::Missing(price) => cost = Some(cost.unwrap_or(0) + *price as u32),
                 Weight::Unknown => unsure = true,
@@ -119,22 +119,23 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         return State::Mendable(cost);
     }
     match says {
-        // The library's table of routes overrules checks that could not look, and gaps of the checks.
+        // The library's table of routes overrides checks without an answer.
         Some(true) => State::Works,
         Some(false) => State::Unsure,
-        // RDMA in user space is the file system's own affair, P2PDMA of virtiofs that of the machine around it; nothing that was checked shows that it works.
+        // User-space RDMA depends on the file system's client, and P2PDMA of virtiofs on the host. No check can show
+        // that they work.
         None if unsure || route == Route::Rdma || is_of_the_host(ctx, pair, route) => State::Unsure,
         None => State::Works,
     }
 }
 
-/// Whether the other end decides over the route: virtiofs moves data by P2PDMA only where the hypervisor's side was built for it.
+/// Whether the other side determines the route: virtiofs uses P2PDMA only if the hypervisor supports it.
 fn is_of_the_host(ctx: &Context<'_>, pair: &Pair, route: Route) -> bool {
     route == Route::P2pdma
         && ctx.subjects[pair.path].facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("virtiofs"))
 }
 
-/// Whether it closes a route of the pair for good.
+/// Whether it blocks a route of the pair permanently.
 pub(crate) fn is_for_good(judged: &Judged, pair: &Pair) -> bool {
     judged.bears.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
 }

@@ -2,32 +2,31 @@
 
 use crate::core::{Route, RouteCounts, Verdict, units};
 
-/// How a read that was tried to prove a route came out.
+/// The result of a read that was tried to prove a route.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trial {
     /// It worked.
     Worked {
         /// The file that was read.
         file: String,
-        /// How much was read, in bytes.
+        /// The number of bytes read.
         bytes: u64,
         /// The counters of libcufile, if it counts (level-3 statistics, from 1.16 to 1.20 on).
         counts: Option<RouteCounts>,
     },
-    /// libcufile refused it.
+    /// libcufile rejected it.
     Refused {
-        /// Its words, with the code.
+        /// Its message, with the code.
         error: String,
     },
-    /// It did not come so far that it says something of the route: no file, no memory, no CUDA, no answer.
+    /// It failed before it could show a route: no file, no memory, no CUDA, no answer.
     Untried {
         /// Why.
         error: String,
     },
 }
 
-/// The verdict after reads were counted: counters prove the route and overrule the checks. Counts that prove nothing
-/// leave it as it is.
+/// The verdict after counted reads. Counters prove the route and override the checks. Other counts do not change it.
 #[must_use]
 pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
     if !counts.proven {
@@ -63,8 +62,8 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
 
 /// The verdict after a read with compat mode forbidden and, if that failed, one with it allowed.
 ///
-/// If the library counts, the counters decide. If it does not (before 1.20), a read that works with compat mode
-/// forbidden is direct, and one that works only with it allowed is not.
+/// If the library counts, the counters decide. Otherwise (before 1.20), a read that works with compat mode forbidden
+/// is direct, and one that needs compat mode is not.
 #[must_use]
 pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
     match (strict, allowed) {
@@ -81,8 +80,8 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
             let proof = format!("a read of {} from {file} worked with compat mode forbidden", units::bytes(*bytes));
             match direct {
                 Some(route) => proven(verdict, route, proof),
-                // The read was direct, but neither the library nor the checks know the route.
-                None => Verdict { proof: format!("{proof}, over a route that is not counted"), ..verdict.clone() },
+                // The read was direct, but neither the library nor the checks show the route.
+                None => Verdict { proof: format!("{proof}, on a route without counters"), ..verdict.clone() },
             }
         }
         (Trial::Refused { error }, Some(Trial::Worked { file, bytes, counts })) => {
@@ -98,7 +97,7 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
                 Verdict {
                     possible: verdict.route,
                     advice: format!(
-                        "No check blocks {}. The message of libcufile about the refused read has the reason.",
+                        "No check blocks {}. libcufile's message about the rejected read has the reason.",
                         verdict.route
                     ),
                     ..found
@@ -106,25 +105,24 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
             } else {
                 found
             };
-            Verdict { proof: format!("{}; with compat mode forbidden it is refused: {error}", found.proof), ..found }
+            Verdict { proof: format!("{}; with compat mode forbidden it fails: {error}", found.proof), ..found }
         }
         (Trial::Refused { .. }, Some(Trial::Refused { error })) => {
             let advice = if verdict.blockers.is_empty() || verdict.route != Route::None {
-                format!("libcufile says: {error}. {}", verdict.advice)
+                format!("libcufile reports: {error}. {}", verdict.advice)
             } else {
                 verdict.advice.clone()
             };
             Verdict {
                 advice,
-                ..proven(verdict, Route::None, format!("a read was tried, and refused with compat mode too: {error}"))
+                ..proven(verdict, Route::None, format!("a test read failed, also with compat mode: {error}"))
             }
         }
-        (Trial::Untried { error }, _) | (_, Some(Trial::Untried { error })) => Verdict {
-            proof: format!("{}; the read to prove it was not possible: {error}", verdict.proof),
-            ..verdict.clone()
-        },
+        (Trial::Untried { error }, _) | (_, Some(Trial::Untried { error })) => {
+            Verdict { proof: format!("{}; the test read was not possible: {error}", verdict.proof), ..verdict.clone() }
+        }
         (Trial::Refused { error }, None) => Verdict {
-            proof: format!("{}; with compat mode forbidden a read is refused: {error}", verdict.proof),
+            proof: format!("{}; a read with compat mode forbidden fails: {error}", verdict.proof),
             ..verdict.clone()
         },
     }

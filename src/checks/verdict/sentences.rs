@@ -12,20 +12,20 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: b
     }
     let subject = &ctx.subjects[pair.path];
     let base = match pair.route {
-        Route::None => "derived from the checks that fail; no read was tried".to_owned(),
+        Route::None => "derived from the failing checks; no read was tried".to_owned(),
         Route::Compat => {
             let listed = pair
                 .goal
                 .filter(|goal| route_table::says(ctx, subject, *goal) == Some(false))
                 .and_then(|goal| route_table::sentence(ctx, subject, goal));
             match listed {
-                Some(said) => format!("{said}; counters of a real read would prove it"),
-                None => "derived from the checks; counters of a real read would prove it".to_owned(),
+                Some(said) => format!("{said}; only counters of a real read prove it"),
+                None => "derived from the checks; only counters of a real read prove it".to_owned(),
             }
         }
         route => match route_table::sentence(ctx, subject, route) {
-            Some(said) => format!("{said}, but no read was counted yet"),
-            None => "every check passes, but no read was counted yet".to_owned(),
+            Some(said) => format!("{said}, but no read was counted"),
+            None => "all checks pass, but no read was counted".to_owned(),
         },
     };
     let asked = if pair.route == Route::None { Route::Compat } else { pair.route };
@@ -63,13 +63,11 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
-                "No check explains why libcufile leaves {goal} out. Run the program once with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, then run `gds-top explain` on that file."
+                "No check explains why libcufile omits {goal}. Run the program with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, then run `gds-top explain - < /tmp/cufile.log`."
             )
         }
         ([], Some(goal)) => {
-            format!(
-                "{goal} may work already: no check blocks it, and none proves it. Run `gds-top bench MODEL` to count its reads."
-            )
+            format!("{goal} may work already: no check blocks it. Run `gds-top bench MODEL` to count its reads.")
         }
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
         ([one], _) => format!("{one}."),

@@ -1,4 +1,4 @@
-//! From what each check means for each route to the verdicts and the status of each finding.
+//! Derives the verdicts and the status of each finding from the meaning of each check for each route.
 
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
@@ -8,18 +8,18 @@ use crate::checks::verdict::pairs::{Pair, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
 use crate::core::{Basis, Route, Status, Verdict};
 
-/// Settles every status and concludes the verdicts.
+/// Determines all statuses and the verdicts.
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
     let pairs = pairs(ctx, judged);
     let any_gpu = !ctx.gpus().is_empty() || ctx.has_gpu();
     for judged in judged.iter_mut() {
-        // A pass that closes one of several routes by nature (NFS has no P2PDMA) stays a pass.
+        // A pass stays a pass if it excludes one of several routes by nature (NFS has no P2PDMA).
         if judged.in_the_way().next().is_none() || judged.finding.status == Status::Pass {
             continue;
         }
         let mine = pairs.iter().filter(|pair| concerns(judged, pair));
         let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| status.weight());
-        // Without a path there are no pairs. A check that blocks everything still fails.
+        // Without a path there are no pairs, but a check that blocks all routes still fails.
         let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
         let unused = judged.explains
             && any_gpu
@@ -27,7 +27,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
         let provisional = if unused { Status::Warn } else { judged.finding.status };
         judged.finding.status = if status.weight() >= provisional.weight() { status } else { provisional };
-        // A warning about something that no fix can change names the routes that it closes, too.
+        // A warning about a permanent blocker also names the routes that it blocks.
         let is_lasting = judged.finding.permanent && judged.finding.status == Status::Warn;
         if judged.finding.status == Status::Fail || is_lasting {
             let relevant = |route: &Route| {
@@ -44,11 +44,11 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
     pairs.iter().map(|pair| verdict(ctx, judged, pair)).collect()
 }
 
-/// How much a finding that is in some route's way matters for one pair.
+/// The weight of a blocker for one pair.
 fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
     let stops_compat = judged.stops(Route::Compat);
     if !any_gpu {
-        // Without a GPU that is the only answer. Other blockers matter at most for reads into host memory.
+        // Without a GPU this is the only answer. Other blockers affect only reads into host memory.
         return match (judged.id, stops_compat) {
             (CheckId::GpuPresent, _) => Status::Fail,
             (CheckId::FsResolve, true) => Status::Fail,
@@ -99,15 +99,15 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         known.extend(is_new.then_some(*judged));
         is_new
     });
-    // Order: checks that block every route, permanent ones, the rest; causes before consequences.
-    // That compat mode is forbidden is a choice, so it takes its place among the others.
+    // Order: checks that block every route, permanent ones, the rest; causes before consequences. A forbidden compat
+    // mode is a choice, so it is one of the rest.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
     steps.sort_by_key(|j| (!blocks_all(j), !j.finding.permanent, work_order(j.id)));
     let is_hopeless = steps.iter().any(|j| j.finding.permanent);
     let mut blockers =
         [steps.clone(), permanent.into_iter().filter(|j| has_gpu_only(j) && !is_hopeless).collect()].concat();
     if pair.goal.is_some() && has_gpu {
-        // The reason why the route that was set up is not taken comes first.
+        // The reason why a route that was set up is not used comes first.
         let why: Vec<&Judged> = mine
             .iter()
             .copied()

@@ -29,27 +29,11 @@ pub(super) fn json(grid: &Grid) -> Value {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
-
-    fn grid() -> Grid {
-        let cells =
-            GridPlan::cells_of(&[Transfer::Cpu], &[Access::Read], &[Pattern::Sequential], &[4096, 65536], &[1, 4]);
-        let plan = GridPlan { dir: "/d<".into(), target: "host memory".to_owned(), file_bytes: 1, cell_ns: 1, cells };
-        let mut grid = Grid::new(plan.clone());
-        grid.results[0] = Some(CellResult::failed(plan.cells[0], "it broke, \"badly\""));
-        grid.results[1] = Some(CellResult {
-            error: None,
-            verified: Some(true),
-            bytes_per_s: Some(3e9),
-            latency_ns: Some(Percentiles { p50: 10_000, p90: 11_000, p99: 12_000, max: 13_000 }),
-            ..CellResult::failed(plan.cells[1], "")
-        });
-        grid
-    }
+    use crate::core::grid_testdata::to_quote;
 
     #[test]
     fn json_holds_the_measured_cells_and_how_many_were_planned() {
-        let value = json(&grid());
+        let value = json(&to_quote());
         assert_eq!((value["planned_cells"].as_u64(), value["cells"].as_array().map(Vec::len)), (Some(4), Some(2)));
         assert!(value["cells"][0]["bytes_per_s"].is_null() && value["cells"][1]["latency_ns"]["p99"] == 12_000);
     }

@@ -1,4 +1,5 @@
-//! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds. `summary` alone holds text: the answers and tables as they are shown.
+//! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds. Only `summary` has text:
+//! the answers and tables as shown.
 
 mod checks;
 mod grid;
@@ -20,10 +21,10 @@ use std::io::{self, Write};
 /// The version of the schema.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// The report as a JSON value. A model of many tensors makes it large; [`write()`] does not hold it in memory.
+/// The report as a JSON value. It is large for a model with many tensors; [`write()`] does not keep it in memory.
 #[must_use]
 pub fn json(state: &State) -> Value {
-    // Every part is made of maps with text keys, of text and of finite numbers, which cannot fail.
+    // All parts are maps with text keys, text and finite numbers, which cannot fail.
     serde_json::to_value(Report::new(&SessionAnalysis::new(state))).unwrap_or(Value::Null)
 }
 

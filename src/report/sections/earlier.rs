@@ -1,4 +1,4 @@
-//! Plans that ran in the same session before this one: a line each, and the folder of their report.
+//! Earlier plans of the same session: one line each, with the directory of their report.
 
 use crate::present::headline::earlier_plan;
 use crate::report::section::Section;

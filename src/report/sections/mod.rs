@@ -26,7 +26,7 @@ pub(super) use advice::ADVICE;
 pub(super) use answers::answers;
 pub(super) use earlier::folder_name;
 
-/// How much a report has.
+/// The extent of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// The tables and the advice.

@@ -1,4 +1,4 @@
-//! Where events come together: they get their time, go to the recording if there is one, and on to the front.
+//! Collects events: adds their time, writes them to the recording, if any, and passes them on to the front end.
 
 use crate::core::{Event, EventBody, LogLevel, Metric};
 use crate::engines::protocol::monotonic_ns;
@@ -59,7 +59,7 @@ impl Bus {
             }
         }
         let at_ns = event.at_ns;
-        // A front that is gone needs no events; the recording has them.
+        // A closed front end needs no events; the recording has them.
         let _ = self.0.events.send(event);
         if let Some(error) = failed {
             let text = format!("the recording stops here: {error}");
@@ -94,7 +94,7 @@ impl Bus {
         match writer.map(Writer::finish) {
             Some(Err(error)) => self.say(LogLevel::Error, format!("the recording is not complete: {error}")),
             Some(Ok(None)) => {
-                self.say(LogLevel::Warn, "nothing is recorded: the session was interrupted before its first result");
+                self.say(LogLevel::Warn, "no recording was kept: the session was interrupted before its first result");
             }
             Some(Ok(Some(_))) | None => {}
         }

@@ -18,9 +18,9 @@ const SLOWEST_BYTES_PER_S: u64 = 20 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Readers(Vec<(ModelInfo, Ceiling)>);
 
-/// Measures the copies to every target and the reads of every model, and emits them. Returns the readers that are to
-/// go on reading: bursts of under a second show caches and credits of a virtual disk, and the disk changes from
-/// minute to minute, so cold loads are compared with complete reads between them.
+/// Measures the copies to every target and the reads of every model, and emits them. Returns the readers for the
+/// complete reads between cold loads: bursts of under a second show caches and credits of a virtual disk, and a
+/// disk's speed changes from minute to minute.
 fn measure(
     bus: &Bus,
     exe: &Path,
@@ -78,7 +78,7 @@ fn limit(model: Option<&ModelInfo>) -> Duration {
 }
 
 impl Session {
-    /// Measures the ceilings, while commands are looked at.
+    /// Measures the ceilings, and handles commands meanwhile.
     pub(super) fn ceilings(&self, models: &[ModelInfo], targets: &[Target]) -> (Readers, Heard) {
         let (cancel, cancelled) = bounded(1);
         let mut is_cancelled = once_over(&cancelled);
@@ -91,7 +91,7 @@ impl Session {
         })
     }
 
-    /// The plain readers read for a round of cold loads, while commands are looked at.
+    /// Runs the plain readers for a round of cold loads, and handles commands meanwhile.
     pub(super) fn read_pass(&self, readers: &mut Readers, round: u32) -> Heard {
         let (cancel, cancelled) = bounded(1);
         let mut is_cancelled = once_over(&cancelled);
@@ -107,7 +107,7 @@ impl Session {
     }
 }
 
-/// Whether it was cancelled: asked again after it said so once.
+/// Whether it was cancelled; the flag is kept after the first time.
 fn once_over(cancelled: &Receiver<()>) -> impl FnMut() -> bool + '_ {
     let mut over = false;
     move || {
@@ -162,7 +162,7 @@ fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec
     told
 }
 
-/// How a ceiling names the GPU of a target.
+/// The name of a target's GPU in a ceiling.
 fn gpu_of(target: &Target) -> Option<String> {
     match target {
         Target::Gpu { uuid: Some(uuid), .. } => Some(uuid.clone()),

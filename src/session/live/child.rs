@@ -31,8 +31,9 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts a process of this program. Its group is its own, so that a signal of the terminal reaches only the session, which ends its children in
-    /// order. The child asks the kernel to be killed with its parent (see [`crate::engines::end_with_parent`]).
+    /// Starts a process of this program. It has a separate process group, so that signals of the terminal reach only
+    /// the session, which ends its children in order. The kernel kills the child with its parent (see
+    /// [`crate::engines::end_with_parent`]).
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         command
             .env(ENV_SESSION, std::process::id().to_string())

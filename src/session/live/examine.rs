@@ -32,7 +32,7 @@ pub(super) struct Examiner {
 /// The view of this machine, or of a captured one.
 ///
 /// # Errors
-/// A sentence, when the folder holds no machine.
+/// A sentence, if the directory does not contain a machine.
 pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
     folder.map_or_else(|| Ok(Root::live()), Root::stand_in)
 }
@@ -54,7 +54,7 @@ impl Examiner {
         Place::folder(folder).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
-    /// A new view; reports an error if there is none.
+    /// Opens a new view, or reports an error.
     fn look(&self) -> Option<Root> {
         view(self.folder.as_deref()).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
@@ -83,7 +83,7 @@ impl Examiner {
                 bus.emit(EventBody::CheckDone { finding });
             })
         });
-        // The checks have asked libcufile by now, and the settings of cufile.json need its version.
+        // The checks have probed libcufile before, and the settings of cufile.json need its version.
         self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root, &report) });
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
@@ -113,14 +113,14 @@ impl Examiner {
         let known = std::mem::replace(&mut self.open, open.clone());
         // A repeated message would only hide newer ones.
         for open in open.into_iter().filter(|open| !known.contains(open)) {
-            let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
+            let stage = if open.verified { FixStage::Fixed } else { FixStage::Waiting };
             self.news(open.id, stage, &open.next);
             let level = if open.verified { LogLevel::Info } else { LogLevel::Warn };
             self.bus.say(level, format!("{}: {}", open.id, open.next));
         }
     }
 
-    /// The fixes that can be undone, whichever session applied them; reported if they have changed.
+    /// The fixes that can be undone, of all sessions; reported if they have changed.
     fn tell_applied(&mut self) {
         let applied = self.place().map(|place| fixes::undoable(&place)).unwrap_or_default();
         if applied != self.applied {
@@ -129,7 +129,7 @@ impl Examiner {
         }
     }
 
-    /// Takes what a load proved into the verdict: counters of real reads outrank what the checks conclude.
+    /// Updates the verdict by the counters of a load, which override the checks.
     pub(super) fn learn(&mut self, counts: &RouteCounts, target: &Target) {
         let Target::Gpu { uuid, .. } = target else { return };
         if !counts.proven || counts.route == Route::None {
@@ -158,15 +158,16 @@ impl Examiner {
         self.place().iter().flat_map(fixes::interrupted).for_each(|text| self.bus.say(LogLevel::Warn, text));
     }
 
-    /// Resumes interrupted fixes, which comes before another one is applied or undone. `None`: that failed, and it was said.
+    /// Resumes interrupted fixes before another one is applied or undone. `None`: that failed, and was reported.
     fn recover(&self, id: FixId, place: &Place) -> Option<Vec<FixId>> {
         fixes::recover(place, &mut |text| self.bus.say(LogLevel::Warn, text))
             .map_err(|error| self.news(id, FixStage::Failed, &error.to_string()))
             .ok()
     }
 
-    /// Applies a fix and runs all checks again. The user consented to the plan with the digest `consent`. The plan is made again from fresh checks, so
-    /// that a change of the machine since the preview is noticed; another plan is refused.
+    /// Applies a fix and runs all checks again. The user consented to the plan with the digest `consent`. The plan is
+    /// made again from fresh checks, so that a change of the machine since the preview is noticed; a different plan
+    /// is rejected.
     pub(super) fn apply(&mut self, id: FixId, consent: &str) {
         let Some(place) = self.place() else { return };
         let Some(plan) = self.plan(id) else { return };
@@ -190,7 +191,7 @@ impl Examiner {
         self.check();
     }
 
-    /// The same by another process of this program that is root: the terminal was lent to sudo before, so that it knows the user.
+    /// The same in another process of this program as root. sudo has authenticated the user on the terminal before.
     fn elevated(&self, id: FixId, words: &[&str]) {
         let Some(exe) = self.exe.clone().or_else(|| std::env::current_exe().ok()) else {
             return self.news(id, FixStage::Failed, "the program's own file cannot be found");
@@ -217,7 +218,7 @@ impl Examiner {
         {
             let undo = if words.contains(&"--undo") { "--undo " } else { "" };
             let said = if last.is_empty() { how.clone() } else { format!("{how}: {last}") };
-            let text = format!("sudo did not run it ({said}); run it in a terminal: sudo gds-top fix {undo}{id}");
+            let text = format!("sudo failed ({said}); run in a terminal: sudo gds-top fix {undo}{id}");
             self.news(id, FixStage::Failed, &text);
         }
     }

@@ -1,4 +1,4 @@
-//! After a lane that failed or did not go straight: what cufile.log says about it, in words.
+//! Explains a lane that failed or took no direct route, from cufile.log.
 
 use super::bus::Bus;
 use super::follow::matters;
@@ -10,12 +10,12 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How much of the end of the log is read.
+/// The length of the log's end that is read.
 const TAIL_BYTES: u64 = 256 << 10;
-/// Causes said of one lane.
+/// The maximum number of causes for one lane.
 const MOST: usize = 3;
 
-/// Says the causes that the log or the lane's last words name, and that were not said while it ran.
+/// Reports the causes in the log or in the lane's last output, except those that were reported while it ran.
 pub(super) fn after_lane(bus: &Bus, target: &Target, end: &LaneEnd, log: &Path, said: &BTreeSet<String>) {
     let (least, words) = match end {
         LaneEnd::Died(words) => (Status::Warn, words.as_str()),

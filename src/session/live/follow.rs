@@ -1,5 +1,4 @@
-//! While a lane runs: new lines of its cufile.log and of the kernel log are turned into causes, which are reported
-//! with the lane's name.
+//! Reports causes while a lane runs, from new lines of its cufile.log and of the kernel log.
 
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
@@ -16,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often is looked for something new.
+/// Time between two looks at the logs.
 const EVERY: Duration = Duration::from_millis(250);
 /// Most that is read of one log at one look; a log that grows faster is caught up with at the next ones.
 const MOST_BYTES: u64 = 256 << 10;
-/// Causes said of one lane while it runs.
+/// The maximum number of causes reported of a running lane.
 const MOST_CAUSES: usize = 6;
 
 /// The causes that were reported in this session, by engine: with every repeat the log has the same lines again.
@@ -74,9 +73,9 @@ impl Follower {
         Self { stop, thread: thread.map_err(refused).ok() }
     }
 
-    /// Looks once more, and gives the causes that were said.
+    /// Reads the logs once more, and returns the reported causes.
     pub(super) fn end(self) -> BTreeSet<String> {
-        // The thread waits for nothing else, so it is there to hear it.
+        // The thread only waits for this message, so it receives it.
         let Some(thread) = self.thread else { return BTreeSet::new() };
         let _ = self.stop.send(());
         thread.join().unwrap_or_default()
@@ -113,7 +112,7 @@ impl Watch {
                 continue;
             }
             if matters(&cause, &self.target) && self.said.insert(cause.meaning.clone()) {
-                let sentence = format!("{name} says: {} ('{}')", cause.sentence(), cause.line);
+                let sentence = format!("{name}: {} ('{}')", cause.sentence(), cause.line);
                 out.push((cause.meaning, sentence));
             }
         }
@@ -182,7 +181,7 @@ impl KernelLog {
             match rustix::io::read(&self.0, &mut record) {
                 Ok(0) => break,
                 Ok(length) => out.push_str(&message(&record[..length])),
-                // Records that were overwritten before they were read are gone; the next one is not.
+                // Overwritten records are lost, but the next one can be read.
                 Err(Errno::PIPE | Errno::INTR) => {}
                 Err(_) => break,
             }

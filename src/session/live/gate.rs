@@ -1,4 +1,4 @@
-//! The gate of lanes that run together: none goes on before all have arrived or ended.
+//! The gate of lanes that run together: none continues before all have arrived or ended.
 
 use crate::engines::protocol::monotonic_ns;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -30,7 +30,7 @@ pub(super) struct Place {
     passed: Arc<Mutex<usize>>,
 }
 
-/// Makes a gate for so many lanes.
+/// Creates a gate for this number of lanes.
 pub(super) fn places(lanes: usize) -> Vec<Place> {
     let shared = Arc::new(Shared { lanes, state: Mutex::default(), changed: Condvar::new() });
     (0..lanes).map(|_| Place { shared: shared.clone(), passed: Arc::default() }).collect()

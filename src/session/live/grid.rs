@@ -1,4 +1,4 @@
-//! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
+//! The grid of storage measurements: creates its files, runs its process, and turns its messages into events.
 
 use super::child::{ChildProcess, PATIENCE};
 use super::lines::messages as lines_of;
@@ -12,10 +12,10 @@ use std::process::Command;
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How long a cell may take beyond its own time: opening, registering, and one slow operation of each thread.
+/// The time limit of a cell in addition to its duration: opening, registering, and one slow operation of each thread.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// How the process ended.
+/// The end of the process.
 enum End {
     /// All cells have a result.
     Finished,
@@ -25,9 +25,9 @@ enum End {
 }
 
 impl Session {
-    /// Measures the grid that the configuration asks for.
+    /// Measures the grid of the configuration.
     pub(super) fn grid(&mut self, request: &GridRequest) -> After {
-        // Of several targets the first: a grid is about one way to the storage.
+        // The first of several targets, because a grid measures one path to the storage.
         let mut targets = match super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu) {
             Ok(targets) => targets,
             Err(why) => {

@@ -14,7 +14,7 @@ use std::process::{ChildStdin, Command, ExitStatus};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// A lane in which nothing moves for this long is ended: a cuFile call that hangs cannot be cancelled otherwise.
+/// A lane without progress for this time is ended, because a hanging cuFile call cannot be cancelled.
 const STALLED_AFTER: Duration = Duration::from_secs(90);
 /// The same while the page cache is prepared, because a large model is read there without progress messages, and while models are loaded before the
 /// clock starts.
@@ -124,16 +124,17 @@ fn run_to_end(
 const KEEP_HEAP: &str =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=8589934592";
 
-/// The heap of a process that has freed a large buffer before, as loaders in Python have: glibc raises both thresholds to these by itself then
-/// (mallopt(3), M_MMAP_THRESHOLD). A lane that is fresh would pay for page faults that NIXL's users do not have.
+/// The heap thresholds of a process that has freed a large buffer, as loaders in Python have (glibc raises both to
+/// these values: mallopt(3), M_MMAP_THRESHOLD). Without them a new lane has page faults that NIXL's users do not
+/// have.
 const USED_HEAP: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864";
 
 fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     let mut command = Command::new(exe);
-    // NIXL is shown as its users run it, unless the setting says otherwise.
+    // NIXL runs as its users run it, unless the setting changes that.
     let keep_heap = order.engine.opens_cufile()
         && order.settings.get(Setting::KeepHeap).map_or(order.engine.uses_cufile(), |value| value != 0);
-    // Settings of the user for glibc are left alone.
+    // The user's settings for glibc stay.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
     } else if order.engine.opens_cufile()
@@ -156,7 +157,7 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
 /// Writes the order in pieces as large as a pipe. Unbuffered, JSON goes out word by word: thousands of writes for a model of three hundred tensors.
 fn give_order(stdin: ChildStdin, order: &LaneOrder) -> ChildStdin {
     let mut out = BufWriter::with_capacity(1 << 16, stdin);
-    // A lane that dies first answers for itself.
+    // If a lane died first, its own error is reported.
     let _ = serde_json::to_writer(&mut out, order);
     let _ = out.write_all(b"\n").and_then(|()| out.flush());
     out.into_parts().0

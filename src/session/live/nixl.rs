@@ -9,13 +9,13 @@ use std::time::Duration;
 /// Limit of the probe: it loads some thirty libraries.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Why an engine that is NIXL cannot run here; `None` for every other engine, and if it can. `cufile` is the reason
+/// The reason why a NIXL engine cannot run here; `None` if it can, and for all other engines. `cufile` is the reason
 /// why cuFile cannot be used.
 pub(super) fn obstacle(exe: &Path, engine: &Engine, cufile: Option<&str>) -> Option<String> {
     let Engine::Nixl(plugin) = engine else { return None };
     match probe_child(exe, &["__probe-nixl"], LIMIT) {
         Ok(answer) => reason(&answer, *plugin, cufile),
-        Err(error) => Some(format!("NIXL could not be asked: {error}")),
+        Err(error) => Some(format!("the probe of NIXL failed: {error}")),
     }
 }
 

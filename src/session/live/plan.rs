@@ -33,7 +33,7 @@ impl GpuChoice {
         }
     }
 
-    /// Whether no GPU is asked for.
+    /// Whether no GPU is requested.
     #[must_use]
     pub fn is_host(&self) -> bool {
         match self {
@@ -49,7 +49,7 @@ impl GpuChoice {
 pub struct GridRequest {
     /// The plan; its `target` is filled in when the device is known.
     pub plan: GridPlan,
-    /// Leave out transfers that cannot run here, instead of trying them: they were not asked for by name.
+    /// Omit transfers that cannot run here, because they were not requested by name.
     pub able_only: bool,
     /// The libcufile to use; searched where absent.
     pub libcufile: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub struct SessionConfig {
     pub grid: Option<GridRequest>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
-    /// Examine this captured machine instead of this one; nothing is raced then.
+    /// Examine this captured machine instead of this one, without a benchmark.
     pub folder: Option<PathBuf>,
     /// Run this in place of a model's load.
     pub workload: Option<WorkloadPlan>,

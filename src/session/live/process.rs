@@ -8,7 +8,7 @@ use std::io::Read;
 /// Bytes of standard error that are kept.
 const STDERR_TAIL_BYTES: usize = 4096;
 
-/// How a lane ended.
+/// The end of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LaneEnd {
     /// With a result.
@@ -24,7 +24,7 @@ pub(super) enum LaneEnd {
     Cancelled,
 }
 
-/// Why there is no process.
+/// The reason why there is no process.
 pub(super) fn not_started(error: &std::io::Error) -> String {
     let advice = match error.kind() {
         std::io::ErrorKind::WouldBlock => format!("; {}", units::MORE_THREADS),
@@ -69,7 +69,7 @@ pub(super) fn signal_words(signal: i32) -> String {
         libc::SIGTERM => " (TERM)",
         libc::SIGINT => " (INT)",
         libc::SIGHUP => " (HUP)",
-        libc::SIGPIPE => " (PIPE: the reader of its output was gone)",
+        libc::SIGPIPE => "  (PIPE: the reader of its output had ended)",
         libc::SIGFPE => " (FPE: a fault in arithmetic)",
         libc::SIGILL => " (ILL: an instruction that this processor does not have)",
         _ => "",

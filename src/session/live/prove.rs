@@ -70,7 +70,7 @@ fn read(exe: &Path, verdict: &Verdict, scratch: &Path, allow: bool) -> Trial {
     arguments.extend(["--", path.as_ref(), gpu]);
     match probe_child(exe, &arguments, LIMIT) {
         Ok(said) => understood(&said),
-        // That it hung or died says something of the machine, but not of the route.
+        // A hang or a crash is a fact about the machine, but not about the route.
         Err(error) => Trial::Untried { error },
     }
 }

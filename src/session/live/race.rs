@@ -146,18 +146,19 @@ impl Session {
         planned
     }
 
-    /// Runs the lanes of a turn to their ends, while commands are looked at on this thread's behalf.
+    /// Runs the lanes of a turn to their ends, while another thread handles commands.
     fn take_turn(&self, turn: &[(LaneId, LaneOrder)], sampler: Option<&Sampler>) -> (Vec<LaneEnd>, Heard) {
         let places = if turn.len() > 1 { gate::places(turn.len()) } else { Vec::new() };
         let (cancels, cancelled): (Vec<_>, Vec<_>) = turn.iter().map(|_| bounded(1)).unzip();
         let run = |number: usize| {
             let (lane, order) = turn[number].clone();
-            // Of our own engines only those of cuFile leave anything there, its log.
+            // Only cuFile engines write a file there: its log.
             let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
             if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
-            // Each lane of a group has separate meters; the first, and a lane that runs alone, has those of the race.
+            // Each lane of a group has separate meters. The first, and a lane that runs alone, uses those of the
+            // race.
             let own = sampler.filter(|_| number > 0).and_then(|_| self.sampler(&order.target, &order.model));
             let meters = own.as_ref().or(sampler);
             let watch = |pid: u32| {
@@ -168,7 +169,7 @@ impl Session {
             };
             let target = order.target.clone();
             let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
-            // Without meters nothing else is watched either; the log is then read at the end.
+            // Without meters the logs are not followed either; they are read at the end.
             let follower = self
                 .config
                 .telemetry
@@ -273,7 +274,7 @@ impl Session {
         }
     }
 
-    /// Says what a workload cannot be as it was asked for.
+    /// Reports the requests that the workload cannot meet.
     pub(super) fn tell_warnings(&self) {
         for warning in self.config.workload.iter().flat_map(|plan| &plan.warnings) {
             self.bus.say(LogLevel::Warn, warning.clone());
@@ -288,7 +289,7 @@ impl Session {
         }
     }
 
-    /// The engines that can run here; the others are said with their reasons.
+    /// The engines that can run here. The others are reported with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
             self.offered().into_iter().partition(Engine::uses_cufile);
@@ -323,7 +324,7 @@ impl Session {
     }
 }
 
-/// Which of so many goes first in a round: each round begins with the next one.
+/// The first lane of a round: each round begins with the next one.
 #[must_use]
 pub const fn goes_first(repeat: u32, count: usize) -> usize {
     if count == 0 { 0 } else { repeat as usize % count }

@@ -97,7 +97,7 @@ impl Session {
             ));
         }
         let size = units::bytes(plan.disk_bytes);
-        Ok(format!("writes up to {size} at once into the new folder {}, which is removed in the end", folder.display()))
+        Ok(format!("writes up to {size} at once into the new folder {}, which is removed at the end", folder.display()))
     }
 
     /// The folder that plans may write into: next to the model, on the same storage, else the working directory.
@@ -187,7 +187,7 @@ impl Session {
     }
 
     fn kv(&mut self, kept: &Kept, kind: KvSystem, examiner: &mut Examiner) -> Result<After, String> {
-        // The folder of the session's own workload is open already, and its settings are the ones that were asked for.
+        // The folder of the session's workload is open already, with the requested settings.
         let own = self.own_kv(kind).cloned();
         if let Some(plan) = own {
             self.turn_page(kept);
@@ -207,7 +207,7 @@ impl Session {
                 for note in &plan.notes {
                     self.bus.say(LogLevel::Info, note.clone());
                 }
-                // llm-d goes on without cuFile, and that is a result.
+                // llm-d continues without cuFile, which is a result.
                 let engines = (kind == KvSystem::Llmd).then(|| plan.lanes.clone());
                 let models: [ModelInfo; 1] = [plan.model.clone()];
                 self.config.grid = None;
@@ -275,7 +275,7 @@ impl Session {
         }
     }
 
-    /// Opens the model, or makes it first, as long as `go_on` returns true.
+    /// Opens the model, or writes it first, while `go_on` returns true.
     pub(super) fn open(&self, source: Source, go_on: &mut dyn FnMut() -> bool) -> Result<ModelInfo, WeightsError> {
         let mut shown = Instant::now();
         let mut written = |bytes: u64, of_bytes: u64| {

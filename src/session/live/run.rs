@@ -17,7 +17,7 @@ use crossbeam_channel::{bounded, unbounded};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a session could not begin.
+/// The reason why a session could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The model cannot be used.
@@ -26,7 +26,7 @@ pub enum SessionError {
     /// The recording cannot be written.
     #[error("{0}")]
     Recording(#[from] RecordingError),
-    /// The session's own thread was refused.
+    /// The session's thread could not be started.
     #[error("the session cannot begin: {}", units::no_thread(_0))]
     Thread(std::io::Error),
     /// A temporary folder could not be made.

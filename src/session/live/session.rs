@@ -32,7 +32,8 @@ pub(super) struct Session {
     pub(super) told: follow::ReportedCauses,
 }
 
-/// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
+/// Reads the processes that use the machine while a front end needs it; shared with the thread that listens while a
+/// lane runs.
 #[derive(Clone)]
 pub(super) struct Watcher {
     pub(super) bus: Bus,
@@ -54,7 +55,7 @@ impl Watcher {
     }
 }
 
-/// Whether the session goes on.
+/// Whether the session continues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     GoOn,
@@ -84,8 +85,8 @@ impl Source {
 }
 
 impl Session {
-    /// Does `work` while a thread listens to commands, and sends the end to `cancels`. Without such a thread nothing
-    /// is begun, because it could not be stopped.
+    /// Does `work` while a thread listens to commands and sends the end to `cancels`. Without the thread no work
+    /// starts, because it could not be stopped.
     ///
     /// # Errors
     /// A sentence, when the system gives no thread.
@@ -105,7 +106,7 @@ impl Session {
         Ok((came, listener.join().unwrap_or_default()))
     }
 
-    /// Why cuFile cannot serve the target, according to a child process; `None` if it can.
+    /// The reason why cuFile cannot be used for the target, from a child process; `None` if it can.
     pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
         let scratch = self.scratch.path().to_string_lossy().into_owned();
         match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
@@ -115,7 +116,7 @@ impl Session {
     }
 }
 
-/// Commands that came while a lane ran.
+/// Commands that arrived while a lane ran.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Heard {
     pub(super) cancel: bool,
@@ -130,7 +131,7 @@ fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<
             recv(done) -> _ => return heard,
             recv(commands) -> command => match command {
                 Ok(Command::CancelRace) => heard.cancel = true,
-                // A front that is gone ends the session.
+                // The end of the front end ends the session.
                 Ok(Command::Quit) | Err(_) => heard.quit = true,
                 Ok(Command::WatchSystem(on)) => {
                     watcher.set(on);
@@ -149,7 +150,7 @@ fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<
     }
 }
 
-/// Why cuFile cannot serve the target, by the probe's answer.
+/// The reason why cuFile cannot be used for the target, from the probe.
 fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
     if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! The targets of this machine that were asked for.
+//! The requested targets of this machine.
 
 use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
@@ -7,10 +7,12 @@ use crate::core::{Engine, EventBody, LogLevel, Target};
 use crate::device::CudaInfo;
 use std::path::Path;
 
-/// The targets of the bytes, by asking CUDA in a child process; at least one. Without any GPU it is host memory, which is said, unless a GPU was named.
+/// The targets of the bytes, at least one, from CUDA in a child process. Without a GPU it is host memory, which is
+/// reported, unless a GPU was named.
 ///
 /// # Errors
-/// A sentence, if the GPU that was named does not exist or no GPU can be used: host memory in its place would answer another question.
+/// A sentence, if the named GPU does not exist or no GPU can be used. Host memory is no substitute, because it would
+/// answer another question.
 pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
     let choices = match choice {
         GpuChoice::Several(choices) if !choices.is_empty() => choices.as_slice(),
@@ -37,7 +39,7 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<T
     Ok(chosen.into_iter().flatten().collect())
 }
 
-/// The engines without those that load a complete model or nothing, if one model is to be cut over several targets.
+/// The engines, without those that can only load complete models if one model is divided among several targets.
 pub(super) fn that_take_parts(bus: &Bus, mut engines: Vec<Engine>, models: usize, targets: usize) -> Vec<Engine> {
     if models == 1 && targets > 1 {
         for engine in engines.iter().filter(|engine| engine.is_outside()) {
@@ -67,7 +69,7 @@ fn chosen(choice: &GpuChoice, devices: &[CudaInfo]) -> Result<Vec<Target>, Strin
             _ => "of any kind".to_owned(),
         };
         return Err(format!(
-            "there is no GPU {asked}: CUDA sees {}; name one of them by --gpu, or 'host' for host memory",
+            "there is no GPU {asked}: CUDA lists {}; pass one of them with --gpu, or 'host' for host memory",
             have.join(" and ")
         ));
     }

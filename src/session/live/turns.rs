@@ -17,7 +17,7 @@ pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
     let on = |number: usize| targets.get(number % targets.len().max(1)).cloned().unwrap_or(Target::Host);
     let whole = |model: usize| Load { model, target: on(model), part: None };
     if models > 1 {
-        // Each alone first, so that what the others cost it is seen.
+        // Each runs alone first, which shows how much the others slow it down.
         let alone = (0..models).map(|model| vec![whole(model)]);
         return alone.chain(std::iter::once((0..models).map(whole).collect())).collect();
     }

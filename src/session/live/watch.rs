@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Least time between two reports. A long session has fewer: each is a twentieth of the time later.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// How long the program may take to end after Ctrl-C, which it gets too, before it is asked to end.
+/// The time limit of the program after Ctrl-C, which it also receives, before it is terminated.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Why a watching session does not start.
+/// The reason why a watching session does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchSessionError {
     /// The recording or a thread.
@@ -74,7 +74,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
             Ok(Command::Quit) | Err(TryRecvError::Disconnected) if quit_at.is_none() => quit_at = Some(Instant::now()),
             _ => {}
         }
-        // A process that ran before this session is left alone.
+        // A process that ran before this session is not ended.
         if quit_at.is_some() && watched.launched().is_none() {
             break;
         }

@@ -24,10 +24,10 @@ fn one() -> u64 {
     1
 }
 
-/// Why a recording could not be written or read.
+/// The reason why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("recording {path}: {doing} failed: {source}", path = path.display())]
     Io {
         /// The file.
@@ -44,7 +44,7 @@ pub enum RecordingError {
         path: PathBuf,
     },
     /// The target exists and is something else than a recording.
-    #[error("{path} exists and is not a recording, so it is left alone; name another file", path = path.display())]
+    #[error("{path} exists and is not a recording; name another file", path = path.display())]
     WouldOverwrite {
         /// The path.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub enum RecordingError {
         path: PathBuf,
     },
     /// The session that was to be recorded there runs, or was killed.
-    #[error("there is no {path}; the session that was to be recorded there runs or was killed, and {partial} holds what there is of it", path = path.display(), partial = partial.display())]
+    #[error("{path} does not exist; its session is running or was killed, and {partial} has the part so far", path = path.display(), partial = partial.display())]
     OnlyPartial {
         /// The file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum RecordingError {
         partial: PathBuf,
     },
     /// Another program wrote to the file while the session ran.
-    #[error("{path} was changed by another program while this session ran, so it is left alone; this session is recorded in {partial}", path = path.display(), partial = partial.display())]
+    #[error("another program changed {path} while this session ran; this session is recorded in {partial}", path = path.display(), partial = partial.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum RecordingError {
         /// The actual content.
         found: String,
     },
-    /// The file holds more than this program takes in.
+    /// The file is larger than the limit of this program.
     #[error("{path}, line {line}: {what}; reading stops here", path = path.display())]
     TooLarge {
         /// The file.

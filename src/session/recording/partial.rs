@@ -1,5 +1,5 @@
-//! The file that a session records into while it runs: next to the one that was asked for, locked, and renamed to it at the end, so that an earlier
-//! recording stays until there is a new one.
+//! The file of a running recording: next to the requested one, locked, and renamed at the end, so that an earlier
+//! recording stays until the new one is complete.
 
 use super::header::{RecordingError, partial_name};
 use super::limits::Limits;
@@ -33,7 +33,7 @@ pub(super) struct Opened {
 }
 
 impl Partial {
-    /// Makes the file next to `target` and locks it. A file that a killed session left there gets a name with a number.
+    /// Creates the file next to `target` and locks it. A file of a killed session gets a name with a number.
     ///
     /// # Errors
     /// If another session records to the same target, or the name belongs to another file.
@@ -109,7 +109,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // Nothing can be done about a failure here, and the name says what it is.
+            // A failure here has no remedy, and the file's name shows its state.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -27,7 +27,7 @@ pub struct Summary {
     pub events: u64,
     /// Events passed over because this program does not know their kind or cannot read them, by kind.
     pub skipped: BTreeMap<String, u64>,
-    /// Why the end is missing, if it is: the session was killed or the file was cut.
+    /// The reason why the end is missing, if it is: the session was killed or the file was cut.
     pub truncated: Option<String>,
 }
 
@@ -184,7 +184,7 @@ impl Reader {
     /// Reads a recording that is part of the program.
     ///
     /// # Errors
-    /// As [`read`], as far as it is about the content; `name` takes the place of the path there.
+    /// As [`read`], for errors of the content. `name` replaces the path.
     pub fn from_bytes(name: &Path, bytes: &'static [u8]) -> Result<Self, RecordingError> {
         Self::from_source(name, bytes, Limits::NONE)
     }

@@ -1,4 +1,4 @@
-//! A `LaneSpans` event as a recording holds it: the columns of the spans are fields of the event itself.
+//! A `LaneSpans` event in a recording: the columns of the spans are fields of the event.
 
 use crate::core::{Event, EventBody, LaneId, PackedSpans, SpanColumns};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,8 @@ pub(super) struct SpansOf {
     pub(super) lane: LaneId,
 }
 
-/// Reads the event from its line. The columns are read by themselves: with `flatten` serde would first take up each number in thirty bytes.
+/// Reads the event from its line. The columns are read separately: with `flatten`, serde would first store each
+/// number in thirty bytes.
 pub(super) fn read(line: &[u8]) -> serde_json::Result<Event> {
     let SpansOf { at_ns, lane } = serde_json::from_slice(line)?;
     let spans: PackedSpans = serde_json::from_slice(line)?;

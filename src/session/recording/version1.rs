@@ -1,4 +1,5 @@
-//! Version 1 of the recordings has some facts only as words. They are decoded here, once, into the fields that hold them since version 2.
+//! Version 1 of the recordings has some facts only as words. They are decoded here, once, into the fields of version
+//! 2.
 
 use crate::checks::CheckId;
 use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 /// Facts of earlier events of a recording that later ones need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Version1 {
-    /// By the id of a finding the words by which a verdict's advice names it.
+    /// The words by which a verdict's advice names a finding, by its id.
     advised_by: BTreeMap<String, String>,
 }
 
@@ -40,7 +41,7 @@ impl Version1 {
         self.advised_by.insert(finding.id.clone(), words.to_owned());
     }
 
-    /// The advice was made of the steps alone; if it names no blocker, all of them are steps.
+    /// The advice contains only the steps. If it names no blocker, all blockers are steps.
     fn verdict(&self, verdict: &mut Verdict) {
         let advised = |id: &&String| self.advised_by.get(*id).is_some_and(|words| verdict.advice.contains(words));
         verdict.steps = verdict.blockers.iter().filter(advised).cloned().collect();

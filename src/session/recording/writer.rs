@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zstd::stream::write::Encoder;
 
-/// Recordings are meant to be attached and shipped: above this the times of spans are rounded when the recording is finished.
+/// The goal for the size of a recording, so that it can be attached. Above it the times of spans are rounded at the
+/// end.
 pub const SIZE_GOAL_BYTES: u64 = 2 << 20;
 
 /// Level while the session runs: about 500 MB/s, so that recording does not take the CPU from the load.
 const LIVE_LEVEL: i32 = 1;
-/// Level at the end, when nothing is being measured any more.
+/// The compression level at the end, after all measurements.
 const FINAL_LEVEL: i32 = 19;
 /// Matches are searched this far back at the end, 512 KiB. A replay keeps as much unpacked in memory all the time;
 /// with 64 MiB the recordings of the full race are 1.7 % smaller and take up to 8 MiB more.
@@ -51,7 +52,7 @@ struct Identity {
     changed: (i64, i64),
 }
 
-/// How much a session that was interrupted is worth keeping.
+/// The reason to keep a recording of an interrupted session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {
     interrupted: bool,
@@ -74,8 +75,8 @@ impl Worth {
         }
     }
 
-    /// Whether it is kept under the name that was asked for. A session that ended by itself is; an interrupted one takes the place of an earlier
-    /// recording only if it measured something.
+    /// Whether it is kept under the requested name. A complete session is; an interrupted one replaces an earlier
+    /// recording only if it has measurements.
     fn is_kept(self, has_earlier: bool) -> bool {
         !self.interrupted || self.measured || (self.found && !has_earlier)
     }
@@ -95,8 +96,8 @@ pub struct Finished {
 }
 
 impl Writer {
-    /// Creates `PATH.partial` next to the file and writes the header into it. An earlier recording at `path` stays until [`Writer::finish`] replaces it;
-    /// any other file is left alone.
+    /// Creates `PATH.partial` next to the file and writes the header into it. An earlier recording at `path` stays
+    /// until [`Writer::finish`] replaces it; any other file is not changed.
     ///
     /// # Errors
     /// When the file cannot be created, another session records to `path`, or `path` is something that is not a recording.
@@ -121,7 +122,7 @@ impl Writer {
     /// file even if the process is killed.
     ///
     /// # Errors
-    /// When the disk is full or gone; the events before remain readable.
+    /// If the disk is full or missing. The earlier events stay readable.
     pub fn write(&mut self, event: &Event) -> Result<(), RecordingError> {
         self.partial.keep();
         write_event(&mut self.encoder, event, 1).map_err(io_error(self.partial.path(), "writing an event"))?;
@@ -252,7 +253,7 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
         EventBody::LaneSpans { lane, spans } => {
             write_line(out, &SpanLine::new(event.at_ns, *lane, spans, resolution_ns))
         }
-        // JSON has no NaN and no infinity. A reading that is none is left out: a gap.
+        // JSON has no NaN and no infinity, so such a reading is omitted: a gap.
         EventBody::Sampled { sample } if sample.values.values().any(|v| !v.is_finite()) => {
             let mut sample = sample.clone();
             sample.values.retain(|_, v| v.is_finite());
@@ -263,7 +264,7 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
                 || result.cache_resident_before_fraction.is_some_and(|f| !f.is_finite()) =>
         {
             let mut result = result.clone();
-            // A rate over no time: the run says by `bytes` and `wall_ns` that there is none.
+            // A rate without time: `bytes` and `wall_ns` of the run show that there is none.
             if !result.bytes_per_s.is_finite() {
                 result.bytes_per_s = 0.0;
             }

@@ -40,7 +40,7 @@ pub(crate) struct Load {
     pub(crate) compat: bool,
 }
 
-/// Loads of one model before their spans were looked through.
+/// Loads of one model before their spans were analysed.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelLoadsJob {
     name: String,
@@ -116,7 +116,7 @@ impl ModelLoadsJob {
 }
 
 impl Load {
-    /// How many spans of a phase there are.
+    /// The number of spans of a phase.
     pub(crate) fn count(&self, phase: Phase) -> u64 {
         self.spans.iter().filter(|s| s.phase == phase).count() as u64
     }
@@ -173,7 +173,7 @@ impl Lesson {
     /// Reads the recordings inside the program; takes a good part of a second.
     pub(crate) fn load() -> Result<Self, String> {
         let told = |shipped: shipped::Shipped| {
-            // The cost of a tensor is fitted for the two ways that the lesson holds against each other.
+            // The overhead of a tensor is fitted for the two engines that the lesson compares.
             let with_timeline = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
             let told = shipped.tell(with_timeline, |state| ModelLoads::of(shipped.model, state));
             let none = || format!("{} holds no load that ended well", shipped.name);

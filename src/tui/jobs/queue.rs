@@ -30,7 +30,7 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) enum JobResult {
     Lane(Box<LaneFacts>),
-    /// The tensors of a lane, which a job of the lane brings too if it was asked for them.
+    /// The tensors of a lane, which a job of the lane also returns on request.
     Tensors(LaneId, Box<TensorRows>),
     Names(Box<NameIndex>),
     Measured(Option<ModelLoads>),
@@ -88,7 +88,7 @@ impl Job {
 /// The jobs of a frame: those that it does itself, and those for another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct JobQueue {
-    /// How much one frame looks through itself.
+    /// The amount of work in a frame.
     pub(crate) at_once: usize,
     /// Jobs for the other thread, which the event loop hands on.
     pub(crate) out: Vec<Job>,
@@ -103,7 +103,7 @@ impl Default for JobQueue {
 }
 
 impl JobQueue {
-    /// Splits jobs into those to be done now, which are returned, and those for the other thread, once each.
+    /// Splits jobs into those for now, which are returned, and those for the other thread, once each.
     pub(crate) fn sort(&mut self, jobs: Vec<Job>) -> Vec<Job> {
         let mut room = self.at_once;
         let mut now = Vec::new();
@@ -125,7 +125,7 @@ impl JobQueue {
         now
     }
 
-    /// Whether a result is still to come.
+    /// Whether a result is pending.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.away.is_empty()
     }

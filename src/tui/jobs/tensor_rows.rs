@@ -81,7 +81,7 @@ pub(crate) struct TensorRows {
     pub(crate) cost: Option<CostModel>,
     /// The sum over all tensors.
     pub(crate) phases: PhaseTimes,
-    /// All rows by each order that was asked for; by difference, for one other run.
+    /// All rows by each requested order; by difference, for one other run.
     sorted: BTreeMap<(Sort, Option<LaneId>), Vec<u32>>,
 }
 
@@ -108,7 +108,8 @@ impl TensorRows {
         run
     }
 
-    /// All rows in an order; `None` if the order was not asked for before. By difference it is the one to the run of lane `rival`.
+    /// All rows in an order; `None` if the order was not requested before. By difference it is the one to the run of
+    /// lane `rival`.
     pub(crate) fn known_order(&self, sort: Sort, rival: Option<LaneId>) -> Option<&[u32]> {
         self.sorted.get(&(sort, rival)).map(Vec::as_slice)
     }

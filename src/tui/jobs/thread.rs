@@ -1,4 +1,4 @@
-//! The thread for jobs that would hold a frame up.
+//! The thread for jobs that would delay a frame.
 
 use super::queue::{Job, JobDone};
 use crossbeam_channel::{Receiver, Sender, never, unbounded};

@@ -46,7 +46,7 @@ impl Key {
         Self { code: event.code, control: event.modifiers.contains(KeyModifiers::CONTROL) }
     }
 
-    /// Reads a key as the settings spell it; an error says what is wrong with it.
+    /// Parses a key of the settings file. The error names the problem.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut glyphs = text.chars();
         if let (Some(glyph), None) = (glyphs.next(), glyphs.next())

@@ -1,4 +1,4 @@
-//! Charts under hands: cursor, zoom, pan, hold, clicks; and the widget on any data at any size.
+//! Charts with input: cursor, zoom, pan, hold, clicks; and the widget with any data at any size.
 
 use super::{app, frame, race, system, text};
 use crate::config::{Markers, Taste};

@@ -142,7 +142,7 @@ fn with_second_fix(mut state: State) -> State {
 
 /// The same with the first fix applied.
 fn two_fixes() -> State {
-    with_second_fix(testdata::fixing(FixStage::Mended))
+    with_second_fix(testdata::fixing(FixStage::Fixed))
 }
 
 /// The fix that a key applies.
@@ -190,7 +190,7 @@ fn a_dry_run_is_shown_until_the_fix_is_applied() {
     let mut state = testdata::state(Scene::Failed);
     dry(&mut state);
     assert!(shows_it(&state));
-    let applied = testdata::fixing(FixStage::Mended);
+    let applied = testdata::fixing(FixStage::Fixed);
     state.fix_log.extend(applied.fix_log.iter().cloned());
     assert!(!shows_it(&state));
     dry(&mut state);

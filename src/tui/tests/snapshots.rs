@@ -185,7 +185,7 @@ fn the_fix_sheet_before_during_and_after() {
     for (name, state) in [
         ("offered", testdata::state(Scene::Failed)),
         ("applying", testdata::fixing(FixStage::Applying)),
-        ("mended", testdata::fixing(FixStage::Mended)),
+        ("fixed", testdata::fixing(FixStage::Fixed)),
     ] {
         let mut ui = app(ScreenId::Environment);
         environment(&mut ui).open_fix(crate::core::FixId::UdevRecord);

@@ -72,7 +72,7 @@ impl Canvas {
         }
     }
 
-    /// A straight line of dots, cut at the left and right edge so that a far point costs nothing.
+    /// A straight line of dots, clipped at the left and right edge, so that a far point needs no time.
     fn stroke(&mut self, a: (f64, f64), b: (f64, f64), wide: f64, owner: usize) {
         let across = b.0 - a.0;
         let (mut first, mut last) = (0.0_f64, 1.0_f64);

@@ -31,7 +31,7 @@ pub(crate) struct Extras {
     pub(crate) events: Vec<(f64, String)>,
 }
 
-/// Columns in which a cut name still says something.
+/// The minimum columns of a truncated name.
 const LEAST_NAME: usize = 6;
 
 /// A scale from 0 to `top` in steps of `step`.
@@ -59,7 +59,7 @@ impl Scale {
 
     /// As `over`, with ticks that fall evenly on `rows` rows; `None` if no round step does.
     fn even(max: f64, rows: u16) -> Option<Self> {
-        // On a few rows each may have its tick, or the top would be far above the data.
+        // With few rows each can have a tick. Otherwise the top would be far above the data.
         let most = if rows < 6 { usize::from(rows.saturating_sub(1)).max(1) } else { usize::from(rows / 2).min(6) };
         let fits = |scale: &Self| {
             let steps = (scale.top / scale.step).round() as u16;
@@ -121,7 +121,7 @@ impl Chart<'_> {
         }
         let legend = u16::from(h >= 5);
         let rows = h - 1 - legend;
-        // A ceiling far above everything would press the lines flat; then it is only named.
+        // A ceiling far above the data would flatten the lines, so it is only named.
         let levels = || self.ceiling.iter().chain(&extras.ceilings).filter(|(level, _)| level.is_finite());
         let is_near = |level: f64| level > 0.0 && level <= left_max.max(0.0) * 2.5;
         let left_max = levels().map(|(level, _)| *level).filter(|l| is_near(*l)).fold(left_max, f64::max).max(0.0);
@@ -198,7 +198,7 @@ impl Chart<'_> {
         Some(Rect { x: left_width + 1, y: top, width: columns, height: rows })
     }
 
-    /// A line from top to bottom at a time; its column, where the time is shown at all.
+    /// A vertical line at a time; returns its column if the time is visible.
     fn upright(&self, plot: &mut Pen<'_>, at: f64, glyph: char, style: Style) -> Option<u16> {
         let share = (at - self.x.0) / (self.x.1 - self.x.0);
         if !(-1e-9..=1.0 + 1e-9).contains(&share) {
@@ -256,7 +256,7 @@ impl Chart<'_> {
         // The last line is drawn on top and matters most, so it is named first. At a cursor, a name that does not fit
         // leaves its marker and value.
         let mut drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
-        // Series with a value at the cursor come first.
+        // Series with a value at the cursor are first.
         drawn.sort_by_key(|series| time.is_some_and(|time| series.at(time).is_none()));
         let value = |series: &Series| match time {
             Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),

@@ -15,7 +15,7 @@ pub(crate) struct Way {
     pub(crate) through: &'static str,
 }
 
-/// Host memory of whatever kind.
+/// Any host memory.
 pub(crate) const HOST_MEMORY: &str = "host memory";
 
 /// Columns that the drawing takes.

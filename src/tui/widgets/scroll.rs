@@ -1,4 +1,4 @@
-//! How far a text is scrolled. Its end is known only after it was drawn.
+//! The scroll position of a text. Its end is known only after it was drawn.
 
 use crate::tui::keys::action::Action;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ impl Scroll {
         self.at.get()
     }
 
-    /// How far the last frame could be scrolled.
+    /// The maximum position of the last frame.
     pub(crate) const fn last(&self) -> usize {
         self.last.get()
     }
@@ -24,12 +24,12 @@ impl Scroll {
         self.at.set(at);
     }
 
-    /// Scrolls; the next frame holds it back at the end of the text.
+    /// Scrolls. The next frame limits the position to the end of the text.
     pub(crate) fn act(&self, action: Action) {
         self.set(action.moved(self.at.get(), usize::MAX).unwrap_or(self.at.get()));
     }
 
-    /// Takes from a frame how far its text can be scrolled.
+    /// Stores the maximum position from a frame.
     pub(crate) fn drawn(&self, last: usize) {
         self.last.set(last);
         self.at.set(self.at.get().min(last));

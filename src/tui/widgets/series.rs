@@ -6,7 +6,7 @@ use ratatui::style::Style;
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// Stands at the line's end and before its name.
+    /// It is at the end of the line and before its name.
     pub(crate) marker: char,
     pub(crate) style: Style,
     /// (x, y) by rising x.

@@ -7,8 +7,8 @@ use crate::tui::theme::Theme;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Draws a sheet in the middle of the pen; returns how far it can be scrolled. `end` shows the end of the text instead of `scroll`: output that
-/// streams is followed.
+/// Draws a sheet in the middle of the pen; returns its maximum scroll position. `end` shows the end of the text
+/// instead of `scroll`, for output that arrives.
 pub(crate) fn draw(
     pen: &mut Pen<'_>,
     title: &[Run],
@@ -40,7 +40,7 @@ pub(crate) fn draw(
     lines.len().saturating_sub(usize::from(inner_height))
 }
 
-/// The area of a sheet with so many lines.
+/// The area of a sheet with this number of lines.
 fn place(pen: &Pen<'_>, lines: usize, widest: u16) -> Rect {
     let w = widest.min(pen.width().saturating_sub(2)).max(pen.width().min(20));
     let h = (lines as u16).saturating_add(4).min(pen.height());
@@ -59,7 +59,7 @@ pub(crate) fn keys(bindings: &[&Binding], theme: &Theme) -> Vec<Run> {
     bindings.iter().flat_map(words).collect()
 }
 
-/// Makes the keys in the lower border of a sheet that was drawn take clicks.
+/// Makes the keys in the lower border of a drawn sheet clickable.
 pub(crate) fn click(pen: &Pen<'_>, lines: usize, widest: u16, bindings: &[&Binding]) {
     let Rect { x, y, width: w, height: h } = place(pen, lines, widest);
     let wide = |b: &&Binding| (width(&b.label) + width(b.short) + 3) as u16;
@@ -74,7 +74,7 @@ pub(crate) fn click(pen: &Pen<'_>, lines: usize, widest: u16, bindings: &[&Bindi
     }
 }
 
-/// Lines from `scroll` on, with a scrollbar if there are more; returns how far the text can be scrolled.
+/// Lines from `scroll` on, with a scrollbar if there are more; returns the maximum scroll position.
 pub(crate) fn text(pen: &mut Pen<'_>, lines: &[Vec<Run>], scroll: usize, theme: &Theme) -> usize {
     let height = usize::from(pen.height());
     let most = lines.len().saturating_sub(height);

@@ -19,7 +19,7 @@ pub(crate) struct TimeView {
 }
 
 impl TimeView {
-    /// Moves the cursor or what is shown, as a key says.
+    /// Moves the cursor or the visible range by a key.
     pub(crate) fn act(&mut self, action: Action, whole: (f64, f64)) {
         match action {
             Action::Left => self.step(whole, false),

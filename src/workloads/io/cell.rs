@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Latencies that are kept of a thread: at a microsecond an operation a cell of a second has fewer; beyond it, the first ones stand for all.
+/// The maximum number of latencies kept of a thread. A cell of one second has fewer, at a microsecond per operation.
+/// Beyond it the first ones represent all.
 const LATENCIES: usize = 1 << 20;
 
 /// The measurements of one thread.

@@ -17,7 +17,7 @@ pub(super) fn fill(bytes: &mut [u8], seed: u64, offset: u64) {
     }
 }
 
-/// Whether a buffer holds what the file holds at `offset`.
+/// Whether a buffer has the file's content at `offset`.
 pub(super) fn holds(bytes: &[u8], seed: u64, offset: u64) -> bool {
     let same = |(i, eight): (usize, &[u8])| eight == &word(seed, offset / 8 + i as u64).to_le_bytes()[..eight.len()];
     bytes.chunks(8).enumerate().all(same)

@@ -38,7 +38,7 @@ fn clear_abandoned(dir: &Path) {
     }
 }
 
-/// Why the files could not be made.
+/// The reason why the files could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// The system refused.
@@ -115,7 +115,7 @@ impl Files {
     /// not in the page cache. `progress` gets the bytes written and returns whether to continue.
     ///
     /// # Errors
-    /// When something cannot be made or `progress` ended it; nothing is left then.
+    /// If a file cannot be created or `progress` ended it. No files remain then.
     pub fn make(
         dir: &Path,
         file_bytes: u64,

@@ -42,7 +42,7 @@ fn measure(order: &GridOrder, mut out: File) {
     let mut say = |message: &GridMessage| {
         let Ok(mut line) = serde_json::to_vec(message) else { return };
         line.push(b'\n');
-        // A session that is gone takes this process with it.
+        // When the session ends, this process is killed.
         let _ = out.write_all(&line);
     };
     let device = match open_device(&order.target) {

@@ -17,14 +17,15 @@ pub(super) enum Mover {
         memory: Arc<DeviceMemory>,
         registration: Option<BufferRegistration<DeviceMemory>>,
     },
-    /// Through host memory; `gpu` is where it goes on to.
+    /// Through host memory; `gpu` is the final target.
     Host { file: File, slot: Option<Slot>, gpu: Option<(CopyQueue, Arc<DeviceMemory>)> },
 }
 
 /// Opens a file of the measurement with O_DIRECT.
 fn open(path: &Path, access: Access) -> Result<File, String> {
     let way = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
-    // No other flags: cuFile refuses a file that was opened with O_NOFOLLOW (5019, libcufile 1.15). The folder is our own.
+    // No other flags: cuFile rejects a file that was opened with O_NOFOLLOW (5019, libcufile 1.15). The directory is
+    // private.
     let flags = way | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|errno| {
         let hint = if errno == rustix::io::Errno::INVAL {
@@ -105,7 +106,7 @@ impl Mover {
         }
     }
 
-    /// Moves one block and returns when it is where it belongs.
+    /// Moves one block and returns when it has arrived.
     pub(super) fn operate(&mut self, access: Access, offset: u64, block_bytes: usize) -> Result<(), String> {
         match self {
             Self::CuFile { handle, memory, registration } => {

@@ -137,7 +137,7 @@ impl Side {
         verify::compare(&beside.shared, &|index| index < self.files && !beside.shared.is_given_up(index))
     }
 
-    /// Removes the files, which no later lane asks for.
+    /// Removes the files, which no later lane needs.
     pub(super) fn remove(&self) {
         for file in &self.layout.files {
             let _ = std::fs::remove_file(&file.path);

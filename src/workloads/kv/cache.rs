@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Share of the bytes that may stay for a run to be called cold: headers, which lookups read again.
 const COLD_ENOUGH: f64 = 0.02;
 
-/// Brings the files into the state. Returns what should be said.
+/// Brings the files into the state. Returns notes.
 pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
     match state {
         CacheState::AsIs => Vec::new(),

@@ -16,7 +16,7 @@ pub const HEADER_BYTES: u64 = 4096;
 /// The end of a chunk's name, of its name while it is written, and of the name of its metadata.
 pub const DATA_SUFFIX: &str = ".kvcache.safetensors";
 pub(super) const PARTIAL_SUFFIX: &str = ".kvcache.safetensors.tmp";
-/// What the name of the metadata has behind that of the chunk.
+/// The suffix of the metadata's name after that of the chunk.
 pub const METADATA_SUFFIX: &str = ".metadata";
 
 /// The number of the header's length.

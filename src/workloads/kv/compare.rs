@@ -30,7 +30,8 @@ impl Planned {
     }
 }
 
-/// Each variant with each value of `NAME=A,B`. One that the setting changes nothing for is run once, and that is said.
+/// Each variant with each value of `NAME=A,B`. A variant for which the setting has no effect is run once, with a
+/// note.
 ///
 /// # Errors
 /// A sentence: no comparison, an impossible value, or nothing that would differ.
@@ -64,7 +65,7 @@ pub(super) fn compared(
             let effects: Vec<Effect> =
                 lanes.map(|lane| Ok(lane?.effect(order, compared))).collect::<Result<_, PlanError>>()?;
             match nothing_compared(&effects).filter(|_| !differs) {
-                // A limit on a value that says more than that the other direction does not use it.
+                // A limit on a value is a better reason than that the other direction does not use it.
                 Some(said) if why.is_none() || matches!(effects.first(), Some(Effect::Counts(_))) => why = Some(said),
                 Some(_) => {}
                 None => differs = true,
@@ -90,7 +91,7 @@ pub(super) fn compared(
     Ok((all, said.into_iter().collect()))
 }
 
-/// The settings of `--set` with, so far, why they reach no lane; those that reached one have no reason.
+/// The settings of `--set`, with the reason why they reach no lane so far; none for those that reached one.
 pub(super) struct Unused<'a> {
     order: &'a KvOrder,
     of: Vec<(KvSetting, u64, Option<&'static str>, bool)>,
@@ -108,7 +109,7 @@ impl<'a> Unused<'a> {
                 Effect::Counts(_) if lane.lane.settings.contains_key(name) => {
                     "the variants that it counts for set it themselves"
                 }
-                // The one setting that a name overrules.
+                // The only setting that a name overrides.
                 Effect::Counts(_) if lane.settings.get(*name) != *value => {
                     "the names of the variants say whether buffers are registered: take gds-registered, or gds:register=N"
                 }

@@ -103,8 +103,8 @@ impl Settled<'_> {
     }
 }
 
-/// Why lanes that differ only in one setting do not differ in effect: the effect of each, in order; `None` if they do
-/// differ.
+/// The reason why lanes with different values of a setting have the same effect, from the effect of each; `None` if
+/// they differ.
 pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
     let first = effects.first()?;
     if effects.iter().any(|effect| effect != first) {

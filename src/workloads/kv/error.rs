@@ -1,6 +1,6 @@
-//! Why a KV-cache workload cannot be planned.
+//! The errors of planning a KV-cache workload.
 
-/// Why nothing can be planned.
+/// The reason why a workload cannot be planned.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PlanError(pub String);

@@ -87,7 +87,7 @@ pub(super) struct Flight {
     pub(super) ios: Vec<AsyncIo<IoQueue>>,
     pub(super) handle: Arc<FileHandle<'static>>,
     pub(super) task: Task,
-    /// Where its bytes are on the target or in the staging memory, and the slot of the latter.
+    /// The offset of its bytes on the target or in the staging memory, and the slot of the latter.
     pub(super) place: u64,
     pub(super) slot: Option<u64>,
     /// Segments on the stream, and bytes that landed.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MARKER: &str = ".gds-top-kv";
 const MARK: &str = "Made by gds-top for a KV-cache workload. It may be removed at any time when no gds-top runs.\n";
 
-/// Why the folder cannot be used.
+/// The reason why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// It is there and not ours.
@@ -81,7 +81,7 @@ impl Folder {
     /// the end the folder is removed, unless `keep`.
     ///
     /// # Errors
-    /// When it is not ours, in use, another user could change it, or the system refuses.
+    /// If the folder belongs to another program, is in use, can be changed by another user, or cannot be created.
     pub fn open(dir: &Path, name: &str, reuse: bool, keep: bool) -> Result<Self, FolderError> {
         let dir = parent(dir)?;
         let name = folder_name(name);
@@ -222,7 +222,7 @@ mod tests {
         let again = Folder::open(dir.path(), "ucm", true, true).unwrap();
         assert!(again.path().join("data/block").exists());
         drop(again);
-        // A run that comes to nothing leaves nothing, though it was to keep all.
+        // A run without a result leaves no files, even with --keep.
         Folder::open(dir.path(), "llmd", false, true).unwrap().abandon();
         assert!(!dir.path().join("gds-top-kv-llmd").exists());
         let said = Folder::open(dir.path(), "llmd", true, true).unwrap_err().to_string();

@@ -64,7 +64,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
             if let Some(handle) = cell.wait() {
                 return Ok(Arc::clone(handle));
             }
-            // The other thread could not open it; its entry is gone, and it is this one's turn.
+            // The other thread could not open it and removed its entry, so this thread tries.
         };
         match open() {
             Ok(handle) => {

@@ -44,7 +44,7 @@ fn read_order(lane_order: &LaneOrder) -> Result<(KvOrder, LaneName, Settings, La
     };
     let lane = LaneName::new(lane.clone()).map_err(wrong)?;
     let settings = order.settings(&lane);
-    // Relative paths, in the folder that the session made, whatever takes its name while this runs.
+    // Relative paths, in the directory that the session created, even if another one takes its name.
     let id = order.folder_id.ok_or_else(|| wrong("the order does not name its folder".to_owned()))?;
     let folder = std::mem::take(&mut order.folder);
     trust::enter(&folder, id).map_err(|why| wrong(format!("{} cannot be used: {why}", folder.display())))?;

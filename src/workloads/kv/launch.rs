@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a waiting worker checks whether another one failed.
+/// Time between two checks of a waiting worker for a failure of another one.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Worker<'_, '_> {
@@ -196,7 +196,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// A transfer that cuFile refused or failed.
+    /// A transfer that cuFile rejected, or that failed.
     fn aborted(&self, task: &Task, offset: usize, error: &Error) -> LoadError {
         let said = self.failed_by_cufile(task, ", asynchronously,", error);
         let errno = error.cufile().and_then(|e| e.errno);

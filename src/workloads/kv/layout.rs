@@ -12,7 +12,7 @@ use crate::device::Piece;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Most tokens, transfers and bytes of a run: beyond that the plan alone would take the memory.
+/// The maximum tokens, transfers and bytes of a run. A larger plan would not fit into memory.
 const MOST_TRANSFERS: u64 = 4 << 20;
 /// Alignment of places on the target, as GDS needs it.
 const PAGE: u64 = 4096;
@@ -28,7 +28,7 @@ pub(super) struct FileLayout {
     pub(super) path: PathBuf,
     /// The path while it is written; the same for a slab, which is written in place.
     pub(super) temporary: PathBuf,
-    /// Where its payload begins in that file.
+    /// The offset of its payload in that file.
     pub(super) start: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Layout {
     /// Tokens of a file.
     file_tokens: u64,
     pub(super) files: Vec<FileLayout>,
-    /// Keys that are asked for, sequence after sequence, stored or not.
+    /// The requested keys, sequence after sequence, stored or not.
     pub(super) asked: Vec<Vec<Key>>,
     /// Bytes of a file before its payload; the chunks of a slab have none.
     pub(super) data_offset: u64,
@@ -225,7 +225,7 @@ impl Layout {
         self.slot_bytes() * self.files.len() as u64
     }
 
-    /// Where a transfer begins in its file.
+    /// The offset of a transfer in its file.
     pub(super) fn file_offset(&self, task: &Task) -> u64 {
         self.files.get(task.file as usize).map_or(0, |file| file.start) + task.offset
     }
@@ -462,7 +462,7 @@ fn chunk_transfer(settings: &Settings, payload: u64) -> u64 {
     }
 }
 
-/// Files of a sequence that are stored: the nearest number to the share that is asked for.
+/// Stored files of a sequence: the number nearest to the requested share.
 pub(super) fn stored_of(files: u64, hit_rate: f64) -> u64 {
     ((files as f64 * hit_rate).round() as u64).min(files)
 }

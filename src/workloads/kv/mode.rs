@@ -11,7 +11,7 @@ pub struct GdsMode {
     /// Whether cuFile writes and reads.
     write: bool,
     read: bool,
-    /// Whole layers are registered instead of every block: the `bb_` forms.
+    /// Complete layers are registered instead of every block: the `bb_` forms.
     whole_layers: bool,
 }
 

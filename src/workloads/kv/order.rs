@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How bytes travel between target and store.
+/// The path of bytes between target and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// By cuFile.
@@ -89,7 +89,7 @@ pub struct KvOrder {
     pub folder_id: Option<FolderId>,
     /// Settings for all lanes.
     pub settings: BTreeMap<KvSetting, u64>,
-    /// A fall-back that is brought about.
+    /// A provoked fallback.
     pub provoke: Option<FallbackReason>,
     /// A reading lane writes the files itself, before the clock, because no lane wrote them.
     pub prepare: bool,

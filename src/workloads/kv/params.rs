@@ -267,7 +267,7 @@ const LMCACHE_MP: [Parameter; 12] = [
         KvSetting::AsyncDepth,
         4,
         (1, 64),
-        "with async: chunks under way on a stream, each with a place in the staging memory",
+        "with async: outstanding chunks on a stream, each with a place in the staging memory",
     ),
     of(
         KvSetting::StreamFlags,

@@ -48,9 +48,9 @@ pub struct Request {
     pub settings: Vec<String>,
     /// Write lanes, read lanes.
     pub directions: (bool, bool),
-    /// A fall-back that is brought about.
+    /// A provoked fallback.
     pub provoke: Option<FallbackReason>,
-    /// cufile.json for the lanes: a shipped one by name, a file, or `none`; the workload's own where not said.
+    /// cufile.json for the lanes: a shipped one by name, a file, or `none`; by default that of the workload.
     pub cufile_json: Option<String>,
     /// Read what is in the folder, and write nothing there first.
     pub as_found: bool,
@@ -232,7 +232,7 @@ fn impossible(lane: &Planned) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The variants that are named, or the usual ones; the one of `--gds-mode` differs by direction.
+/// The variants that are named, or the usual ones; that of `--gds-mode` differs by direction.
 fn named(request: &Request) -> Result<Vec<String>, PlanError> {
     if let Some(mode) = request.gds_mode {
         return Ok(vec![mode.variant(Access::Read)]);

@@ -29,10 +29,10 @@ pub(super) fn wrong(text: String) -> LoadError {
     LoadError::CuFile(text)
 }
 
-/// Why cuFile is not used: reason and sentence.
+/// The reason why cuFile is not used, and a sentence.
 pub(super) type Without = Option<(FallbackReason, String)>;
 
-/// Opens cuFile where the lane wants it. Only llm-d's way goes on without, and says why.
+/// Opens cuFile if the lane needs it. Only llm-d continues without it, with the reason.
 pub(super) fn open_cufile(
     lane_order: &LaneOrder,
     order: &KvOrder,
@@ -95,7 +95,7 @@ pub(super) fn register(
     }
     let (memory, ranges, flags) = match slab {
         Some(slab) => (slab, regions(slab.len() as u64, settings.get(KvSetting::RegionBytes)), 0),
-        // libcufile refuses the flag for host memory: with 5045, in 1.16, 1.18 and 1.20.
+        // libcufile rejects the flag for host memory with 5045, in 1.16, 1.18 and 1.20.
         None if how == 2 => (target, layout.registrations(true), if on_gpu { RDMA_REGISTER } else { 0 }),
         None => (target, layout.registrations(false), 0),
     };
@@ -257,7 +257,7 @@ pub(super) fn prepare_files(
     Ok(Some(format!("{} files were written by plain writes before the clock, since no lane wrote them", missing.len())))
 }
 
-/// A driver may not open because it was given llm-d's many threads: a library with a smaller limit refuses them.
+/// A driver may fail to open because of llm-d's many threads: a library with a lower limit rejects them.
 fn settings_hint() -> String {
     let Some(file) = std::env::var_os("CUFILE_ENV_PATH_JSON").map(std::path::PathBuf::from) else {
         return String::new();

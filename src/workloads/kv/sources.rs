@@ -3,12 +3,12 @@
 use crate::core::{KvPath, KvSystem};
 
 impl KvSystem {
-    /// One line that says what it is.
+    /// A description in one line.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Ucm => {
-                "UCM's GDS proposal of October 2025, whose three pull requests were closed: a file a block, one operation a tensor piece, file handles cached"
+                "UCM's GDS proposal of October 2025 (its three pull requests were closed): a file a block, one operation a tensor piece, file handles cached"
             }
             Self::Llmd => {
                 "llm-d's file-system back end 0.22: a file a group of blocks, threads per GPU, gds_mode per direction"

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes made at a time.
 const STEP: usize = 1 << 20;
 
-/// A file error as a sentence; a full disk says what to do.
+/// A file error as a sentence, with advice for a full disk.
 pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> LoadError {
     if source.kind() == std::io::ErrorKind::StorageFull {
         return LoadError::CuFile(format!(
@@ -34,19 +34,19 @@ pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -
 /// The result of a lookup.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// By file: whether it is complete, and all files of its sequence before it too.
+    /// For each file: whether it and all earlier files of its sequence are complete.
     pub(super) files: Vec<bool>,
     pub(super) lookups: u64,
     pub(super) hits: u64,
     /// Files that are there and were not taken, with the first reason.
     pub(super) refused: u64,
     pub(super) first_refusal: Option<String>,
-    /// Why files may be missing, where the store was given less room than they need.
+    /// The reason why files may be missing, if the store is too small for them.
     pub(super) limited: Option<String>,
 }
 
-/// Why files that were written may be gone, where the store was given less room than they need: a lookup goes from the beginning of a sequence, which is what
-/// was written first and goes first.
+/// The reason why written files may be missing, if the store is too small for them: a lookup starts at the beginning
+/// of a sequence, which was written first and is removed first.
 fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     let files = layout.files.len() as u64;
     let room = room_files(settings, layout).filter(|room| *room < files)?;

@@ -66,7 +66,7 @@ pub(super) struct Shared<'a> {
     pub(super) layout: &'a Layout,
     /// The method, after the trials before the clock.
     pub(super) method: Method,
-    /// Why cuFile is not used although it was asked for: reason and sentence.
+    /// The reason why cuFile is not used although it was requested, and a sentence.
     pub(super) without: Option<(FallbackReason, String)>,
     pub(super) target: &'a Arc<DeviceMemory>,
     pub(super) slab: Option<&'a Arc<DeviceMemory>>,
@@ -102,7 +102,7 @@ impl Shared<'_> {
     }
 }
 
-/// Why cuFile does not take a file or a transfer.
+/// The reason why cuFile rejects a file or a transfer.
 pub(super) struct Refused {
     pub(super) reason: FallbackReason,
     pub(super) error: LoadError,
@@ -206,8 +206,7 @@ impl Worker<'_, '_> {
         done
     }
 
-    /// One transfer by cuFile, or by what the system does where cuFile cannot make it.
-    /// False if the file is given up.
+    /// One transfer by cuFile, or by the system's fallback if cuFile cannot make it. False if the file is given up.
     fn with_fallback(&mut self, opened: &OpenFile, task: &Task) -> Result<bool, LoadError> {
         let refused = match self.is_kept_from_cufile(task) {
             Some(refused) => refused,
@@ -243,7 +242,8 @@ impl Worker<'_, '_> {
         })
     }
 
-    /// What the system does after a refusal; each such transfer is counted. Ends the lane if the system fails then.
+    /// The system's behaviour after a rejection; each such transfer is counted. Ends the lane if the system fails
+    /// then.
     fn after(&self, refused: &Refused, operations: usize) -> Result<FallbackAction, LoadError> {
         let shared = self.shared;
         let said = refused.error.to_string();
@@ -258,7 +258,7 @@ impl Worker<'_, '_> {
         Ok(action)
     }
 
-    /// Gives a file up after a failure: what was written of it is removed, what was read stays.
+    /// Gives a file up after a failure: its written bytes are removed, and its read bytes stay.
     fn give_up(&mut self, file: u32) {
         let shared = self.shared;
         if let Some(gone) = shared.given_up.get(file as usize) {

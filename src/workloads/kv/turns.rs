@@ -34,7 +34,7 @@ impl Turns {
         Self { reads, writes, readers, next_read: AtomicUsize::new(0), given: Mutex::new((0, 0)), dealt: Vec::new() }
     }
 
-    /// Reads, or writes alone, that each thread has a queue of.
+    /// The queue of each thread: reads, or only writes.
     pub(super) fn dealt(reads: usize, threads: usize) -> Self {
         Self { dealt: (0..threads).map(AtomicUsize::new).collect(), ..Self::new(reads, 0, threads, false) }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a waiting thread looks whether another failed.
+/// Time between two checks of a waiting thread for a failure of another one.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Shared by the loading threads and the one that computes.
@@ -88,7 +88,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Instant;
 
-    /// The furthest that loading was ahead of the layer whose turn it was. The first layer computes until loading is as far as it was asked to be.
+    /// The largest distance of loading ahead of the current layer. The first layer waits until loading has the
+    /// requested distance.
     fn furthest_ahead(ahead: usize) -> usize {
         let window = Window::new(ahead, vec![1; 8]);
         let (turn, furthest) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -79,7 +79,7 @@ fn measured(
         let at = first.now();
         let looked = store::look_up(shared.order, shared.settings, layout);
         lookup_ns = first.end(Phase::Open, at, What::SETUP) - at;
-        // Misses are what a run without a stored file asks for.
+        // A run without stored files requests only misses.
         if looked.hits == 0 && !layout.files.is_empty() {
             let asked = looked.lookups;
             return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
@@ -103,7 +103,7 @@ fn measured(
                 }
             }
         }
-        // UCM's connector asks for every layer at once; only LMCache's looks ahead by a number of layers.
+        // UCM's connector requests all layers at once; only LMCache's requests a number of layers ahead.
         let ahead = match shared.order.kind {
             KvSystem::Ucm => usize::MAX,
             _ => shared.settings.get(KvSetting::PrefetchFactor) as usize,

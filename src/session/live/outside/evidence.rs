@@ -25,7 +25,7 @@ impl Seen {
         String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(256 << 10)..]).into_owned()
     }
 
-    /// The route, for a command that used cuFile; and what is to be said of it.
+    /// The route of a command that used cuFile, and a note about it.
     pub(super) fn route(&self) -> (Option<RouteCounts>, String) {
         let used = match (&self.cufile, self.log.is_empty()) {
             (Some(path), _) => format!("it had {path} mapped"),

@@ -10,10 +10,10 @@ use crate::session::live::process::signal_words;
 use crate::telemetry::tree::TreeUse;
 use std::collections::BTreeMap;
 
-/// A command may hold more than the files do, in a wider type; a multiple above this is a mistake.
+/// A command may have more bytes than the files, in a wider type. A multiple above this is an error.
 const MOST_TIMES: u64 = 8;
 
-/// The exit status by which a script of ours says that its package is not installed.
+/// The exit status of a script if its package is not installed.
 const NOT_INSTALLED: i32 = 3;
 
 impl Watched {
@@ -92,7 +92,7 @@ impl Watched {
             }
             .to_owned(),
             bytes_source,
-            // One that was gone before it was looked at was there all the same.
+            // A process that ended before it was read existed all the same.
             processes: self.most_processes.max(1),
             read_call_bytes: since(stop.read_call_bytes, start.read_call_bytes),
             storage_read_bytes: since(stop.storage_read_bytes, start.storage_read_bytes),
@@ -109,7 +109,7 @@ impl Watched {
         }
     }
 
-    /// Why the run counts as failed, if it does.
+    /// The reason why the run failed, if it did.
     fn error(&self, engine: &Engine, words: &str, ended: &Ended) -> Option<String> {
         let last = words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| clipped(line.trim()));
         let last = last.as_deref().unwrap_or_default();

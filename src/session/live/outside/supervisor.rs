@@ -1,6 +1,6 @@
 //! The process between a session and a command. It adopts orphans of the command, so that all descendants are one
-//! tree. It ends that tree when the command has ended, when the session orders it, and when the session is gone,
-//! which closes its standard input.
+//! tree. It ends that tree when the command has ended, when the session orders it, and when the session ends, which
+//! closes its standard input.
 
 use crate::core::units;
 use crate::engines::protocol::monotonic_ns;
@@ -15,7 +15,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long processes that were killed may take to go: one in a system call of a driver does so later than others.
+/// The time limit for killed processes to end. A process in a system call of a driver ends later than others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs a command line by `sh -c` to its end and ends what it left. Its standard output goes to standard error, and the descriptor that
@@ -49,7 +49,7 @@ fn run(line: &str) -> std::io::Result<()> {
     rustix::io::fcntl_setfd(&lines, FdFlags::CLOEXEC)?;
     let mut child = started?;
     let listener = std::thread::Builder::new().spawn(move || {
-        // Nothing is ever written there: the stream closes when the session orders the end, or is gone.
+        // The stream carries no data. It closes when the session orders the end, or ends itself.
         let _ = std::io::stdin().read(&mut [0]);
         end_tree(own);
     });

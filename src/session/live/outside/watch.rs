@@ -1,5 +1,4 @@
-//! A command that is watched: its lines as they come, and the use of its processes, read repeatedly until it has
-//! ended or must be ended.
+//! Watches a command: its lines, and the resources of its processes, until it has ended or must be ended.
 
 use super::evidence::Seen;
 use super::lines::CommandMessages;
@@ -11,17 +10,17 @@ use crate::telemetry::{GpuProcesses, GpuRef};
 use crossbeam_channel::{Receiver, select, tick};
 use std::time::{Duration, Instant};
 
-/// How often the tree is looked at.
+/// Time between two readings of the tree.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Its mappings and shared pages are looked at every so many times, for that takes longer.
+/// Its mappings and shared pages are read at every Nth reading, because that takes longer.
 const LOOK_CLOSELY: u64 = 5;
-/// How long a supervisor may take to end its tree.
+/// The time limit of a supervisor to end its tree.
 pub(super) const TREE_PATIENCE: Duration = Duration::from_secs(8);
 
-/// How long the last lines of a supervisor that has ended are waited for.
+/// The time limit for the last lines of a supervisor that has ended.
 const AFTER_SUPERVISOR: Duration = Duration::from_secs(1);
 
-/// Why the watching ended.
+/// The reason why the watching ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Ended,
@@ -49,7 +48,7 @@ pub(super) struct Watched {
     pub(super) nvfs_before: Option<u64>,
     pub(super) spans: Vec<Span>,
     pub(super) looks: u64,
-    /// The processes of the tree when it was last looked at.
+    /// The processes of the tree at the last reading.
     members: Vec<tree::Identity>,
 }
 
@@ -121,7 +120,7 @@ impl Watched {
                 }
                 recv(clock) -> _ => {
                     if !supervised() {
-                        // Its last line may still be on the way; a command that outlives it holds the pipe open.
+                        // Its last line may still arrive. A command that outlives it keeps the pipe open.
                         self.drain(lines, AFTER_SUPERVISOR);
                         return Why::Ended;
                     }

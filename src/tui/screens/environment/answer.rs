@@ -13,7 +13,7 @@ use crate::tui::remedy::{first_plan, plan_for};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 
-/// Columns of the labels, which stand before everything that explains the answer.
+/// Columns of the labels before the explanations.
 pub(super) const LABEL: u16 = 6;
 
 /// The findings between the present route and the goal, in the order of the fixes.
@@ -84,7 +84,7 @@ pub(super) fn draw(
     y
 }
 
-/// The next step if nothing is to be fixed.
+/// The next step if nothing must be fixed.
 fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
     if ui.ctx.captured || ui.ctx.replay || ui.ctx.over {
         return None;

@@ -89,7 +89,7 @@ fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Grou
     pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
 }
 
-/// `alone`: there is no pane with details, so the summary matters more than the name of the check.
+/// `alone`: there is no pane with details, so the summary is more important than the name of the check.
 fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &Theme) {
     pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
     let name = if finding.status.weight() >= Status::Warn.weight() { theme.text } else { theme.dim };
@@ -105,7 +105,7 @@ fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &
     }
 }
 
-/// The pane takes the wheel and the click wherever in it they are.
+/// The complete pane reacts to the wheel and to clicks.
 fn under_pointer(pen: &Pen<'_>, pane: Pane) {
     (0..pen.height()).for_each(|y| pen.hit(y, 0, pen.width(), Spot::Pane(pane as usize)));
 }

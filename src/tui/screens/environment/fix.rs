@@ -51,7 +51,7 @@ pub(super) fn draw(
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let mut log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
-    // A dry run says that nothing was changed, which is no longer true once the fix was applied or undone.
+    // A dry run reports that nothing was changed, which is wrong after the fix was applied or undone.
     if let Some(last) = log.iter().rposition(|line| line.stage != FixStage::Previewed) {
         let newer = log.split_off(last);
         log.retain(|line| line.stage != FixStage::Previewed);
@@ -70,12 +70,12 @@ pub(super) fn draw(
         ("Fix ".to_owned(), theme.dim),
         (plan.map_or_else(|| id.to_string(), |plan| plan.title.clone()), theme.strong),
     ];
-    // How it ended is seen before anything is read.
+    // The result is on top.
     let ended = log.iter().rev().find(|line| line.stage != FixStage::Previewed).and_then(|line| ending(line.stage));
     if let Some((status, word)) = ended {
         title.push((format!("  {} {word}", status.mark()), theme.status(status)));
     }
-    // While it speaks, the end of the text is what one wants to see.
+    // While output arrives, the end of the text is shown.
     let scroll = if log.is_empty() || sheet.held { sheet.scroll.at() } else { usize::MAX };
     sheet.scroll.drawn(sheet::draw(pen, &title, &lines, &sheet::keys(bindings, theme), scroll, widest, theme));
     sheet::click(pen, lines.len(), widest, bindings);
@@ -103,7 +103,7 @@ fn undoing(state: &State, ui: &Ui<'_>, plan: &FixPlan, room: u16, theme: &Theme)
     lines
 }
 
-/// How long ago something was, in words.
+/// The time since an event, in words.
 fn ago(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
     match UNITS.into_iter().find(|(unit, _)| seconds >= 2 * unit) {
@@ -115,7 +115,7 @@ fn ago(seconds: u64) -> String {
 /// The outcome of a fix in a few words; `None` while it runs.
 const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
     match stage {
-        FixStage::Mended => Some((Status::Pass, "fixed")),
+        FixStage::Fixed => Some((Status::Pass, "fixed")),
         FixStage::StillWrong => Some((Status::Warn, "still wrong")),
         FixStage::Failed => Some((Status::Fail, "failed")),
         FixStage::Waiting => Some((Status::Info, "waits for a reboot")),
@@ -187,7 +187,7 @@ fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     };
     for (at, line) in crate::text::diff(before, after, CONTEXT).iter().enumerate() {
         match line.mark {
-            // The place of the first group says nothing that the lines around do not show.
+            // The lines around the first group show its place.
             '@' if at == 0 => {}
             '@' => put(" ", &line.text, theme.faint),
             '-' => put("-", &line.text, theme.removed),
@@ -203,7 +203,7 @@ fn log_lines(log: &[&FixProgress], room: u16, ui: &Ui<'_>, theme: &Theme) -> Vec
     let last = log.len() - 1;
     for (i, progress) in log.iter().enumerate() {
         let (mark, style) = match progress.stage {
-            FixStage::Mended => (Status::Pass.mark(), theme.status(Status::Pass)),
+            FixStage::Fixed => (Status::Pass.mark(), theme.status(Status::Pass)),
             FixStage::StillWrong => (Status::Warn.mark(), theme.status(Status::Warn)),
             FixStage::Failed => (Status::Fail.mark(), theme.status(Status::Fail)),
             FixStage::Waiting => ('…', theme.status(Status::Info)),

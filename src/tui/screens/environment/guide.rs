@@ -29,7 +29,7 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     out
 }
 
-/// The first selection: the first fix that is to be applied, else the first step that is not done.
+/// The first selection: the first fix to apply, or else the first open step.
 pub(super) fn first_open(state: &State) -> usize {
     let rows = rows(state);
     let open = |row: &Row<'_>| matches!(row.step.state, StepState::Open | StepState::Impossible);

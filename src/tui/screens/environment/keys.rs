@@ -188,7 +188,7 @@ fn opens(ui: &Ui<'_>, state: &State) -> bool {
     has_checks(ui, state) && (ui.screen.pane != Pane::Detail || fix())
 }
 
-/// A fix is open, and nothing of it is being done.
+/// A fix is open, and no action of it is running.
 fn idle_plan(ui: &Ui<'_>, state: &State) -> bool {
     let busy = |id: FixId| {
         let last = state.fix_log.iter().rev().find(|line| line.id == id);
@@ -197,7 +197,7 @@ fn idle_plan(ui: &Ui<'_>, state: &State) -> bool {
     ui.ctx.is_live() && sheet_plan(state, ui).is_some_and(|plan| !busy(plan.id))
 }
 
-/// How far the fix of the open sheet came last.
+/// The last stage of the fix in the open sheet.
 fn last_stage(ui: &Ui<'_>, state: &State) -> Option<FixStage> {
     let plan = sheet_plan(state, ui)?;
     let mut done = state.fix_log.iter().rev().filter(|line| line.stage != FixStage::Previewed);
@@ -206,7 +206,7 @@ fn last_stage(ui: &Ui<'_>, state: &State) -> Option<FixStage> {
 
 fn can_apply(ui: &Ui<'_>, state: &State) -> bool {
     let Some(plan) = sheet_plan(state, ui) else { return false };
-    let is_applied = matches!(last_stage(ui, state), Some(FixStage::Mended | FixStage::Waiting));
+    let is_applied = matches!(last_stage(ui, state), Some(FixStage::Fixed | FixStage::Waiting));
     can_preview(ui, state) && plan.obstacle.is_none() && plan.applies() && !is_applied
 }
 
@@ -226,7 +226,7 @@ fn finds_undo(ui: &Ui<'_>, state: &State) -> bool {
     asks_for_undo(ui, state) && !state.applied.is_empty()
 }
 
-/// The key undoes or says why it does not.
+/// The key undoes the fix, or shows the reason why it cannot.
 fn asks_for_undo(ui: &Ui<'_>, state: &State) -> bool {
     ui.ctx.is_live() && !can_undo(ui, state)
 }

@@ -220,9 +220,9 @@ fn tell_that_it_waits(session: &State, ctx: &mut Context) {
 }
 
 impl Environment {
-    /// A command about the fix of the open sheet: sent at once, or after sudo knows the user.
+    /// A command for the fix of the open sheet: sent at once, or after sudo has authenticated the user.
     fn change(&mut self, command: Option<Command>, asks_sudo: bool, session: &State, ctx: &mut Context) -> Effect {
-        // Its output is what one wants to see now.
+        // Its output is shown now.
         if let Some(sheet) = &mut self.fix {
             sheet.held = false;
         }
@@ -235,7 +235,7 @@ impl Environment {
         }
     }
 
-    /// Opens what would be undone, because nothing is undone unseen.
+    /// Opens the fix that would be undone, because no fix is undone without a preview.
     fn find_undo(&mut self, session: &State, ctx: &mut Context) {
         if self.fix.is_some() {
             ctx.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());

@@ -57,7 +57,7 @@ impl FixSheet {
 pub(crate) struct Environment {
     /// `None`: the line that deserves it most.
     pub(crate) selected: Option<RowKey>,
-    /// Groups that are not as they would be by themselves.
+    /// Groups that the user opened or closed.
     pub(crate) toggled: BTreeSet<Group>,
     pub(crate) filter: String,
     pub(crate) pane: Pane,
@@ -66,7 +66,7 @@ pub(crate) struct Environment {
     pub(crate) detail: Scroll,
     /// The verdict that is shown, by its number.
     pub(crate) verdict: usize,
-    /// Lines of the list in the last frame: groups are open by themselves while there is room.
+    /// Lines of the list in the last frame. Groups are open by default while there is space.
     pub(crate) room: Cell<usize>,
     /// The lines of the last frame, by which a click finds its own.
     pub(crate) drawn: RefCell<Vec<RowKey>>,

@@ -1,4 +1,5 @@
-//! The simulation of the lesson: a model read tensor by tensor, as the sliders say. It is arithmetic, not a measurement.
+//! The simulation of the lesson: a model read tensor by tensor, with the values of the sliders. It is arithmetic, not
+//! a measurement.
 
 /// The positions of the sliders.
 #[derive(Clone, Copy, Debug, PartialEq)]

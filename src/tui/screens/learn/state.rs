@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub(super) type Ui<'a> = context::Ui<'a, Learn>;
 
-/// How long a step of the lesson plays.
+/// The duration of a step of the lesson.
 pub(super) const PLAY: Duration = Duration::from_secs(6);
 
 /// The Learn screen.

@@ -29,7 +29,7 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    /// Whether time passes in it; the others stand still, and drawing them again would show nothing new.
+    /// Whether it is animated; the others are drawn only once.
     pub(crate) const fn moves(self) -> bool {
         matches!(self, Self::FewTensors | Self::SmallWhole | Self::LargeWhole | Self::Slab | Self::Reads)
     }

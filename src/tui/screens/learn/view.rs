@@ -131,7 +131,7 @@ fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     words
 }
 
-/// The figure of a step alone, and for a step that speaks of it the simulation, as a page shows them.
+/// The figure of a step, and the simulation if the step uses it, for a page.
 pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let simulated = if step.figure == Figure::SmallWhole { 7 } else { 0 };
@@ -153,7 +153,7 @@ fn wrapped(words: &[String], room: u16, gap: bool) -> Vec<String> {
     lines
 }
 
-/// The words of a step from line `scroll` on; returns how far they scroll.
+/// The text of a step from line `scroll` on; returns its maximum scroll position.
 fn text(pen: &mut Pen<'_>, words: &[String], (number, scroll): (usize, usize), theme: &Theme) -> usize {
     let dots: String = (0..STEPS).map(|i| if i <= number { '●' } else { '○' }).collect();
     let mut inside = pen.frame(&[(dots, theme.accent)], theme.faint);
@@ -185,7 +185,7 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
         Figure::SmallWhole => whole(pen, &lesson.small, &[&each], ui, theme),
         Figure::LargeWhole => whole(pen, &lesson.large, &[&each], ui, theme),
         Figure::Slab | Figure::Reads => whole(pen, &lesson.small, &[&each, &Engine::GdsSlab], ui, theme),
-        // The model whose lines cross says more about crossing.
+        // The model whose lines cross shows the crossover better.
         Figure::Crossover => {
             let crosses = [&lesson.small, &lesson.large].into_iter().find(|told| told.even_with_mmap().is_some());
             cross(pen, crosses.unwrap_or(&lesson.small), theme);
@@ -208,7 +208,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     let gap = if h >= 18 { 4 } else { 3 };
     for (i, (name, words, route, through)) in ways.into_iter().enumerate() {
         if h < 12 {
-            // A line each: the drawing says what the words would.
+            // One line each: the drawing replaces the words.
             let way = Way { route, gpu: true, through };
             let y = i as u16 * if h >= 7 { 2 } else { 1 };
             inside.text(2, y, name, theme.strong);
@@ -401,7 +401,7 @@ fn races(pen: &mut Pen<'_>, told: &[&ModelLoads], theme: &Theme) {
     }
 }
 
-/// The simulation under its sliders: arithmetic on a cost, a size and the recorded rate, said to be that.
+/// The simulation below its sliders: arithmetic with an overhead, a size and the recorded rate, and marked as such.
 fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let title: [Run; 2] = [
         ("SIMULATION".to_owned(), theme.status(Status::Warn)),

@@ -19,17 +19,16 @@ use crate::tui::words::{row_name, variant_name};
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Meters are read ten times a second; twice that apart and more, something was not read.
 const METER_GAP_S: f64 = 0.45;
-/// Columns of a lane's name in a legend: a command may be as long as it likes.
+/// Columns of a lane's name in a legend, because a command can be long.
 const LEGEND: u16 = 24;
 /// Charts that there are, where the time went included.
 const COUNT: usize = 4;
 /// A rate meter is the average of a tenth of a second. Of a load shorter than two of them it shows mostly the time before and after.
 pub(crate) const SHORTEST_METERED_S: f64 = 0.2;
-/// Progress comes twenty times a second.
+/// Progress arrives twenty times a second.
 const PROGRESS_GAP_S: f64 = 0.6;
 
-/// As many charts as there is room for.
-/// `phases` asks for where the time went in a pane between them.
+/// The charts that fit. `phases` requests the phases in a pane between them.
 pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     ui.screen.more.set(w < 116 || (phases && !on_host(state, ui)));
@@ -43,7 +42,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
         }
         return;
     }
-    // Without a GPU its chart would only say so, and the lanes' title says it already.
+    // Without a GPU its chart would be empty, and the lanes' title shows that there is none.
     let host = on_host(state, ui);
     let useful: u16 = if host { 2 } else { 3 };
     let count = match w {
@@ -99,7 +98,7 @@ fn now_ns(ui: &Ui<'_>) -> u64 {
     ui.screen.held_ns.map_or(ui.ctx.clock_ns, |held| held.min(ui.ctx.clock_ns))
 }
 
-/// Seconds that a lane's clock ran, as far as the charts show it.
+/// Seconds of a lane's clock, as shown in the charts.
 fn seconds(lane: &Lane, ui: &Ui<'_>) -> f64 {
     let ran = elapsed_ns(lane, ui.ctx.clock_ns).unwrap_or(0);
     let held = ui.screen.held_ns.map(|held| held.saturating_sub(lane.clock_ns.or(lane.started_ns).unwrap_or(held)));

@@ -108,7 +108,7 @@ fn meaning(pen: &mut Pen<'_>, transfers: &[Transfer], theme: &Theme) {
     }
 }
 
-/// How large cells are drawn and which of them.
+/// The size of cells, and the shown cells.
 struct Sizes {
     /// Columns and rows of a cell.
     cell: (u16, u16),

@@ -69,7 +69,7 @@ impl Columns {
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
         if columns.bar < 3 {
-            // The time says what the rate says.
+            // The time has the same information as the rate.
             columns.rate = 0;
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
@@ -300,7 +300,7 @@ fn last_line(entry: &EngineRow<'_>) -> Option<String> {
     stderr_tail(lane.stderr_tail.as_deref()?).pop()
 }
 
-/// Whether lanes of the group are still to come.
+/// Whether lanes of the group have not started.
 fn racing(group: &RowGroup<'_>, state: &State, ctx: &Context) -> bool {
     !group.settled() && !ctx.over && state.ended.is_none()
 }
@@ -429,7 +429,7 @@ fn entry_row(
         (None, wall) => wall.map_or_else(|| GAP.to_owned(), duration),
     };
     figure(pen, &mut x, columns.time, &time, theme.strong);
-    // Lanes that run together are compared with their own time alone.
+    // Lanes that run together are compared with their time alone.
     let alone = || entry.lanes.first().and_then(|lane| state.alone_ns(lane)).filter(|ns| *ns > 0);
     let ratio = match ranked {
         Some(ranked) if group.together() => alone().map(|alone| labels::factor(ranked.wall_ns as f64 / alone as f64)),

@@ -88,7 +88,7 @@ impl Read<'_> {
         ui.screen.layer.or_else(longest).unwrap_or(0).min(layers.len().saturating_sub(1))
     }
 
-    /// How well loading hides, in a sentence of at most `room` columns where words allow.
+    /// The hidden share of loading, in a sentence of at most `room` columns if words allow.
     fn headline(&self, room: u16) -> (Status, String) {
         let layers = &self.result.layers;
         let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();

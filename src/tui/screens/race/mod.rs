@@ -76,7 +76,7 @@ impl Screen for Race {
     }
 
     fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool {
-        // The plans are those of the session, whatever page is shown.
+        // The plans of the session, independent of the shown page.
         let state = if self.plans.is_some() { session } else { ctx.page(session) };
         (TABLES[self.table()][row].when)(&Ui { ctx, screen: self }, state)
     }

@@ -31,7 +31,7 @@ pub(super) fn shown_group<'s>(state: &'s State, ctx: &Context) -> Option<RowGrou
     Shown::of(state, ctx).map(|shown| shown.group)
 }
 
-/// The group of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
+/// Only the group of the selected entry, because times of a cold and a hot cache need different scales.
 struct Shown<'s> {
     group: RowGroup<'s>,
     /// The selected entry in it.

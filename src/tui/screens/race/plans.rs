@@ -17,7 +17,7 @@ const WIDEST: u16 = 104;
 pub(super) enum Row<'s> {
     /// A plan that can be run.
     Offer(&'s RacePlan),
-    /// What ran: the number among the earlier ones, `None` for the newest.
+    /// The run: its number among the earlier ones, `None` for the newest.
     Ran(Option<usize>),
 }
 
@@ -31,7 +31,7 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     rows
 }
 
-/// Why the plan cannot be run now; a sentence.
+/// The reason why the plan cannot run now, in a sentence.
 pub(super) fn obstacle(state: &State, ctx: &Context, plan: &RacePlan) -> Option<String> {
     if !ctx.is_live() {
         return Some("nothing can be run any more in this session".to_owned());

@@ -25,10 +25,10 @@ use crate::tui::widgets::flow::least_columns;
 use crate::tui::widgets::{self, headline};
 use crate::tui::words::headline_in;
 
-/// Fewest rows in which a chart says something, its border included.
+/// The minimum height of a useful chart, with its border.
 const CHART_ROWS: u16 = 8;
 
-/// Fewest rows in which the two timelines of a read's layers stand, their border included.
+/// The minimum height of the two timelines of a read's layers, with their border.
 const LAYER_ROWS: u16 = 6;
 
 /// The path of the bytes of the selected run, or of the one that runs.
@@ -53,7 +53,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let room = w.saturating_sub(6);
     let answers = race(state, ui.ctx.clock_ns);
     let answer = headline_in(&answers, room, if airy && h < 40 { 2 } else { 3 });
-    // The question ends in "and why?": why the fastest is, of the ways of cuFile first, for which people come; else what cost the most that could be spared.
+    // The question ends with "and why?": the reason for the fastest, first of the cuFile engines, or else the largest
+    // avoidable overhead.
     let advice = ui.ctx.stats.advice();
     let about_cufile = |advice: &&Advice| advice.engine.as_ref().is_some_and(Engine::opens_cufile);
     let why = || advice.iter().filter(|advice| advice.explains);

@@ -8,7 +8,7 @@ use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::series::Series;
 
-/// Fewest rows in which the charts say something.
+/// The minimum height of useful charts.
 pub(super) const ROWS: u16 = 9;
 /// Lines in one chart; more cannot be distinguished.
 const MOST: usize = 4;
@@ -26,7 +26,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: 
     }
 }
 
-/// A chart of bytes a second, in the unit that its greatest value asks for.
+/// A chart of bytes per second, in the unit of its largest value.
 pub(super) fn chart(
     pen: &mut Pen<'_>,
     (title, empty): (&str, &str),
@@ -52,7 +52,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, t
     let mut disks: Vec<_> = sample.disks.iter().collect();
     disks.sort_by(|a, b| b.read_bytes_per_s.unwrap_or(0.0).total_cmp(&a.read_bytes_per_s.unwrap_or(0.0)));
     disks.truncate(MOST);
-    // By name, so that a line keeps its colour while the ranks change.
+    // In the order of names, so that a line keeps its colour while the ranks change.
     disks.sort_by(|a, b| a.name.cmp(&b.name));
     let lines: Vec<Series> = disks
         .iter()

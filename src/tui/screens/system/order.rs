@@ -16,7 +16,7 @@ pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s Proces
     };
     let mut all: Vec<&ProcessUse> = sample.processes.iter().filter(matches).collect();
     let whole = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
-    // Unknown values come last.
+    // Unknown values are last.
     let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
         match ui.screen.sort {
             // Small reads are noise; they must not make the rows jump.

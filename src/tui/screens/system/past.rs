@@ -16,7 +16,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 const GAP_S: f64 = 0.45;
 /// Closer together than this, the difference of two counts is noise more than a rate.
 const LEAST_S: f64 = 0.04;
-/// Fewest rows and columns in which a chart says something.
+/// The minimum size of a useful chart.
 const ROWS: u16 = 8;
 const COLUMNS: u16 = 50;
 
@@ -59,7 +59,7 @@ fn pictures(state: &State) -> [Picture; 4] {
     let mut cache = readings(state, Metric::PageCacheBytes, GIB);
     let least = cache.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     cache.iter_mut().for_each(|p| p.1 -= least);
-    // Some virtual machines do not count their files there; a line at zero would say that nothing was cached.
+    // Some virtual machines do not count files there, and a line at zero would be wrong.
     if cache.iter().all(|p| p.1 < 0.1) {
         cache.clear();
     }

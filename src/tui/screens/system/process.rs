@@ -53,7 +53,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &
     }
 }
 
-/// One thing at a time below what the process is: the headline above has said already how it seems to read.
+/// One fact per line below the process. The headline above shows the apparent route of its reads.
 fn small(
     pen: &mut Pen<'_>,
     process: &ProcessUse,

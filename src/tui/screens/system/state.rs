@@ -10,7 +10,7 @@ pub(super) type Ui<'a> = context::Ui<'a, System>;
 /// The sort key of the processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProcessSort {
-    /// By bytes read, then by GPU memory.
+    /// In the order of bytes read, then of GPU memory.
     #[default]
     Activity,
     Storage,
@@ -48,7 +48,7 @@ pub(crate) struct System {
     pub(crate) sort: ProcessSort,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// The process alone is shown.
+    /// Only the process is shown.
     pub(crate) open: bool,
     /// Pane shown on small screens.
     pub(crate) pane: usize,

@@ -12,7 +12,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::chart::{Chart, Extras};
 use crate::tui::widgets::series::Series;
 
-/// Pictures come every two seconds; twice that apart, one was missed.
+/// Samples arrive every two seconds. At a distance of four seconds one was missed.
 const GAP_S: f64 = 5.0;
 /// Charts are at least this long, in seconds.
 const LEAST_S: f64 = 10.0;
@@ -27,7 +27,7 @@ fn now_s(state: &State, ui: &Ui<'_>) -> f64 {
     seconds(ui.screen.held_ns.map_or(newest, |held| held.min(newest)))
 }
 
-/// The stretch that can be looked at, in seconds of the session.
+/// The visible time range, in seconds of the session.
 pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     if is_past(state, ui.ctx) {
         let end = |sample: Option<&crate::session::TimedSample>| sample.map_or(0.0, |s| seconds(s.at_ns));

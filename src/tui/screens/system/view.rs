@@ -180,7 +180,7 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
         }
         return;
     }
-    // The name says which GPU it is, so it is worth more than the bar.
+    // The name identifies the GPU, so it has precedence over the bar.
     let longest = sample.gpus.iter().map(|gpu| width(&gpu.name) + 4).max().unwrap_or(0) as u16;
     let bar = if w >= 40 + 10 + longest { 10 } else { 0 };
     let columns = |texts: [String; 6]| -> Vec<(u16, String)> {
@@ -297,7 +297,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         end += room;
         let sort = sorts.get(i).copied();
         let chosen = sort == Some(ui.screen.sort);
-        // A sign shows the order, not colour alone.
+        // A sign shows the order, in addition to colour.
         let sign = if ui.screen.reversed { '▴' } else { '▾' };
         let text = if chosen { format!("{sign}{head}") } else { head };
         inside.right(end, 0, &text, if chosen { theme.accent } else { theme.dim });

@@ -1,4 +1,5 @@
-//! The runs whose tensors are shown and compared, and the tensor that is looked at: computed when the choice changes, not in every frame.
+//! The runs whose tensors are shown and compared, and the selected tensor. They are computed when the choice changes,
+//! not in every frame.
 
 use super::order::put_in_order;
 use super::state::{Detail, Tensors};
@@ -72,7 +73,7 @@ pub(super) fn jobs(screen: &mut Tensors, ctx: &Context, state: &State) -> Vec<Jo
     jobs
 }
 
-/// Brings the shown run, its rival and the order up to date, as far as they are known.
+/// Updates the shown run, its rival and the order.
 pub(super) fn prepare(screen: &mut Tensors, ctx: &Context, state: &State) {
     let chosen = chosen(screen, ctx, state);
     let Some((lane, rival, model)) = chosen.and_then(|(lane, rival)| Some((lane, rival, state.model_of(lane)?))) else {

@@ -40,9 +40,9 @@ pub(crate) struct Tensors {
     pub(crate) at: usize,
     /// The scatter instead of the table, where only one has room.
     pub(crate) scatter: bool,
-    /// One tensor is looked at.
+    /// One tensor is shown.
     pub(crate) open: bool,
-    /// Which of the other runs it is compared with, counted on by the key; the one after the last is none.
+    /// The number of the run for comparison, which the key increments; none after the last.
     pub(crate) against: usize,
     /// Rows shown, as indices into the model's tensors.
     pub(crate) order: Vec<u32>,
@@ -50,7 +50,7 @@ pub(crate) struct Tensors {
     /// The run that it is compared with, and the size from which they cost the same.
     pub(crate) rival: Option<(LaneId, Option<Crossover>)>,
     pub(crate) detail: Option<Detail>,
-    /// What `order` was made from.
+    /// The input of `order`.
     pub(super) key: Option<OrderKey>,
     pub(super) names: NameIndex,
     pub(super) runs: BTreeMap<LaneId, TensorRows>,

@@ -1,4 +1,4 @@
-//! The table of tensors: columns as far as there is room, the phases of one engine or of two as a bar in each row.
+//! The table of tensors: the columns that fit, and the phases of one or two engines as a bar in each row.
 
 use super::state::Ui;
 use crate::analysis::TensorRow;
@@ -79,7 +79,7 @@ fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, 
     let mut chosen = Vec::new();
     for column in by_rank {
         let room = column.about().1;
-        // The bar shows overhead and moving: it comes before their columns, which only a wide table has.
+        // The bar shows overhead and transfer. It has precedence over their columns, which only a wide table has.
         let bar = if column.about().3 >= 4 { BAR.0 } else { 0 };
         if room + bar <= left {
             left -= room;
@@ -336,7 +336,7 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     (cut(&format!("…{tail}"), room), true)
 }
 
-/// The style of a share of overhead, in the colours of the phases that stand for it.
+/// The style of a share of overhead, in the colours of its phases.
 pub(super) fn share_style(share: f64, theme: &Theme) -> ratatui::style::Style {
     let phase = match share {
         s if s < 0.05 => Phase::Transfer,

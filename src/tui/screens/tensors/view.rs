@@ -79,7 +79,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     }
 }
 
-/// The answer in three lines of `room` columns, as far as it can be said in so few: the fit is left out before the slowest tensor is.
+/// The answer in three lines of `room` columns. If it is too long, the fit is omitted before the slowest tensor.
 fn headline(
     state: &State,
     lane: Option<&Lane>,

@@ -1,0 +1,106 @@
+//! The findings and verdicts as text for a terminal or a pipe: the answer first, then the problems, then the rest by
+//! group.
+
+use super::text::paint;
+use crate::core::{Finding, Group, Status, Verdict};
+use crate::present::verdict::answer;
+use crate::text::{indented, paragraph, sanitise_line, strong};
+use std::fmt::Write as _;
+
+const GROUPS: [Group; 7] =
+    [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
+/// The minimum width of wrapped text.
+const MIN_WIDTH: usize = 40;
+
+/// Renders findings and verdicts, lines up to `width` columns wide (long words and paths excepted).
+#[must_use]
+pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
+    let width = width.max(MIN_WIDTH);
+    let mut out = String::new();
+    for (verdict, gpus) in alike(verdicts) {
+        let answer = answer(verdict);
+        let mark = paint(colour, answer.status, &answer.status.mark().to_string());
+        let headline = strong(&sanitise_line(&answer.text()), colour);
+        out.extend(indented(&format!("{mark} "), 2, &headline, width).into_iter().map(|line| line + "\n"));
+        if !gpus.is_empty() {
+            paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
+        }
+        paragraph(&mut out, "  Proof   ", 10, &verdict.proof, width);
+        if !verdict.blockers.is_empty() {
+            paragraph(&mut out, "  Cause   ", 10, &verdict.blockers.join(", "), width);
+        }
+        paragraph(&mut out, "  Next    ", 10, &verdict.advice, width);
+        out.push('\n');
+    }
+    for status in [Status::Fail, Status::Warn] {
+        // Consequences follow their causes.
+        let mut bad: Vec<&Finding> = findings.iter().filter(|f| f.status == status).collect();
+        bad.sort_by_key(|f| f.cause.is_some());
+        for finding in bad {
+            detail(&mut out, finding, width, colour);
+        }
+    }
+    for group in GROUPS {
+        let members: Vec<&Finding> = findings.iter().filter(|f| f.group == group).collect();
+        if members.is_empty() {
+            continue;
+        }
+        let tally: Vec<String> = [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na]
+            .into_iter()
+            .filter_map(|status| {
+                let n = members.iter().filter(|f| f.status == status).count();
+                (n > 0).then(|| paint(colour, status, &format!("{n} {}", status.word())))
+            })
+            .collect();
+        let _ = writeln!(out, "{}  {}", strong(group.title(), colour), tally.join("  "));
+        for finding in members {
+            let mark = paint(colour, finding.status, &finding.status.mark().to_string());
+            paragraph(&mut out, &format!("  {mark} {:<18} ", sanitise_line(&finding.id)), 23, &finding.summary, width);
+        }
+    }
+    out
+}
+
+/// A complete finding: Found, Why, Fix.
+fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
+    let mark = paint(colour, finding.status, &format!("{} {}", finding.status.mark(), finding.status.word()));
+    let blocks: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
+    let blocks = if blocks.is_empty() { String::new() } else { format!(", blocks {}", blocks.join(", ")) };
+    let _ = writeln!(out, "{mark}  {}{blocks}", strong(&sanitise_line(&finding.id), colour));
+    paragraph(out, "  ", 2, &finding.summary, width);
+    for (number, evidence) in finding.evidence.iter().enumerate() {
+        let head = if number == 0 { "  Found   " } else { "          " };
+        paragraph(out, head, 10, &format!("{}: {}", evidence.source, evidence.text), width);
+    }
+    if !finding.why.is_empty() {
+        paragraph(out, "  Why     ", 10, &finding.why, width);
+    }
+    if let Some(cause) = &finding.cause {
+        paragraph(out, "  Because ", 10, &format!("of {cause}"), width);
+    }
+    if let Some(advice) = &finding.advice {
+        paragraph(out, "  Fix     ", 10, advice, width);
+    }
+    // Every check has a page.
+    paragraph(out, "  More    ", 10, &format!("gds-top explain {}", finding.id), width);
+    out.push('\n');
+}
+
+/// Verdicts that differ only in the GPU, merged.
+fn alike(verdicts: &[Verdict]) -> Vec<(&Verdict, Vec<&str>)> {
+    let mut out: Vec<(&Verdict, Vec<&str>)> = Vec::new();
+    for verdict in verdicts {
+        let same = |other: &Verdict| {
+            other.path == verdict.path
+                && other.route == verdict.route
+                && other.possible == verdict.possible
+                && other.proof == verdict.proof
+                && other.blockers == verdict.blockers
+        };
+        match out.iter_mut().find(|(other, _)| same(other)) {
+            Some((_, gpus)) => gpus.extend(verdict.gpu.as_deref()),
+            None => out.push((verdict, verdict.gpu.as_deref().into_iter().collect())),
+        }
+    }
+    out
+}
