@@ -15,6 +15,9 @@ pub fn commands(state: &State) -> Vec<String> {
             paths.push(path);
         }
     }
+    if paths.is_empty() {
+        paths.extend(state.models.iter().map(|model| model.path.display().to_string()));
+    }
     let with_paths =
         |words: &[&str]| line(&words.iter().copied().chain(paths.iter().map(String::as_str)).collect::<Vec<_>>());
     let mut all = Vec::new();

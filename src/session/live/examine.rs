@@ -4,8 +4,8 @@ use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
 use crate::core::{
-    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts,
-    Target, Verdict,
+    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, Machine, OpenPlan, Route,
+    RouteCounts, Target, Verdict,
 };
 use crate::fixes::{self, FixError, Place, guide};
 use crate::machine::{self, Root};
@@ -62,6 +62,13 @@ impl Examiner {
     /// Says what machine this is.
     pub(super) fn machine(&self, root: &Root) {
         self.bus.emit(EventBody::MachineSeen { machine: machine::machine(root) });
+    }
+
+    /// The same with the storage below the path, for a session without checks.
+    pub(super) fn machine_and_storage(&self, root: &Root) {
+        let facts: Vec<_> = root.path_facts(&self.path).into_iter().collect();
+        let machine = Machine { storage: machine::storage(root, &facts), ..machine::machine(root) };
+        self.bus.emit(EventBody::MachineSeen { machine });
     }
 
     /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.

@@ -131,7 +131,7 @@ impl Session {
             // The slow answers are fetched during the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         } else {
-            examiner.machine(&root);
+            examiner.machine_and_storage(&root);
         }
         drop(root);
         // The checks read much and keep little.
