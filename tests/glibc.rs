@@ -52,7 +52,8 @@ fn newer(program: &Path, newest: Glibc) -> Vec<(String, Glibc)> {
     let of_program = needed(&data);
     assert!(!of_program.is_empty(), "{} imports no symbol of glibc", program.display());
     let libraries = embedded(&data);
-    assert_eq!(libraries.len(), 1, "{} contains one library", program.display());
+    // A build without optimisation may have a copy of the constant in each unit that uses it.
+    assert!(!libraries.is_empty(), "{} contains no library", program.display());
     let of_library = libraries.iter().flat_map(|library| needed(library));
     of_program.into_iter().chain(of_library).filter(|(_, version)| *version > newest).collect()
 }

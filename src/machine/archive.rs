@@ -91,7 +91,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     // Raw: the entries that describe the next one are bounded here; the crate takes them in at any length.
     for (number, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
         let mut entry = entry.map_err(broken)?;
-        if next.take(&mut entry).map_err(|what| bad(what))? {
+        if next.take(&mut entry).map_err(bad)? {
             continue;
         }
         let Described { path, link } = std::mem::take(&mut next);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Bytes per second of one kind over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
-    /// What moves the bytes.
+    /// The method that moves the bytes.
     pub name: &'static str,
     /// Seconds since the program started, and bytes per second until then.
     pub points: Vec<(f64, f64)>,
@@ -94,9 +94,9 @@ pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
         }
         let busy = threads.entry((call.process, call.thread)).or_insert_with(|| vec![0; parts]);
         let (one, last) = (((from - start) / step) as usize, ((to - 1 - start) / step) as usize);
-        for part in one..=last.min(parts.saturating_sub(1)) {
+        for (part, busy) in busy.iter_mut().enumerate().take(last + 1).skip(one) {
             let (begin, finish) = (start + part as u64 * step, start + (part as u64 + 1) * step);
-            busy[part] += to.min(finish).saturating_sub(from.max(begin));
+            *busy += to.min(finish).saturating_sub(from.max(begin));
         }
     }
     let mut threads: Vec<_> = threads.into_iter().collect();
@@ -183,8 +183,8 @@ mod tests {
             state.reduce(&Event { at_ns: seconds, body: EventBody::ProgramSeen { report: Box::new(report) } });
         }
         let rates = rates(&state);
-        assert_eq!(rates.len(), 1);
-        let values: Vec<f64> = rates[0].points.iter().map(|(_, y)| *y).collect();
+        let plain = rates.iter().find(|rate| rate.name == "read calls").unwrap();
+        let values: Vec<f64> = plain.points.iter().map(|(_, y)| *y).collect();
         assert_eq!(values[1..], [0.0, 200.0]);
         let class = |up_to_bytes, up_to_ns, count| LatencyClass { up_to_bytes, up_to_ns, count };
         let report = WatchReport {

@@ -58,7 +58,7 @@ impl Flow {
     }
 }
 
-/// The path of a run that loads or has loaded; `None` before its clock started, and for workloads, whose paths differ from call to call.
+/// The path of a run that loads or has loaded; `None` before its clock started, and for workloads, because the paths of their calls differ.
 #[must_use]
 pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
     let run = lane.result.as_deref().filter(|run| run.is_good());

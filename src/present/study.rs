@@ -67,14 +67,14 @@ pub const fn kv_bytes(layers: u64, kv_heads: u64, head_size: u64, element_bytes:
 #[must_use]
 pub fn sections() -> [(&'static str, Vec<String>); 4] {
     [
-        ("NIXL, tensor by tensor: what a study said", nixl()),
-        ("What a registration pins", registration()),
+        ("NIXL, tensor by tensor, as a study measured it", nixl()),
+        ("Memory that a registration pins", registration()),
         ("Host memory, and compat mode all along", memory_and_route()),
         ("The study's arithmetic, checked", arithmetic()),
     ]
 }
 
-/// NIXL tensor by tensor: what the study said.
+/// NIXL tensor by tensor, as the study measured it.
 fn nixl() -> Vec<String> {
     let factor = |model: &StudyModel| model.nixl.wall_ms / model.plain.wall_ms;
     vec![
@@ -96,7 +96,7 @@ fn nixl() -> Vec<String> {
     ]
 }
 
-/// What a registration pins in compat mode.
+/// Memory that a registration pins in compat mode.
 fn registration() -> Vec<String> {
     vec![
         "In compat mode each registration of GPU memory pins host memory too: max_direct_io_size_kb of it, whatever the size of the tensor. The default is 16 MiB.".to_owned(),

@@ -5,7 +5,7 @@ use crate::analysis::{WatchComparison, WatchRegression};
 use crate::core::Status;
 use crate::core::units::{count, duration, plural};
 
-/// What is worse, or that nothing is.
+/// The values that are worse, or that none is.
 #[must_use]
 pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     let worse = comparison.regressions.len() as u64;

@@ -2,7 +2,7 @@
 
 use super::error::WatchError;
 use super::outside;
-use super::probes::Recorder;
+use super::probes::{self, Recorder};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport, WatchedCall};
@@ -152,7 +152,7 @@ impl Attached {
             if !is_data(&path) {
                 continue;
             }
-            let direct = flags(seen.pid, descriptor.fd).is_some_and(|flags| flags & O_DIRECT != 0);
+            let direct = probes::flags(seen.pid, descriptor.fd).is_some_and(|flags| flags & O_DIRECT != 0);
             let file = entry(&mut files, &path);
             file.o_direct = direct && (file.o_direct || file.descriptors == 0);
             file.descriptors += 1;
@@ -193,13 +193,6 @@ impl Attached {
 fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a mut AttachedFile {
     let path = path.to_string_lossy().into_owned();
     files.entry(path.clone()).or_insert_with(|| AttachedFile { path, ..AttachedFile::default() })
-}
-
-/// The flags of an open descriptor.
-pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
 }
 
 fn name(path: &Path) -> &str {

@@ -28,11 +28,11 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// Switch libcufile's level-3 statistics on in the program.
     pub statistics: bool,
-    /// Where its output goes.
+    /// The destination of its output.
     pub output: Output,
 }
 
-/// Where the output of the program goes.
+/// The destination of the output of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// Both streams to those of gds-top.

@@ -69,7 +69,7 @@ pub(super) struct Recorder {
     lost: u64,
 }
 
-/// What a hit sees of the memory of its thread.
+/// The memory of the thread of a hit, as the probe reads it.
 struct Memory<'a> {
     process: u32,
     stack_pointer: u64,
@@ -363,7 +363,7 @@ fn registered(
     let mut path = String::new();
     if form == HANDLE_IS_DESCRIPTOR {
         record.extra[0] = u64::from(fd);
-        record.extra[1] = super::attach::flags(process, fd.cast_signed()).map_or(u64::MAX, u64::from);
+        record.extra[1] = flags(process, fd.cast_signed()).map_or(u64::MAX, u64::from);
         let link = std::fs::read_link(format!("/proc/{process}/fd/{fd}"));
         path = link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default();
     }
@@ -400,4 +400,11 @@ mod tests {
         assert_eq!(memory.word((&raw const *value).addr() as u64), 0x1234);
         assert_eq!(memory.word(0), 0);
     }
+}
+
+/// The flags of an open descriptor.
+pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
 }

@@ -146,7 +146,7 @@ fn ring() -> Vec<u8> {
         }
         Record::from_words(words)
     };
-    for (at, function) in Function::ALL.into_iter().enumerate() {
+    for (at, function) in Function::ALL.iter().enumerate() {
         let named = matches!(function, Function::HandleRegister);
         records.push(Record {
             head: Record::head(*function as u16, 0, u32::from(named)),

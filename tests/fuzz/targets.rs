@@ -58,7 +58,7 @@ fn in_memory() -> tempfile::TempDir {
 /// A folder of this thread for files that are read by path.
 fn folder() -> PathBuf {
     FOLDER.with_borrow_mut(|folder| {
-        let made = folder.get_or_insert_with(|| in_memory());
+        let made = folder.get_or_insert_with(in_memory);
         made.path().to_owned()
     })
 }
@@ -131,7 +131,7 @@ pub(crate) fn capture_tar(bytes: &[u8]) {
 /// pieces: the number of a file (two bytes), the length of its content (two bytes), the content.
 pub(crate) fn capture_folder(bytes: &[u8]) {
     thread_local! {
-        static MACHINE: RefCell<Option<(tempfile::TempDir, Vec<(PathBuf, Vec<u8>)>)>> = const { RefCell::new(None) };
+        static MACHINE: RefCell<Option<CopiedMachine>> = const { RefCell::new(None) };
     }
     MACHINE.with_borrow_mut(|machine| {
         let (dir, files) = machine.get_or_insert_with(copied_machine);
@@ -155,8 +155,11 @@ pub(crate) fn capture_folder(bytes: &[u8]) {
     });
 }
 
+/// A folder, and the files in it: path and content.
+type CopiedMachine = (tempfile::TempDir, Vec<(PathBuf, Vec<u8>)>);
+
 /// A copy of a machine of the tests, and its regular files.
-fn copied_machine() -> (tempfile::TempDir, Vec<(PathBuf, Vec<u8>)>) {
+fn copied_machine() -> CopiedMachine {
     let from = machine_folder();
     let dir = in_memory();
     let files = machine_files();

@@ -264,12 +264,13 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
 }
 
 #[test]
-fn reads_on_streams_into_registered_memory_fail_in_compat_mode_with_what_to_do() {
+fn a_failed_read_on_a_stream_into_registered_memory_in_compat_mode_says_what_to_do() {
     let Some((_folder, model, built)) = setting() else { return };
     let order = with_settings(gpu_order(Engine::GdsStream, &model), &[("register", 1), ("block_bytes", 65_536)]);
-    let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", "posix")]);
+    let faults = [("STANDIN_CUFILE_ROUTE", "posix"), ("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5011")];
+    let outcome = told(&built, &order, &faults);
     let error = outcome.error();
-    assert!(error.contains("Input/output error") && error.contains("leave register at 0"), "{error}");
+    assert!(error.contains("5011") && error.contains("leave register at 0"), "{error}");
 }
 
 #[test]

@@ -342,7 +342,7 @@ fn the_list_of_loaders_names_each_with_its_package() {
 fn on_gpu(built: &standins::Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Vec<Value> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/python");
     let out = gds_top()
-        .args(["load", "--gpu", STANDIN_UUID, "--cache", "as-is", "--json"])
+        .args(["load", "--gpu", STANDIN_UUID, "--cache", "as-is", "--json", "--repeat", "1"])
         .args(arguments)
         .arg(model)
         .env("LD_LIBRARY_PATH", &built.folder)

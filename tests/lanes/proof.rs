@@ -180,6 +180,8 @@ fn lies_of_the_library_are_not_called_proven() {
                 "as-is",
                 "--json",
                 "--yes",
+                "--repeat",
+                "1",
                 "--set",
                 "block_bytes=65536",
             ])

@@ -10,7 +10,8 @@ use std::process::Output;
 /// Runs `load` on the stand-in GPU.
 fn load(built: &Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Output {
     let usual = ["load", "--cache", "as-is", "--no-telemetry", "--json", "--gpu", STANDIN_UUID];
-    let arguments = [&usual[..], arguments, &[model.to_str().unwrap()]].concat();
+    let repeat: &[&str] = if arguments.contains(&"--repeat") { &[] } else { &["--repeat", "1"] };
+    let arguments = [&usual[..], repeat, arguments, &[model.to_str().unwrap()]].concat();
     program(&arguments, &standin_env(&built.folder, told))
 }
 

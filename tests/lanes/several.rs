@@ -15,6 +15,9 @@ fn load(arguments: &[&str], env: &[(&str, &str)]) -> Value {
 
 fn load_recorded(recording: &Path, arguments: &[&str], env: &[(&str, &str)]) -> Value {
     let mut all = vec!["load", "--json", "--no-telemetry", "--record", text(recording)];
+    if !arguments.contains(&"--repeat") {
+        all.extend(["--repeat", "1"]);
+    }
     all.extend(arguments);
     let out = program(&all, env);
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
@@ -181,7 +184,7 @@ fn a_baseline_of_loads_together_is_held_against_wholes() {
         assert_eq!(said.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&said.stderr).contains("nothing here can be compared"), "{said:?}");
         let said = String::from_utf8(run(&["--gpu", "host,host"]).stdout).unwrap();
-        let told = said.split_once("\nAgainst ").unwrap().1;
+        let told = said.split_once("\nCompared with ").unwrap().1;
         assert!(told.contains("2 × host memory") && !told.contains("cache, host memory"), "{told}");
         assert!(told.contains(&gds_top::core::units::duration(whole)), "{whole}: {told}");
     }
@@ -295,7 +298,7 @@ fn a_lane_that_fails_holds_up_nobody_and_fails_its_group() {
 fn calls_that_make_no_sense_are_answered_with_what_to_do() {
     for (arguments, part) in [
         (&["load", "m", "--together"][..], "at least two"),
-        (&["load", "m", "--gpu", "host,0"], "but not both"),
+        (&["load", "m", "--gpu", "host,0"], "mixes targets"),
         (&["load", "m", "--gpu", "0,"], "--gpu takes"),
     ] {
         let out = program(arguments, &[]);

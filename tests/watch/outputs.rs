@@ -21,7 +21,9 @@ fn the_trace_has_a_track_for_each_thread() {
     assert_eq!(reads.len(), 2 + 3 * 4);
     let tracks: BTreeSet<String> = reads.iter().map(|event| event["tid"].to_string()).collect();
     assert_eq!(tracks.len(), 4);
-    let named = |track: &String| events.iter().any(|e| e["name"] == "thread_name" && e["tid"].to_string() == *track);
+    let named = |track: &String| {
+        events.iter().any(|e| e["name"] == "thread_name" && e["tid"].to_string().as_str() == track.as_str())
+    };
     assert!(tracks.iter().all(named));
     let data = place.data().canonicalize().unwrap();
     assert!(reads.iter().all(|event| event["args"]["file"] == *data.to_string_lossy() && event["dur"].is_f64()));

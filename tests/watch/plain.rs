@@ -110,7 +110,7 @@ fn the_reads_of_a_program_without_plt_are_recorded() {
         return;
     }
     let mut command = place.watch(&["--json"]);
-    command.arg(env!("CARGO_BIN_EXE_gds-top")).args([
+    command.arg(crate::program::PROGRAM).args([
         "--headless",
         "--engine",
         "pread",

@@ -96,7 +96,7 @@ fn with_the_stand_ins_every_variant_of_every_workload_is_verified_and_its_route_
         assert_eq!(status, 0);
         check_schema(&report);
         assert_eq!(runs(&report).len(), 4 + 2 * by_cufile(workload).len());
-        for (variant, buffers) in by_cufile(workload).iter().copied() {
+        for &(variant, buffers) in by_cufile(workload) {
             for direction in ["write", "read"] {
                 let run = run(&report, &format!("{workload}/{variant}/{direction}"));
                 assert_eq!(

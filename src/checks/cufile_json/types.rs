@@ -109,7 +109,7 @@ impl Hardware {
             version: root.libcufile().version_numbers(),
             bar1_bytes: nvml.gpus.iter().filter_map(|gpu| gpu.bar1_total_bytes).min(),
             gpu_memory_bytes: nvml.gpus.iter().filter_map(|gpu| gpu.memory_total_bytes).max(),
-            host_memory_bytes: total_kib.map(|kib| kib * 1024),
+            host_memory_bytes: total_kib.map(|kib| kib.saturating_mul(1024)),
             model_bytes,
             p2pdma_blockers: report
                 .findings

@@ -195,7 +195,7 @@ fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
     for (option, file) in &later {
         judged = judged.found(&image, age(made, *file, &option.path)).found(&option.path, &option.line);
     }
-    (!later.is_empty()).then(|| judged)
+    (!later.is_empty()).then_some(judged)
 }
 
 /// The options in modprobe.d for the relevant drivers.

@@ -1,8 +1,8 @@
 //! LMCache: options of a file or of the environment (`LMCACHE_…`, which overrides the file), and flags of the server of its
 //! multi-process mode.
 
+use super::parts::{ignored, nixl_backend, none, paths, switch, text_of};
 use super::source::Source;
-use super::{ignored, nixl_backend, none, paths, switch, text_of};
 use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 

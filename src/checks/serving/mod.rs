@@ -3,14 +3,15 @@
 //! llm-d's connector 0.22 `spec.py`, vLLM `kv_offload/tiering/fs/manager.py`, all as of November 2026.
 
 mod lmcache;
+mod parts;
 mod source;
 mod vllm;
 
-use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
+use crate::core::{Serving, ServingConfig, StoreKind};
+use parts::{nixl_backend, none, paths, text_of};
 use serde_json::Value;
 use source::Source;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// The largest configuration that is read, in bytes.
 pub const MOST_BYTES: u64 = 1 << 20;
@@ -30,51 +31,6 @@ pub fn read(serving: Serving, text: &str, environment: &BTreeMap<String, String>
     }
 }
 
-/// A configuration without storage, from which the others are made.
-fn none(serving: Serving) -> ServingConfig {
-    ServingConfig {
-        serving,
-        store: StoreKind::None,
-        paths: Vec::new(),
-        cufile_reads: false,
-        cufile_writes: false,
-        direct_io: false,
-        without_cufile: WithoutCufile::NotUsed,
-        insists: false,
-        options: Vec::new(),
-        ignored: Vec::new(),
-        missing: Vec::new(),
-    }
-}
-
-/// The options of `known` that are in a map, as ones that are not read.
-fn ignored(map: &Value, prefix: &str, known: &[(&str, &str)]) -> Vec<IgnoredOption> {
-    known
-        .iter()
-        .filter(|(option, _)| map.get(option).is_some())
-        .map(|(option, instead)| IgnoredOption { option: format!("{prefix}{option}"), instead: (*instead).to_owned() })
-        .collect()
-}
-
-/// A value as text; strings without quotes.
-fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// A switch as Python programs read one: a boolean, or its name.
-fn switch(value: Option<&Value>) -> Option<bool> {
-    match value? {
-        Value::Bool(on) => Some(*on),
-        Value::String(text) => Some(matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on")),
-        Value::Number(number) => Some(number.as_i64() != Some(0)),
-        _ => None,
-    }
-}
-
-fn paths(text: &str) -> Vec<PathBuf> {
-    text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
-}
-
 /// A back end of NIXL with its parameters: `{"backend": "GDS", "params": {…}}`, or the names that LMCache and Dynamo use.
 fn nixl(source: &Source) -> ServingConfig {
     let map = source.map();
@@ -91,26 +47,12 @@ fn nixl(source: &Source) -> ServingConfig {
     config
 }
 
-/// Fills what follows from the name of a NIXL plugin.
-fn nixl_backend(config: &mut ServingConfig, backend: Option<&str>, kind: StoreKind) {
-    let Some(backend) = backend else {
-        config.missing.push("backend".to_owned());
-        return;
-    };
-    config.options.push(("backend".to_owned(), backend.to_owned()));
-    let by_cufile = matches!(backend.to_ascii_uppercase().as_str(), "GDS" | "GDS_MT");
-    let stores = by_cufile || matches!(backend.to_ascii_uppercase().as_str(), "POSIX" | "HF3FS");
-    if stores {
-        config.store = kind;
-    }
-    (config.cufile_reads, config.cufile_writes) = (by_cufile, by_cufile);
-    config.without_cufile = if by_cufile { WithoutCufile::StartFails } else { WithoutCufile::NotUsed };
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::core::WithoutCufile;
+    use std::path::PathBuf;
 
     fn of(serving: Serving, text: &str) -> ServingConfig {
         read(serving, text, &BTreeMap::new()).unwrap()

@@ -1,7 +1,8 @@
 //! vLLM's `--kv-transfer-config`, and the options of llm-d's connector in it.
 
+use super::lmcache;
+use super::parts::{ignored, none, paths, text_of};
 use super::source::Source;
-use super::{ignored, lmcache, none, paths, text_of};
 use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 

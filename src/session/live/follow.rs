@@ -236,7 +236,7 @@ mod tests {
         let said = watch.look();
         assert_eq!(said.len(), 1);
         assert!(
-            said[0].1.starts_with("cufile.log says: udev has no record") && said[0].1.contains("ID_FS_USAGE vda"),
+            said[0].1.starts_with("cufile.log: udev has no record") && said[0].1.contains("ID_FS_USAGE vda"),
             "{said:?}"
         );
         writeln!(file, "ERROR cufio-udev:85 udev property not found: ID_FS_USAGE vda").unwrap();

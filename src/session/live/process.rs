@@ -69,7 +69,7 @@ pub(super) fn signal_words(signal: i32) -> String {
         libc::SIGTERM => " (TERM)",
         libc::SIGINT => " (INT)",
         libc::SIGHUP => " (HUP)",
-        libc::SIGPIPE => "  (PIPE: the reader of its output had ended)",
+        libc::SIGPIPE => " (PIPE: the reader of its output had ended)",
         libc::SIGFPE => " (FPE: a fault in arithmetic)",
         libc::SIGILL => " (ILL: an instruction that this processor does not have)",
         _ => "",

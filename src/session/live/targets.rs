@@ -11,7 +11,7 @@ use std::path::Path;
 /// reported, unless a GPU was named.
 ///
 /// # Errors
-/// A sentence, if the named GPU does not exist or no GPU can be used. Host memory is no substitute, because it would
+/// A sentence, if the named GPU does not exist or no GPU can be used. Host memory is not a substitute, because it would
 /// answer another question.
 pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
     let choices = match choice {

@@ -103,7 +103,7 @@ impl Kind {
     }
 }
 
-/// What the state was made of so far.
+/// The input from which the state was made so far.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     values: u64,

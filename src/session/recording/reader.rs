@@ -296,7 +296,7 @@ impl Reader {
         }
     }
 
-    /// What about the stream so far exceeds a limit.
+    /// The limit that the stream exceeds so far, if any.
     fn excess(&self) -> Option<String> {
         if self.line_number - 1 > self.limits.events {
             return Some(format!("it holds more than {} events", self.limits.events));

@@ -11,8 +11,8 @@ use super::params::KvSetting;
 use super::prepare::{
     WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,
 };
+use super::shared::{Fallbacks, Shared};
 use super::store::{self, Limit};
-use super::transfer::{Fallbacks, Shared};
 use super::verify;
 use super::work;
 use crate::core::{Access, Engine, KvSystem, LaneOrder, LaneStage, LogLevel, RunResult, Span, WorkloadResult, units};

@@ -31,6 +31,7 @@ mod plan;
 mod prepare;
 mod recognise;
 mod shape;
+mod shared;
 mod sources;
 mod store;
 mod transfer;

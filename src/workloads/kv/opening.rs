@@ -1,8 +1,8 @@
 //! Opens the files of a lane, for cuFile or for plain reads and writes, and removes what a failed lane left.
 
 use super::params::KvSetting;
+use super::shared::{OpenFile, Refused, Shared};
 use super::store::{self, failed};
-use super::transfer::{OpenFile, Refused, Shared};
 use crate::core::{FallbackReason, Phase};
 use crate::engines::{LoadError, Recorder, What, explain};
 use crate::trust::shown;

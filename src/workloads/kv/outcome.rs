@@ -5,7 +5,7 @@ use super::order::{KvOrder, LaneName, Method, Settings};
 use super::params::KvSetting;
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
-use super::transfer::Shared;
+use super::shared::Shared;
 use super::work::Done;
 use crate::core::{BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
 use std::sync::atomic::Ordering;

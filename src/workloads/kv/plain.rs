@@ -2,8 +2,9 @@
 //! in one batch as llm-d's connector and vLLM's file-system tier do it, and to host memory and back.
 
 use super::layout::Task;
+use super::shared::OpenFile;
 use super::store::failed;
-use super::transfer::{OpenFile, Worker};
+use super::transfer::Worker;
 use crate::core::Phase;
 use crate::device::Piece;
 use crate::engines::{LoadError, What};

@@ -2,111 +2,20 @@
 //! memory.
 
 use super::flights::Flights;
-use super::handles::HandleCache;
-use super::layout::{Layout, Task};
+use super::layout::Task;
 use super::opening::open_file;
-use super::order::{KvOrder, LaneName, Method, Settings};
+use super::order::Method;
 use super::params::KvSetting;
-use super::prepare::Registered;
-use super::store::{self, Limit, failed};
-use crate::core::{Fallback, FallbackAction, FallbackReason, KvSystem, Phase};
+use super::shared::{OpenFile, Refused, Shared};
+use super::store::{self, failed};
+use crate::core::{FallbackAction, FallbackReason, KvSystem, Phase};
 use crate::device::{CopyQueue, DeviceMemory, MemoryPart, Piece, Slot};
-use crate::engines::{EngineContext, LoadError, Recorder, What, explain};
+use crate::engines::{LoadError, Recorder, What, explain};
 use crate::trust::shown;
-use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
+use cufile_ffi::{BufferRegistration, Error, IoMemory};
 use std::fs::{self, File};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// A file that is open.
-pub(super) enum OpenFile {
-    /// Registered with cuFile.
-    Gds(Arc<FileHandle<'static>>),
-    /// For plain reads and writes.
-    Plain(File),
-}
-
-/// The key of an open file: its number, and whether it is cuFile's.
-type FileKey = (u32, bool);
-
-/// Transfers that fell back, by reason.
-#[derive(Debug, Default)]
-pub(super) struct Fallbacks(Mutex<Vec<Fallback>>);
-
-impl Fallbacks {
-    pub(super) fn add(
-        &self,
-        reason: FallbackReason,
-        action: FallbackAction,
-        operations: u64,
-        order: &KvOrder,
-        detail: &str,
-    ) {
-        let mut fallbacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match fallbacks.iter_mut().find(|fall| (fall.reason, fall.action) == (reason, action)) {
-            Some(fall) => fall.operations += operations,
-            None => {
-                let provoked = order.provoke == Some(reason);
-                fallbacks.push(Fallback { reason, action, provoked, operations, detail: detail.to_owned() });
-            }
-        }
-    }
-
-    pub(super) fn take(&self) -> Vec<Fallback> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Shared state of the workers of a lane.
-pub(super) struct Shared<'a> {
-    pub(super) context: &'a EngineContext<'a>,
-    pub(super) order: &'a KvOrder,
-    pub(super) lane: &'a LaneName,
-    pub(super) settings: &'a Settings,
-    pub(super) layout: &'a Layout,
-    /// The method, after the trials before the clock.
-    pub(super) method: Method,
-    /// The reason why cuFile is not used although it was requested, and a sentence.
-    pub(super) without: Option<(FallbackReason, String)>,
-    pub(super) target: &'a Arc<DeviceMemory>,
-    pub(super) slab: Option<&'a Arc<DeviceMemory>>,
-    /// Places of each worker in the slab.
-    pub(super) slots: u64,
-    /// Registered ranges of slab or target by their beginnings, in order.
-    pub(super) registered: &'a Registered,
-    pub(super) ram: &'a [Mutex<Slot>],
-    pub(super) headers: &'a [Vec<u8>],
-    pub(super) handles: HandleCache<FileKey, OpenFile>,
-    pub(super) handle_registrations: AtomicU64,
-    pub(super) fallbacks: Fallbacks,
-    /// Transfers left by file, after which it is moved into place.
-    pub(super) left: Vec<AtomicUsize>,
-    pub(super) limit: Limit,
-    pub(super) tried: AtomicUsize,
-    /// Files that were given up after a failure, by number.
-    pub(super) given_up: Vec<AtomicBool>,
-    /// Failures that no one looks for.
-    pub(super) lost_operations: AtomicU64,
-    pub(super) lost_bytes: AtomicU64,
-}
-
-impl Shared<'_> {
-    /// The number under which a file's handle is kept: a slab has one handle.
-    pub(super) fn handle_number(&self, file: u32) -> u32 {
-        if self.layout.is_slab() { 0 } else { file }
-    }
-
-    /// Whether a file was given up.
-    pub(super) fn is_given_up(&self, file: usize) -> bool {
-        self.given_up.get(file).is_some_and(|gone| gone.load(Ordering::Relaxed))
-    }
-}
-
-/// The reason why cuFile rejects a file or a transfer.
-pub(super) struct Refused {
-    pub(super) reason: FallbackReason,
-    pub(super) error: LoadError,
-}
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Memory that cuFile is given, where in it a transfer begins, and how much of the transfer is in it.
 pub(super) struct Part {

@@ -4,8 +4,8 @@
 use super::cache;
 use super::content;
 use super::order::Method;
+use super::shared::Shared;
 use super::store::failed;
-use super::transfer::Shared;
 use crate::engines::{LoadError, run_workers};
 use crate::trust::shown;
 use std::fs::File;

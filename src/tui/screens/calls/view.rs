@@ -10,7 +10,6 @@
 use crate::core::WatchReport;
 use crate::present::calls;
 use crate::session::State;
-use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
@@ -19,6 +18,8 @@ use crate::tui::widgets::headline;
 use crate::tui::widgets::series::Series;
 use crate::tui::words::headline_in;
 
+/// Columns from which two panes fit next to each other: the name of a file needs half of them.
+const WIDE: u16 = 110;
 /// Columns of the name of a thread.
 const THREAD: u16 = 16;
 /// Columns of a bar of a file.

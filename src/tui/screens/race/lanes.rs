@@ -256,11 +256,10 @@ fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<u
         pen.text(2, 1, &format!("{spinner} {}", answer.headline), theme.dim);
     }
     let refusals = unavailable(state);
-    let mut y = 3 + refusals.len() as u16 + u16::from(!refusals.is_empty());
-    for (key, words) in invitation(state, ctx) {
+    let first = 3 + refusals.len() as u16 + u16::from(!refusals.is_empty());
+    for (y, (key, words)) in (first..).zip(invitation(state, ctx)) {
         pen.text(4, y, &key, theme.accent);
         pen.text(8.max(5 + width(&key) as u16), y, words, theme.text);
-        y += 1;
     }
     for (i, (engine, why)) in refusals.iter().enumerate() {
         let text = format!("– {engine} {why}");

@@ -1,0 +1,104 @@
+//! The shared state of the workers of a lane: the order, the memory, the open files, and the counters.
+
+use super::handles::HandleCache;
+use super::layout::Layout;
+use super::order::{KvOrder, LaneName, Method, Settings};
+use super::prepare::Registered;
+use super::store::Limit;
+use crate::core::{Fallback, FallbackAction, FallbackReason};
+use crate::device::{DeviceMemory, Slot};
+use crate::engines::{EngineContext, LoadError};
+use cufile_ffi::FileHandle;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A file that is open.
+pub(super) enum OpenFile {
+    /// Registered with cuFile.
+    Gds(Arc<FileHandle<'static>>),
+    /// For plain reads and writes.
+    Plain(File),
+}
+
+/// The key of an open file: its number, and whether it is cuFile's.
+type FileKey = (u32, bool);
+
+/// Transfers that fell back, by reason.
+#[derive(Debug, Default)]
+pub(super) struct Fallbacks(Mutex<Vec<Fallback>>);
+
+impl Fallbacks {
+    pub(super) fn add(
+        &self,
+        reason: FallbackReason,
+        action: FallbackAction,
+        operations: u64,
+        order: &KvOrder,
+        detail: &str,
+    ) {
+        let mut fallbacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match fallbacks.iter_mut().find(|fall| (fall.reason, fall.action) == (reason, action)) {
+            Some(fall) => fall.operations += operations,
+            None => {
+                let provoked = order.provoke == Some(reason);
+                fallbacks.push(Fallback { reason, action, provoked, operations, detail: detail.to_owned() });
+            }
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<Fallback> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Shared state of the workers of a lane.
+pub(super) struct Shared<'a> {
+    pub(super) context: &'a EngineContext<'a>,
+    pub(super) order: &'a KvOrder,
+    pub(super) lane: &'a LaneName,
+    pub(super) settings: &'a Settings,
+    pub(super) layout: &'a Layout,
+    /// The method, after the trials before the clock.
+    pub(super) method: Method,
+    /// The reason why cuFile is not used although it was requested, and a sentence.
+    pub(super) without: Option<(FallbackReason, String)>,
+    pub(super) target: &'a Arc<DeviceMemory>,
+    pub(super) slab: Option<&'a Arc<DeviceMemory>>,
+    /// Places of each worker in the slab.
+    pub(super) slots: u64,
+    /// Registered ranges of slab or target by their beginnings, in order.
+    pub(super) registered: &'a Registered,
+    pub(super) ram: &'a [Mutex<Slot>],
+    pub(super) headers: &'a [Vec<u8>],
+    pub(super) handles: HandleCache<FileKey, OpenFile>,
+    pub(super) handle_registrations: AtomicU64,
+    pub(super) fallbacks: Fallbacks,
+    /// Transfers left by file, after which it is moved into place.
+    pub(super) left: Vec<AtomicUsize>,
+    pub(super) limit: Limit,
+    pub(super) tried: AtomicUsize,
+    /// Files that were given up after a failure, by number.
+    pub(super) given_up: Vec<AtomicBool>,
+    /// Failures that no one looks for.
+    pub(super) lost_operations: AtomicU64,
+    pub(super) lost_bytes: AtomicU64,
+}
+
+impl Shared<'_> {
+    /// The number under which a file's handle is kept: a slab has one handle.
+    pub(super) fn handle_number(&self, file: u32) -> u32 {
+        if self.layout.is_slab() { 0 } else { file }
+    }
+
+    /// Whether a file was given up.
+    pub(super) fn is_given_up(&self, file: usize) -> bool {
+        self.given_up.get(file).is_some_and(|gone| gone.load(Ordering::Relaxed))
+    }
+}
+
+/// The reason why cuFile rejects a file or a transfer.
+pub(super) struct Refused {
+    pub(super) reason: FallbackReason,
+    pub(super) error: LoadError,
+}
