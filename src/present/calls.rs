@@ -119,7 +119,7 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
     let all: u64 = report.files.iter().map(moved).sum();
     let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
         (true, _) if file.reads.count + file.writes.count > 0 => watch::route(file),
-        (_, true) => "mmap".to_owned(),
+        (_, true) => "mapping".to_owned(),
         _ if file.plain.count > 0 => "read calls".to_owned(),
         _ => GAP.to_owned(),
     };

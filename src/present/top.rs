@@ -29,9 +29,9 @@ pub const fn route(route: SeenRoute) -> &'static str {
     match route {
         SeenRoute::Unknown => "unknown",
         SeenRoute::NvidiaFs => "nvidia-fs",
-        SeenRoute::Cufile => "cufile",
+        SeenRoute::Cufile => "libcufile",
         SeenRoute::Direct => "o-direct",
-        SeenRoute::Mapped => "mmap",
+        SeenRoute::Mapped => "mapping",
         SeenRoute::Cached => "page-cache",
     }
 }

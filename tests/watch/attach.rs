@@ -57,14 +57,14 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         assert!(batches > 4 && reads > 4 * batches, "{:?}", seen.calls());
         // A round that runs at either end is missed in part.
         let near = |count: u64, rounds: u64| count.abs_diff(batches * rounds) <= 3 * rounds;
-        assert!(near(seen.count("cuFileHandleRegister"), 3) && near(seen.count("cuFileBufRegister"), 1));
+        assert!(near(seen.count("cuFileHandleRegister"), 4) && near(seen.count("cuFileBufRegister"), 1));
         let file = seen.file(&place.data());
         let transfers = &file["reads"];
         let (count, bytes) = (transfers["count"].as_u64().unwrap(), transfers["bytes"].as_u64().unwrap());
         assert!(count >= 8 * batches && near(transfers["batched"].as_u64().unwrap(), 4), "{file}");
         assert!(bytes.abs_diff(count * 4096) <= 16 * 4096, "{file}");
         assert_eq!((&transfers["errors"], &transfers["unaligned"]), (&0.into(), &0.into()));
-        assert!(seen.report["program"]["processes"].as_u64().unwrap() > 2);
+        assert!(seen.report["program"]["processes"].as_u64().unwrap() > 1);
         assert_eq!(seen.report["watch"]["lost_events"], 0);
         assert!(seen.report["program"]["libraries"][0]["path"].as_str().unwrap().contains("libcufile.so"));
     }
