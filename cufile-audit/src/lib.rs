@@ -20,7 +20,7 @@ pub mod layout;
 #[cfg(any(audit_library, test))]
 mod linker;
 #[cfg(any(audit_library, test))]
-mod plain;
+mod names;
 #[cfg(any(audit_library, test))]
 mod relocations;
 #[cfg(any(audit_library, test))]
@@ -37,7 +37,7 @@ pub const SOURCES: [(&str, &str); 10] = [
     ("capture.rs", include_str!("capture.rs")),
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
-    ("plain.rs", include_str!("plain.rs")),
+    ("names.rs", include_str!("names.rs")),
     ("relocations.rs", include_str!("relocations.rs")),
     ("rings.rs", include_str!("rings.rs")),
     ("system.rs", include_str!("system.rs")),

@@ -5,7 +5,7 @@
 //! object is relocated. glibc before 2.35 fills both alike and reports neither.
 
 use crate::linker::{LinkMap, Relocation, Symbol};
-use crate::{audit, system};
+use crate::{names, system};
 use core::ffi::CStr;
 
 const DT_STRTAB: i64 = 5;
@@ -55,7 +55,7 @@ pub(crate) unsafe fn show_to_linker(map: &LinkMap) {
             }
             let symbol = &*(symbols as *const Symbol).add(symbol);
             let name = CStr::from_ptr((strings + symbol.name as usize) as *const _).to_bytes();
-            if symbol.section != 0 || (audit::function(name).is_none() && audit::plain_function(name).is_none()) {
+            if symbol.section != 0 || (names::function(name).is_none() && names::plain_function(name).is_none()) {
                 continue;
             }
             let info = (*at).info - u64::from(GLOB_DAT) + u64::from(JUMP_SLOT);

@@ -148,6 +148,7 @@ pub fn answers(report: &WatchReport) -> Vec<Answer> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::core::{Event, EventBody, LatencyClass, PlainReads, WatchedCall};

@@ -370,6 +370,13 @@ fn registered(
     Group::with_text(process, thread, record, &path)
 }
 
+/// The flags of an open descriptor.
+pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -400,11 +407,4 @@ mod tests {
         assert_eq!(memory.word((&raw const *value).addr() as u64), 0x1234);
         assert_eq!(memory.word(0), 0);
     }
-}
-
-/// The flags of an open descriptor.
-pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
 }

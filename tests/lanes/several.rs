@@ -299,7 +299,7 @@ fn calls_that_make_no_sense_are_answered_with_what_to_do() {
     for (arguments, part) in [
         (&["load", "m", "--together"][..], "at least two"),
         (&["load", "m", "--gpu", "host,0"], "mixes targets"),
-        (&["load", "m", "--gpu", "0,"], "--gpu takes"),
+        (&["load", "m", "--gpu", "0,"], "is not a target"),
     ] {
         let out = program(arguments, &[]);
         assert_eq!(out.status.code(), Some(2), "{arguments:?}");
