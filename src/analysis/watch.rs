@@ -1,6 +1,6 @@
 //! Advice for a watched program, as data. Each piece of advice has the calls that prove it.
 
-use crate::core::{RouteProof, WatchReport, WatchedFailure};
+use crate::core::{RouteProof, WatchReport, WatchedFailure, units};
 
 /// Fewer transfers than this show no habit.
 const HABIT: u64 = 16;
@@ -111,10 +111,10 @@ impl WatchAdvice {
 pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     let mut advice: Vec<WatchAdvice> = report.failures.iter().cloned().map(WatchAdvice::Failed).collect();
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
-    let transfers: u64 = all().map(|t| t.count).sum();
-    let plain: u64 = report.files.iter().map(|file| file.plain.bytes).sum();
-    let mapped: u64 = report.files.iter().map(|file| file.plain.touched_bytes).sum();
-    let cufile_bytes: u64 = all().map(|t| t.bytes).sum();
+    let transfers: u64 = units::sum(all().map(|t| t.count));
+    let plain: u64 = units::sum(report.files.iter().map(|file| file.plain.bytes));
+    let mapped: u64 = units::sum(report.files.iter().map(|file| file.plain.touched_bytes));
+    let cufile_bytes: u64 = units::sum(all().map(|t| t.bytes));
     if !report.libraries.is_empty() && plain + mapped >= MUCH_PLAIN && plain + mapped > cufile_bytes {
         let is_mapped = mapped > plain;
         advice.push(WatchAdvice::NotByCuFile { plain_bytes: plain + mapped, cufile_bytes, mapped: is_mapped });
@@ -139,7 +139,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
             advice.push(WatchAdvice::RegistersPerCall { registered, transfers, total_ns });
         }
         let (unregistered, unaligned) =
-            (all().map(|t| t.unregistered).sum::<u64>(), all().map(|t| t.unaligned).sum::<u64>());
+            (units::sum(all().map(|t| t.unregistered)), units::sum(all().map(|t| t.unaligned)));
         if unregistered * 2 >= transfers {
             advice.push(WatchAdvice::Unregistered { count: unregistered, of: transfers });
         }
@@ -149,9 +149,9 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     }
     let reads = || report.files.iter().map(|file| file.reads);
     let (count, small, bytes) = (
-        reads().map(|t| t.count).sum::<u64>(),
-        reads().map(|t| t.below_mib).sum::<u64>(),
-        reads().map(|t| t.bytes).sum::<u64>(),
+        units::sum(reads().map(|t| t.count)),
+        units::sum(reads().map(|t| t.below_mib)),
+        units::sum(reads().map(|t| t.bytes)),
     );
     if count >= HABIT && small * 2 >= count {
         advice.push(WatchAdvice::SmallReads { count: small, of: count });

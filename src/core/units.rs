@@ -131,6 +131,12 @@ pub fn plural(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// A sum that stops at the largest number: recordings and watched programs may hold any numbers.
+#[must_use]
+pub fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 /// Bytes over nanoseconds as bytes per second; `None` when no time passed.
 #[must_use]
 pub fn bytes_per_s(bytes: u64, ns: u64) -> Option<f64> {

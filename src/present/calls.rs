@@ -2,7 +2,7 @@
 
 use super::view::{Answer, GAP};
 use super::watch;
-use crate::core::units::{bytes, count, duration, plural};
+use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{WatchReport, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
         }
     }
     let mut threads: Vec<_> = threads.into_iter().collect();
-    threads.sort_by_key(|(_, busy)| std::cmp::Reverse(busy.iter().sum::<u64>()));
+    threads.sort_by_key(|(_, busy)| std::cmp::Reverse(units::sum(busy.iter().copied())));
     let shares = |busy: Vec<u64>| busy.into_iter().map(|ns| (ns as f64 / step as f64).min(1.0)).collect();
     let rows = threads
         .into_iter()
@@ -116,7 +116,7 @@ fn moved(file: &WatchedFile) -> u64 {
 /// The files with the most bytes: share of all bytes, bytes, method, path.
 #[must_use]
 pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String, String)> {
-    let all: u64 = report.files.iter().map(moved).sum();
+    let all: u64 = units::sum(report.files.iter().map(moved));
     let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
         (true, _) if file.reads.count + file.writes.count > 0 => watch::route(file),
         (_, true) => "mapping".to_owned(),
@@ -133,7 +133,7 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
 /// One line about the calls so far.
 #[must_use]
 pub fn summary(state: &State, report: &WatchReport) -> String {
-    let calls: u64 = report.calls.iter().map(|call| call.count).sum();
+    let calls: u64 = units::sum(report.calls.iter().map(|call| call.count));
     let left_out = match state.calls_left_out {
         0 => String::new(),
         n => format!(", {} of them not in the timeline", count(n)),

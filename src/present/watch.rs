@@ -2,7 +2,7 @@
 
 use super::view::{Answer, Table, number, text};
 use crate::analysis::{WatchAdvice, is_proven_direct, watch_advice};
-use crate::core::units::{bytes, count, duration, plural};
+use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{
     AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile,
 };
@@ -16,8 +16,8 @@ pub fn answer(report: &WatchReport) -> Answer {
     if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
         return attached(process);
     }
-    let reads: u64 = report.files.iter().map(|file| file.reads.count).sum();
-    let writes: u64 = report.files.iter().map(|file| file.writes.count).sum();
+    let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
+    let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
     if report.processes == 0 {
         return Answer::new(
             Status::Warn,
@@ -35,7 +35,7 @@ pub fn answer(report: &WatchReport) -> Answer {
         let headline = "The program loaded libcufile but transferred nothing with it.";
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
-    let moved: u64 = report.files.iter().map(|file| file.reads.bytes + file.writes.bytes).sum();
+    let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
     let conditions = format!(
         "{} and {}, {} in {}.",
         plural(reads, "read"),
@@ -73,7 +73,7 @@ pub fn answer(report: &WatchReport) -> Answer {
 
 /// Bytes of files that were read without cuFile, if they were recorded.
 fn plain_bytes(report: &WatchReport) -> u64 {
-    report.files.iter().map(|file| file.plain.bytes + file.plain.touched_bytes).sum()
+    units::sum(report.files.iter().map(|file| file.plain.bytes.saturating_add(file.plain.touched_bytes)))
 }
 
 /// The facts of a running process from procfs. They do not prove a route.
@@ -366,7 +366,7 @@ fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
         return None;
     }
     let complete = all.iter().filter(|tensor| tensor.bytes >= tensor.size).count() as u64;
-    let of: u64 = report.files.iter().map(|file| file.tensors_of_file).sum();
+    let of: u64 = units::sum(report.files.iter().map(|file| file.tensors_of_file));
     let note = format!(
         "{} of {} were read, {} of them completely. {}",
         count(all.len() as u64),
