@@ -25,7 +25,7 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     // The first choice of `--require`, and the direct route in a sentence or the glossary.
     ("direct", &["src/cli/check.rs", "src/present/verdict.rs", "src/tui/help.rs", "src/config/taste.rs"]),
     // The library, in text that another program wrote.
-    ("cufile", &["src/explain/query.rs", "src/machine/redact", "src/present/top.rs"]),
+    ("cufile", &["src/explain/query.rs", "src/machine/redact"]),
     // The step of a trial read that failed.
     ("register", &["src/engines/probe_read.rs", "src/session/live/prove.rs"]),
     // A field of the description that llm-d and vLLM write.
@@ -37,8 +37,6 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     ("chunk_size", &["src/checks/serving/"]),
     // A system whose configuration is read.
     ("nixl", &["src/core/serving.rs"]),
-    // A use of a file by a process, as calls and mappings show it.
-    ("mmap", &["src/present/calls.rs", "src/present/top.rs"]),
     // The name of a package.
     ("nvidia-fabricmanager", &["src/fixes/fabric.rs"]),
     // The item of limits.conf.
