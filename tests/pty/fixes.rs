@@ -84,7 +84,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     terminal.keys("i");
     terminal.until("To GPUDirect Storage by");
     terminal.keys("g");
-    terminal.until("the machine was rebooted");
+    terminal.until("after the reboot");
     terminal.quit();
 }
 

@@ -134,10 +134,10 @@ fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
     terminal.until("of the loading is hidden behind computing");
     terminal.until("P plans");
     terminal.keys("P");
-    terminal.until("io grid");
+    terminal.until("kv ucm");
     terminal.keys("\x1b");
     // A key that comes with it would be one with Alt.
-    terminal.until_gone("io grid");
+    terminal.until_gone("kv ucm");
     terminal.leave("q", 0, "kv");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
