@@ -188,7 +188,11 @@ pub const HOST_PARTS: Column = Column::new(
     "anonymous + files",
     |row| {
         let part = |of: fn(&RunResult) -> Option<u64>| row.of_typical(of, units::bytes);
-        format!("{} + {}", part(|run| run.host_anonymous_bytes), part(|run| run.host_file_bytes))
+        let (anonymous, files) = (part(|run| run.host_anonymous_bytes), part(|run| run.host_file_bytes));
+        if anonymous == files && row.typical.is_none_or(|run| run.host_anonymous_bytes.is_none()) {
+            return anonymous;
+        }
+        format!("{anonymous} + {files}")
     },
     &[
         ("host_anonymous_bytes", |row| raw(row.typical.and_then(|run| run.host_anonymous_bytes))),
