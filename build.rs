@@ -1,7 +1,8 @@
-//! Builds the library that `watch` loads into other programs, so that it can be embedded in gds-top.
+//! Compiles the audit library, which `watch` loads into other programs, and embeds it in gds-top.
 //!
-//! Cargo cannot yet hand the cdylib of one package to another, so the sources come from the crate `cufile-audit` as text and the compiler is called
-//! here. They need `core` alone, so one call is enough, from a clean clone and from a registry.
+//! Cargo cannot yet pass the cdylib of one package to another package. So this script takes the sources of the crate
+//! `cufile-audit` as text and runs the compiler itself. The sources depend only on `core`, so one compiler call is
+//! enough, both in a clone and for a package from a registry.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// Targets on which the dynamic linker has the audit interface and the library has its assembler.
+/// Targets whose dynamic linker has the audit interface and for which the library has assembler code.
 const SUPPORTED: [&str; 2] = ["x86_64", "aarch64"];
 
 fn main() {
@@ -21,7 +22,7 @@ fn main() {
         && variable("CARGO_CFG_TARGET_OS") == "linux"
         && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     if !supported {
-        // `watch` reports an empty library.
+        // On other targets the embedded library is empty, and `watch` reports this as an error.
         fs::write(&library, []).expect("the folder of the build script can be written");
         return;
     }
@@ -34,7 +35,7 @@ fn main() {
     compiler
         .args(["--crate-type=cdylib", "--crate-name=cufile_audit", "--edition=2024", "--cfg=audit_library"])
         .args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Cstrip=symbols", "--cap-lints=allow"])
-        // A thread that is cancelled inside 'read' unwinds through the recording function.
+        // If a thread is cancelled during `read`, the stack is unwound through the recording function.
         .arg("-Cforce-unwind-tables=yes")
         .arg(format!("--target={}", variable("TARGET")))
         .arg("-o")

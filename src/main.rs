@@ -1,4 +1,4 @@
-//! The door: hands over to the library, so that tests and the program run the same code.
+//! The program. Its code is in the library, so that tests and the program run the same code.
 
 use std::process::ExitCode;
 

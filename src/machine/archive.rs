@@ -1,4 +1,5 @@
-//! Captured machines as .tar.zst, written completely or not at all. Archives of others are not trusted.
+//! Reads and writes captured machines as `.tar.zst` archives. An archive is written completely or not at all. The
+//! content of an archive is not trusted when it is read.
 
 use crate::trust::Scratch;
 use std::ffi::OsStr;
@@ -7,27 +8,27 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Most entries of an archive, folders that they imply included; a capture has a few thousand.
+/// Maximum number of entries in an archive, including implied folders. A capture has a few thousand entries.
 const MAX_ENTRIES: usize = 20_000;
-/// Longest path in an archive, as in the kernel.
+/// Maximum length of a path in an archive, in bytes. The kernel has the same limit.
 const MAX_PATH_BYTES: usize = 4096;
-/// Deepest path in an archive; sysfs has about twenty levels.
+/// Maximum depth of a path in an archive. Paths in sysfs have about twenty levels.
 const MAX_DEPTH: usize = 64;
-/// Most bytes of an entry that describes the next one. It holds a path or two.
+/// Maximum size in bytes of an entry that describes the next entry. It contains at most two paths.
 const MAX_EXTENSION_BYTES: u64 = 16 << 10;
-/// Most bytes of one file.
+/// Maximum size of one file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// Most bytes of all of it, unpacked; a capture has a few million.
+/// Maximum size of the unpacked archive, in bytes. A capture has a few million bytes.
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
-/// The decompressor keeps this much at most, 8 MiB.
+/// Limits the window of the decompressor to 8 MiB of memory.
 const WINDOW_LOG: u32 = 23;
 
-/// The reader's error if an archive unpacks to more bytes than the bound.
+/// The reader returns this error if the unpacked archive exceeds the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("it unpacks to more than {} MiB", MAX_TOTAL_BYTES >> 20)]
 struct TooLarge;
 
-/// Whether the reader stopped at the bound. `tar` wraps the errors of its reader.
+/// Whether the reader stopped at the limit. The error is searched, because `tar` wraps the errors of its reader.
 fn is_too_large(error: &io::Error) -> bool {
     let mut next: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|inner| inner as _);
     while let Some(error) = next {
@@ -55,7 +56,7 @@ pub(super) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
     encoder.finish()?.flush()
 }
 
-/// Unpacks an archive into a temporary folder, and returns the folder of the machine in it.
+/// Unpacks an archive into a temporary folder. Returns that folder and the folder of the machine in it.
 pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let name = path.display();
     let bad = |what: String| {
@@ -84,11 +85,12 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
             bad(format!("it is damaged or not a tar archive ({e})"))
         }
     };
-    // A disk without space says nothing about the archive.
+    // If the disk is full, the archive may still be valid.
     let unwritten = |e: io::Error| format!("{name} could not be unpacked: {}", no_space(&e, folder.path()));
     let (mut written, mut made) = (0_u64, 0_usize);
     let mut next = Described::default();
-    // Raw: the entries that describe the next one are bounded here; the crate takes them in at any length.
+    // Raw entries are requested because the crate does not limit the entries that describe the next entry. They are
+    // limited below.
     for (number, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
         let mut entry = entry.map_err(broken)?;
         if next.take(&mut entry).map_err(bad)? {
@@ -133,7 +135,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
                 let copied = copied.map_err(|e| out.error.take().map_or_else(|| broken(e), unwritten))?;
                 written = written.saturating_add(copied);
                 if copied > MAX_FILE_BYTES || written > MAX_TOTAL_BYTES {
-                    return Err(bad(format!("{asked:?} makes it larger than a capture can be")));
+                    return Err(bad(format!("it exceeds the maximum size of a capture at {asked:?}")));
                 }
             }
             tar::EntryType::Symlink => {
@@ -161,11 +163,11 @@ fn kind(other: tar::EntryType) -> &'static str {
         tar::EntryType::Char | tar::EntryType::Block => "device node",
         tar::EntryType::Fifo => "FIFO",
         tar::EntryType::GNUSparse => "sparse file",
-        _ => "thing of an unknown kind",
+        _ => "entry of an unknown type",
     }
 }
 
-/// The path without `.`; `None` if it is absolute or has `..`.
+/// Removes `.` from a path. Returns `None` if the path is absolute or contains `..`.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -178,7 +180,7 @@ fn inside(path: &Path) -> Option<PathBuf> {
     Some(out)
 }
 
-/// A path and a target of a link that entries before an entry give it.
+/// The path and the link target that preceding entries define for an entry.
 #[derive(Default)]
 struct Described {
     path: Option<PathBuf>,
@@ -186,7 +188,7 @@ struct Described {
 }
 
 impl Described {
-    /// Takes in an entry that describes the next one; false for any other.
+    /// Reads an entry that describes the next entry. Returns false for any other entry.
     fn take(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> Result<bool, String> {
         let kind = entry.header().entry_type();
         if !(kind.is_gnu_longname()
@@ -224,7 +226,7 @@ impl Described {
     }
 }
 
-/// A file that keeps the error of its last write: `io::copy` does not say which side failed.
+/// A file that keeps its last write error, because an error of `io::copy` may be from the reader or the writer.
 struct Unwritten {
     file: fs::File,
     error: Option<io::Error>,
@@ -244,24 +246,24 @@ impl Write for Unwritten {
     }
 }
 
-/// An error of a write below the folder for temporary files, in words.
+/// The message for an error of a write into the temporary folder.
 fn no_space(error: &io::Error, folder: &Path) -> String {
     let above = folder.parent().unwrap_or(folder).display();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            format!("{above} has not enough space ({error}); set TMPDIR to a folder with more")
+            format!("{above} does not have enough space ({error}); set TMPDIR to a folder with more")
         }
         _ => format!("writing to {above} failed: {error}"),
     }
 }
 
-/// Why the folders of an entry are not there.
+/// The reason why the parent folders of an entry could not be created.
 enum Parents {
     Entry(&'static str),
     System(io::Error),
 }
 
-/// Makes the missing folders of an entry and returns their number; none of them may be a link or a file.
+/// Creates the missing parent folders of an entry and returns their number. Fails if a parent is a link or a file.
 fn parents(top: &Path, inside: &Path) -> Result<usize, Parents> {
     let (mut at, mut made) = (top.to_owned(), 0);
     for name in inside.parent().into_iter().flat_map(Path::components) {
@@ -279,8 +281,9 @@ fn parents(top: &Path, inside: &Path) -> Result<usize, Parents> {
     Ok(made)
 }
 
-/// Whether a link stays within the captured machine. Absolute ones do: they mean that machine's root, and are never followed by the kernel.
-/// Links are allowed below `files` only: `files` itself as a link would present another folder as the captured machine.
+/// Whether a link target is within the captured machine. An absolute target is allowed: it is relative to the
+/// machine's root, and the kernel never follows it. Links are only allowed below `files`. If `files` were a link
+/// itself, another folder would be read as the captured machine.
 fn stays(link: &Path, target: &Path) -> bool {
     let parts: Vec<Component<'_>> = link.components().collect();
     let Some(files) = parts.iter().position(|part| part.as_os_str() == "files") else { return false };
@@ -299,7 +302,7 @@ fn stays(link: &Path, target: &Path) -> bool {
     true
 }
 
-/// The folder with the machine: the top, or the only folder in it.
+/// The folder that contains the machine: the given folder, or its only subfolder.
 fn top(folder: &Path) -> PathBuf {
     if ["files", "capture.json"].iter().any(|part| fs::symlink_metadata(folder.join(part)).is_ok()) {
         return folder.to_owned();
@@ -330,7 +333,7 @@ impl<R: Read> Read for Bounded<R> {
 mod tests {
     use super::*;
 
-    /// An archive with entries as an attacker would write them: names go in raw.
+    /// Builds an archive with raw names, as an attacker could write them.
     fn archive(entries: &[(&str, tar::EntryType, &str, &[u8])]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut encoder = zstd::Encoder::new(file.reopen().unwrap(), 1).unwrap();
@@ -403,7 +406,7 @@ mod tests {
         assert!(said.contains("larger than"), "{said}");
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut encoder = zstd::Encoder::new(file.reopen().unwrap(), 1).unwrap();
-        // A tar header that promises much, and no end of zeros behind it.
+        // A tar header with a large size, followed by endless zeros.
         let mut header = tar::Header::new_gnu();
         header.set_path("machine/files/bomb").unwrap();
         header.set_entry_type(tar::EntryType::XHeader);
@@ -429,9 +432,9 @@ mod tests {
     fn a_disk_without_space_is_not_the_archive_s_fault() {
         for code in [libc::ENOSPC, libc::EDQUOT] {
             let said = no_space(&io::Error::from_raw_os_error(code), Path::new("/tmp/scratch"));
-            assert!(said.contains("/tmp has not enough space") && said.contains("TMPDIR"), "{said}");
+            assert!(said.contains("/tmp does not have enough space") && said.contains("TMPDIR"), "{said}");
         }
-        // A write that fails is kept apart from an archive that cannot be read.
+        // The error of a failed write is distinguished from the error of an unreadable archive.
         let mut out = Unwritten { file: fs::File::open("/dev/null").unwrap(), error: None };
         assert!(out.write(b"x").is_err() && out.error.is_some());
     }

@@ -9,35 +9,35 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockKind {
-    /// A disk, not a partition.
+    /// A complete disk.
     Disk,
-    /// A partition of one.
+    /// A partition of a disk.
     Partition,
-    /// Software RAID.
+    /// A software RAID (md).
     Md,
-    /// Device mapper: LVM, encryption, multipath.
+    /// A device-mapper device: LVM, encryption or multipath.
     Dm,
-    /// A file as a disk.
+    /// A loop device: a file that is used as a disk.
     Loop,
-    /// Anything else without hardware, such as zram.
+    /// Any other device without hardware, such as zram.
     #[default]
     #[serde(other)]
     Virtual,
 }
 
-/// One link of the chain, from the file system down to the disks.
+/// One block device between a file system and its disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
-    /// Kernel name, `nvme0n1p2`.
+    /// Kernel name, for example `nvme0n1p2`.
     #[serde(default, deserialize_with = "lenient::string")]
     pub name: String,
     /// Its kind.
     #[serde(default, deserialize_with = "lenient::part")]
     pub kind: BlockKind,
-    /// RAID level of an md device, `raid0`.
+    /// RAID level of an md device, for example `raid0`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub level: Option<String>,
-    /// UUID of a dm device with its prefix: `LVM-…`, `CRYPT-…`, `mpath-…`.
+    /// UUID of a device-mapper device with its prefix: `LVM-…`, `CRYPT-…` or `mpath-…`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub uuid: Option<String>,
     /// Logical block size in bytes.
@@ -48,10 +48,11 @@ pub struct BlockDevice {
     pub pci_bus_id: Option<String>,
 }
 
-/// Most devices of one chain; a RAID of hundreds of disks is cut here.
+/// Maximum number of devices that are listed for one file system. It limits a RAID of hundreds of disks.
 const MAX_DEVICES: usize = 256;
 
-/// The chain of the device `major:minor`; empty for anonymous devices (major 0) and unknown ones.
+/// The block devices from the device `major:minor` down to its disks. Empty for anonymous devices (major 0) and
+/// unknown devices.
 pub(super) fn chain(device: &str) -> Vec<BlockDevice> {
     let mut out = Vec::new();
     if !device.starts_with("0:")
@@ -107,7 +108,8 @@ fn descend(folder: &Path, out: &mut Vec<BlockDevice>) {
     }
 }
 
-/// The nearest PCI function above a device in sysfs. An NVMe multipath head has no parent on the bus; its controller has.
+/// The nearest PCI function above a device in sysfs. An NVMe multipath device has no PCI parent, so the parent of its
+/// controller is used.
 fn controller(folder: &Path) -> Option<String> {
     let nearest = folder
         .ancestors()

@@ -1,4 +1,4 @@
-//! The boot loader of a machine and the place of its kernel command line, from files.
+//! Finds the boot loader of a machine and the location of its kernel command line, by reading files.
 
 use super::root::Root;
 use super::summary::os_release;
@@ -6,30 +6,32 @@ use super::summary::os_release;
 /// The program that sets the kernel command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootLoader {
-    /// GRUB with `/etc/default/grub`, from which its menu is made.
+    /// GRUB. Its menu is generated from `/etc/default/grub`.
     Grub,
-    /// systemd-boot, or kernels that firmware starts itself: `/etc/kernel/cmdline`, from which kernel-install makes the entries.
+    /// systemd-boot, or kernels that the firmware starts directly. kernel-install generates the boot entries from
+    /// `/etc/kernel/cmdline`.
     SystemdBoot,
-    /// kernelstub of Pop!_OS, which keeps the options in its own file.
+    /// kernelstub of Pop!_OS, which keeps the kernel options in a separate file.
     Kernelstub,
-    /// rpm-ostree, which keeps the words with each deployment.
+    /// rpm-ostree, which stores the kernel options with each deployment.
     RpmOstree,
-    /// The file `/boot/extlinux/extlinux.conf`, as on Tegra boards.
+    /// extlinux with the file `/boot/extlinux/extlinux.conf`, as on Tegra boards.
     Extlinux,
 }
 
-/// The boot loader, and the file that shows it.
+/// The boot loader and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boot {
     /// The boot loader.
     pub loader: BootLoader,
-    /// The file that shows it.
+    /// The file that shows the boot loader.
     pub source: String,
-    /// The text in it that does.
+    /// The text in that file that shows the boot loader.
     pub text: String,
 }
 
-/// The variable in which a boot loader leaves its name for the system (Boot Loader Interface of systemd): four bytes of attributes, then UTF-16.
+/// The EFI variable in which a boot loader stores its name (Boot Loader Interface of systemd): four bytes of
+/// attributes, then UTF-16 text.
 const NAME: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
 /// The boot loader of this machine; `None` if no file shows it.
@@ -43,7 +45,7 @@ pub fn boot_loader(root: &Root) -> Option<Boot> {
     {
         return boot(BootLoader::RpmOstree, path, "exists");
     }
-    // kernelstub writes the arguments of its file, independent of the boot loader.
+    // kernelstub sets the kernel options with every boot loader, so it is tested first.
     if let Some(path) = first(&["/etc/kernelstub/configuration", "/usr/bin/kernelstub"]) {
         return boot(BootLoader::Kernelstub, path, "exists");
     }
@@ -78,7 +80,7 @@ fn loader_name(root: &Root) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The initramfs of a kernel, by the names that distributions use; `None` if none is found.
+/// The initramfs of a kernel, found by the file names that distributions use; `None` if none exists.
 #[must_use]
 pub fn initramfs(root: &Root, release: &str) -> Option<String> {
     let names = [
@@ -86,7 +88,7 @@ pub fn initramfs(root: &Root, release: &str) -> Option<String> {
         format!("/boot/initramfs-{release}.img"),
         format!("/boot/initrd-{release}"),
     ];
-    // An image brings its own, dated as all its files are.
+    // In an image of OSTree, the initramfs is part of the image and its file time is not meaningful.
     if os_release(root, "OSTREE_VERSION").is_some() {
         return None;
     }

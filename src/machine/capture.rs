@@ -1,4 +1,5 @@
-//! Writes the recording of a view as a captured machine, which gives the same findings elsewhere.
+//! Writes everything that a view of a machine has read as a captured machine. The captured machine gives the same
+//! findings on other systems.
 
 use super::command::CommandOutput;
 use super::path_facts::PathFacts;
@@ -11,33 +12,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Version of the form of a capture.
+/// Version of the capture format.
 pub const CAPTURE_SCHEMA_VERSION: u32 = 1;
 
 /// The reason why a capture could not be written.
 #[derive(Debug, Error)]
 pub enum CaptureError {
-    /// The view does not record: it is a captured machine itself, or recording was not switched on.
+    /// The view does not record, because recording was not requested when it was opened.
     #[error("this view of the machine was opened without recording, so there is nothing to write")]
     NotRecording,
     /// A file could not be written.
     #[error("{path} could not be written: {error}; choose another place for the capture")]
     Write {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
 }
 
 impl Root {
-    /// Writes all that was read through this view to `dest` as a captured machine, completely or not at all: an
-    /// archive if the name ends in `.tar.zst`, otherwise a folder. `tool` names the program, `unix_s` is the time in
-    /// seconds since 1970. Host and user names, addresses, passwords and tokens, serial numbers and UUIDs of disks
-    /// are replaced, equal ones by equal replacements; UUIDs of GPUs are kept because verdicts name them.
+    /// Writes everything that was read through this view to `dest` as a captured machine. The capture is an archive
+    /// if the name ends in `.tar.zst`, otherwise a folder. It is written completely or not at all. `tool` is the name
+    /// of the program, and `unix_s` is the time in seconds since 1970. Host and user names, addresses, passwords,
+    /// tokens, serial numbers and UUIDs of disks are replaced; equal values get equal replacements. UUIDs of GPUs are
+    /// kept because verdicts contain them.
     ///
     /// # Errors
-    /// If the view does not record, `dest` exists, or a file cannot be written.
+    /// Fails if the view does not record, `dest` exists, or a file cannot be written.
     pub fn write_capture(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Captured, CaptureError> {
         let failed = |error: std::io::Error| CaptureError::Write { path: dest.to_owned(), error };
         if fs::symlink_metadata(dest).is_ok() {
@@ -45,7 +47,7 @@ impl Root {
         }
         let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let is_archive = dest.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".tar.zst"));
-        // A folder is made where it will be, so that it can be renamed.
+        // A folder is created on the file system of `dest`, so that it can be renamed to `dest`.
         let scratch =
             if is_archive { Scratch::new("gds-top-capture-") } else { Scratch::new_in(parent, ".gds-top-capture-") };
         let scratch = scratch.map_err(failed)?;
@@ -64,7 +66,7 @@ impl Root {
     }
 
     fn write_folder(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Vec<String>, CaptureError> {
-        // Before the lock: all may read through this view.
+        // These values are read before the recording is locked, because reading them through this view also records.
         let (mut nvml, libcufile, environment) = (self.nvml().clone(), self.libcufile(), self.environment());
         for gpu in nvml.gpus.iter_mut().filter(|gpu| gpu.attributes.is_none()) {
             gpu.attributes =
@@ -85,7 +87,7 @@ impl Root {
                     Ok(text) if path == Path::new("/proc/cmdline") => {
                         write_file(&at, redactor.command_line(text).as_bytes())?;
                     }
-                    // Firmware variables are binary, although some could be read as text; those that checks read
+                    // Firmware variables are binary data, even if some are valid UTF-8. Those that the checks read
                     // contain no names.
                     Ok(text) if !path.starts_with("/sys/firmware/efi/efivars") => {
                         write_file(&at, redactor.text(text).as_bytes())?;
@@ -106,7 +108,8 @@ impl Root {
                 Seen::Link(target) => links.push((at, within(&clean, redactor.path(target)))),
             }
         }
-        // Links last: a file whose folder is a link in the capture would be written through it.
+        // Links are written last. Otherwise a file whose folder is a link in the capture would be written through
+        // that link.
         for (at, target) in links {
             if let Some(parent) = at.parent() {
                 fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
@@ -134,8 +137,8 @@ impl Root {
         ];
         let put = |name: &str, value: Result<serde_json::Value, serde_json::Error>, redactor: &mut Redactor| {
             let path = dest.join(name);
-            // Each text separately: in JSON the 'n' of an escaped line end would be next to the first word of the
-            // next line.
+            // Each string is redacted separately. In JSON text, the `n` of an escaped `\n` would be adjacent to the
+            // first word of the next line.
             let text = value
                 .map(|mut value| {
                     redactor.json(&mut value);
@@ -162,17 +165,17 @@ impl Root {
     }
 }
 
-/// The contents of a capture, to be read before it is sent.
+/// The contents of a capture, which the user can review before sending it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Captured {
     /// Files with their size in bytes, by path within the capture; links and folders are not counted.
     pub files: Vec<(PathBuf, u64)>,
-    /// The replaced values, by kind and number.
+    /// One line for each kind of replaced value, with the number of values.
     pub redacted: Vec<String>,
 }
 
-/// A link that climbs above the root means the root, as in the kernel; it is written so that it does not look like an
-/// escape.
+/// A link target that leads above the root means the root, as in the kernel. It is rewritten so that it does not look
+/// like an escape.
 fn within(link: &Path, target: PathBuf) -> PathBuf {
     if target.is_absolute() {
         return target;

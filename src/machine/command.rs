@@ -1,4 +1,5 @@
-//! Commands that a check may run: a fixed list, each in a child with a time limit and bounded output.
+//! The fixed list of commands that checks may run. Each command runs in a child process with a time limit and limited
+//! output.
 
 use rustix::event::{PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
@@ -7,15 +8,15 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Most bytes kept of each output stream.
+/// Maximum number of bytes that are kept of each output stream.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
-/// Blocks of 64 KiB that are taken out of a pipe at a time.
+/// Maximum number of 64 KiB blocks that are read from a pipe in one pass.
 const MOST_BLOCKS: usize = 64;
 
 /// The output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
-    /// Program and arguments.
+    /// The program and its arguments.
     #[serde(default, deserialize_with = "super::lenient::list")]
     pub argv: Vec<String>,
     /// Exit status; `None` if a signal or the time limit ended it.
@@ -29,7 +30,7 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
-/// The commands that may be run, all of them readers.
+/// The commands that checks may run. All of them only read.
 #[must_use]
 fn allowed_commands() -> &'static [&'static [&'static str]] {
     &[
@@ -58,28 +59,28 @@ pub(super) fn run(argv: &[String], limit: Duration) -> Option<CommandOutput> {
     Some(CommandOutput { argv: argv.to_vec(), exit_code: ran.exit_code, stdout: ran.stdout, stderr: ran.stderr })
 }
 
-/// The end of a child with a time limit.
+/// The result of a child process with a time limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Exit status, if it exited by itself.
+    /// The exit status, if the process exited normally.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process, if any.
     pub signal: Option<i32>,
-    /// Standard output, bounded.
+    /// Standard output, cut at the limit.
     pub stdout: String,
-    /// Standard error, bounded.
+    /// Standard error, cut at the limit.
     pub stderr: String,
-    /// Whether it was ended at the time limit.
+    /// Whether the process was killed at the time limit.
     pub timed_out: bool,
 }
 
-/// Runs a command with empty input, bounded output and a time limit, after which it is killed.
+/// Runs a command with empty input, limited output and a time limit. The process is killed at the time limit.
 ///
 /// # Errors
-/// The operating system's, when it cannot be started.
+/// Returns the error of the operating system if the command cannot be started.
 pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ran> {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
-    // A separate process group, so that at the time limit its children are killed too.
+    // The child gets a separate process group, so that its children are also killed at the time limit.
     command.process_group(0);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stdout = Stream::of(child.stdout.take())?;
@@ -94,8 +95,8 @@ pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ra
     })
 }
 
-/// The output of a child on one stream. It is read without waiting: another process may hold the pipe open after the
-/// child's end, and the child's output is in the pipe by then.
+/// One output stream of a child process. It is read without blocking, because another process may keep the pipe open
+/// after the child has ended. All output of the child is in the pipe by then.
 struct Stream<P> {
     pipe: Option<P>,
     bytes: Vec<u8>,
@@ -110,10 +111,11 @@ impl<P: Read + AsFd> Stream<P> {
         Ok(Self { pipe, bytes: Vec::new(), block: vec![0; 1 << 16] })
     }
 
-    /// Takes what is there; whether there was anything. Past the bound the rest is thrown away, so that the child never waits for room in the pipe.
+    /// Reads the available data and returns whether there was any. Data beyond the limit is discarded, so that the
+    /// child never blocks on a full pipe.
     fn take(&mut self) -> bool {
         let mut any = false;
-        // More than a pipe holds, and a bound for endless output.
+        // 64 blocks are more than a full pipe, and a limit if the output never ends.
         for _ in 0..MOST_BLOCKS {
             let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut self.block) {
@@ -130,7 +132,7 @@ impl<P: Read + AsFd> Stream<P> {
         any
     }
 
-    /// The pipe, as something to wait for; `None` after its end.
+    /// The pipe for `poll`; `None` after the end of the stream.
     fn as_poll(&self) -> Option<PollFd<'_>> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))
     }
@@ -140,14 +142,15 @@ impl<P: Read + AsFd> Stream<P> {
     }
 }
 
-/// Waits for the end of a child, takes in what it writes, and ends its group at the given time.
+/// Waits for the end of a child and reads its output. Kills the child's process group at the time `end`.
 fn wait_until(
     child: &mut Child,
     end: Instant,
     stdout: &mut Stream<impl Read + AsFd>,
     stderr: &mut Stream<impl Read + AsFd>,
 ) -> std::io::Result<(Option<ExitStatus>, bool)> {
-    // A child closes its pipes when it ends, which ends the wait below; the status follows a moment later.
+    // A child closes its pipes when it ends, and this ends the wait below. Its exit status is available slightly
+    // later.
     const SHORTEST: Duration = Duration::from_micros(100);
     const LONGEST: Duration = Duration::from_millis(10);
     let mut pause = SHORTEST;
@@ -179,10 +182,11 @@ fn wait_until(
     }
 }
 
-/// Waits until a pipe has data or was closed. Another process may hold a pipe open after the child's end, so the wait is short.
+/// Waits until a pipe has data or was closed. The wait is limited, because another process may keep a pipe open after
+/// the child has ended.
 fn wait_for_output(mut pipes: Vec<PollFd<'_>>, limit: Duration) {
     let Ok(limit) = rustix::event::Timespec::try_from(limit) else { return };
-    // An interrupted wait is repeated by the caller.
+    // The caller repeats an interrupted wait.
     let _ = rustix::event::poll(&mut pipes, Some(&limit));
 }
 
@@ -216,7 +220,8 @@ mod tests {
 
     #[test]
     fn all_that_a_child_wrote_is_taken_also_where_another_holds_its_pipes_open() {
-        // More than a pipe holds, so that it is read meanwhile, and the last words just before the end.
+        // The output is larger than a pipe, so it must be read while the child runs. The last line follows just
+        // before the end.
         let script = "sleep 86400 & head -c 300000 /dev/zero | tr '\\0' x; echo; echo $!";
         let ran = run_limited(Command::new("sh").args(["-c", script]), Duration::from_secs(180)).unwrap();
         let mut lines = ran.stdout.lines();

@@ -1,9 +1,9 @@
-//! Confidential virtual machines: SEV of AMD and TDX of Intel.
+//! Detects confidential virtual machines: AMD SEV and Intel TDX.
 
 use super::kernel_log::{KERNEL_LOG, kernel_log};
 use super::root::Root;
 
-/// The sign of a virtual machine with encrypted memory: the source and its text.
+/// Evidence for a virtual machine with encrypted memory: the source and its text.
 #[must_use]
 pub fn confidential_guest(root: &Root) -> Option<(String, String)> {
     let marks = ["/dev/sev-guest", "/dev/tdx_guest", "/dev/tdx-guest", "/sys/devices/platform/sev-guest"];
@@ -17,7 +17,7 @@ pub fn confidential_guest(root: &Root) -> Option<(String, String)> {
     let log = kernel_log(root)?;
     let line = log.lines().find(|line| {
         let line = line.to_ascii_lowercase();
-        // Hosts report SME, which encrypts memory without keeping devices out.
+        // "SME" is reported by hosts. It encrypts memory but does not block device access.
         (line.contains("memory encryption features active") && (line.contains("sev") || line.contains("tdx")))
             || line.contains("tdx: guest detected")
             || line.contains("sev: snp guest platform device initialized")

@@ -1,12 +1,13 @@
-//! The CUDA version that the NVIDIA driver of a machine serves.
+//! Finds the CUDA version that the NVIDIA driver supports.
 
 use super::pci::{Architecture, gpu_kinds};
 use super::root::Root;
 use super::summary::nvidia_version_line;
 
-/// CUDA by driver branch, the oldest branch that serves it. From the table "CUDA Toolkit and Corresponding Driver Versions" of the CUDA Toolkit
-/// Release Notes (docs.nvidia.com/cuda/cuda-toolkit-release-notes); a driver serves every older CUDA too. Branch 565 served 12.7, for which no
-/// toolkit was released.
+/// CUDA versions and the oldest driver branch that supports each of them. Source: the table "CUDA Toolkit and
+/// Corresponding Driver Versions" of the CUDA Toolkit Release Notes
+/// (docs.nvidia.com/cuda/cuda-toolkit-release-notes). A driver also supports all older CUDA versions. Branch 565
+/// supports 12.7, but no toolkit of that version was released.
 const SERVED: &[(u32, (u32, u32))] = &[
     (470, (11, 4)),
     (495, (11, 5)),
@@ -29,15 +30,15 @@ const SERVED: &[(u32, (u32, u32))] = &[
     (610, (13, 3)),
 ];
 
-/// The CUDA version that a driver serves; `None` before branch 470.
+/// The CUDA version that a driver supports; `None` before branch 470.
 #[must_use]
 pub fn cuda_of_driver(version: &str) -> Option<(u32, u32)> {
     let branch: u32 = version.split('.').next()?.trim().parse().ok()?;
     SERVED.iter().rev().find(|(oldest, _)| branch >= *oldest).map(|(_, cuda)| *cuda)
 }
 
-/// The CUDA version that this machine's driver supports, from NVML, or from the branch of the loaded or installed
-/// driver.
+/// The CUDA version that this machine's driver supports. The source is NVML, or else the branch of the loaded or
+/// installed driver.
 #[must_use]
 pub fn cuda_served(root: &Root) -> Option<(u32, u32)> {
     let of_nvml = root.nvml().cuda_version.as_deref().and_then(|text| {
@@ -47,8 +48,8 @@ pub fn cuda_served(root: &Root) -> Option<(u32, u32)> {
     of_nvml.or_else(|| cuda_of_driver(&nvidia_driver(root)?))
 }
 
-/// The CUDA versions for which there are packages `libcufile-X-Y` and `nvidia-gds-X-Y` (labels of nvidia-gds on anaconda.org/nvidia, indexes of
-/// developer.download.nvidia.com/compute/cuda/repos).
+/// The CUDA versions for which packages `libcufile-X-Y` and `nvidia-gds-X-Y` exist. Sources: labels of nvidia-gds on
+/// anaconda.org/nvidia, and indexes of developer.download.nvidia.com/compute/cuda/repos.
 const RELEASED: &[(u32, u32)] = &[
     (11, 4),
     (11, 5),
@@ -68,15 +69,16 @@ const RELEASED: &[(u32, u32)] = &[
     (13, 1),
     (13, 2),
     (13, 3),
-    // Archive of the CUDA Toolkit release notes: 13.4.1 and 13.4.2.
+    // Source: archive of the CUDA Toolkit release notes, 13.4.1 and 13.4.2.
     (13, 4),
 ];
-/// The last CUDA for GPUs before Turing: CUDA 13 dropped Maxwell, Pascal and Volta (CUDA 13.0 Release Notes).
+/// The last CUDA version for GPUs older than Turing. CUDA 13 removed Maxwell, Pascal and Volta (CUDA 13.0 Release
+/// Notes).
 const LAST_BEFORE_TURING: (u32, u32) = (12, 9);
-/// The version for a machine without a driver: any driver of branch 580 or later serves it.
+/// The CUDA version for a machine without a driver. Any driver of branch 580 or later supports it.
 const WITHOUT_DRIVER: (u32, u32) = (13, 0);
 
-/// The newest CUDA version with packages that the driver serves and the GPUs support.
+/// The newest CUDA version that has packages and that both the driver and the GPUs support.
 #[must_use]
 pub fn cuda_packages(root: &Root) -> (u32, u32) {
     let is_before_turing = gpu_kinds(root).iter().any(|gpu| gpu.architecture < Architecture::TuringOrLater);
@@ -85,7 +87,7 @@ pub fn cuda_packages(root: &Root) -> (u32, u32) {
     RELEASED.iter().rev().find(|version| **version <= wanted).copied().unwrap_or(RELEASED[0])
 }
 
-/// The Python package with libcufile of a major CUDA version.
+/// The Python package that contains libcufile for a major CUDA version.
 #[must_use]
 pub const fn cufile_wheel(major: u32) -> Option<&'static str> {
     match major {
@@ -95,7 +97,8 @@ pub const fn cufile_wheel(major: u32) -> Option<&'static str> {
     }
 }
 
-/// The version of the NVIDIA driver: the loaded one, or the one that is installed for the running kernel.
+/// The version of the NVIDIA driver: of the loaded driver, or else of the driver that is installed for the running
+/// kernel.
 #[must_use]
 pub fn nvidia_driver(root: &Root) -> Option<String> {
     let is_version = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());

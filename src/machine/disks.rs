@@ -1,25 +1,25 @@
-//! The disks at the bottom of a path's block devices, and how they are reached.
+//! Lists the disks below a path and how they are attached.
 
 use super::block::{BlockDevice, BlockKind};
 use super::path_facts::PathFacts;
 use super::root::Root;
 
-/// The disks at the bottom of the chain.
+/// The disks at the end of the list of block devices.
 #[must_use]
 pub fn disks(facts: &PathFacts) -> Vec<&BlockDevice> {
     facts.block_device.iter().filter(|device| device.kind == BlockKind::Disk).collect()
 }
 
-/// A disk driver other than NVMe that nvidia-fs supports.
+/// A disk driver, other than NVMe, that nvidia-fs supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VendorDriver {
-    /// Its name in the list of nvidia-fs.
+    /// The driver's name in the list of nvidia-fs.
     pub name: &'static str,
-    /// Its symbol in the kernel.
+    /// The kernel symbol that the driver exports for nvidia-fs.
     pub symbol: &'static str,
 }
 
-/// The vendor's driver of a path's disks, if nvidia-fs supports it.
+/// The vendor driver of a path's disks, if nvidia-fs supports that driver.
 #[must_use]
 pub fn vendor_driver(facts: &PathFacts) -> Option<VendorDriver> {
     let starts = |prefix: &str| disks(facts).iter().any(|disk| disk.name.starts_with(prefix));
@@ -32,14 +32,14 @@ pub fn vendor_driver(facts: &PathFacts) -> Option<VendorDriver> {
     }
 }
 
-/// `nvme0` of `nvme0n1` or `nvme0c0n1`.
+/// The NVMe controller of a disk: `nvme0` for `nvme0n1` or `nvme0c0n1`.
 #[must_use]
 pub fn nvme_controller(disk: &str) -> Option<String> {
     let number: String = disk.strip_prefix("nvme")?.chars().take_while(char::is_ascii_digit).collect();
     Some(format!("nvme{number}"))
 }
 
-/// The transports of a path's NVMe controllers, from sysfs.
+/// The transports of a path's NVMe controllers, such as `pcie` or `tcp`, from sysfs.
 #[must_use]
 pub fn nvme_transports(root: &Root, facts: &PathFacts) -> Vec<String> {
     disks(facts)
@@ -49,7 +49,7 @@ pub fn nvme_transports(root: &Root, facts: &PathFacts) -> Vec<String> {
         .collect()
 }
 
-/// The place of the udev record of a device `major:minor`.
+/// The path of the udev record of a device `major:minor`.
 #[must_use]
 pub fn udev_record_path(device: &str) -> String {
     format!("/run/udev/data/b{device}")

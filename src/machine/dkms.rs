@@ -2,16 +2,16 @@
 
 use super::root::Root;
 
-/// A line of `dkms status`.
+/// One line of `dkms status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DkmsRow {
-    /// The module, `nvidia-fs`.
+    /// Name of the module, for example `nvidia-fs`.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The kernel that it was built for; `None` if it was only added.
+    /// The kernel release for which it was built; `None` if it was only added.
     pub kernel: Option<String>,
-    /// `added`, `built` or `installed`, with DKMS's remarks.
+    /// `added`, `built` or `installed`, with the notes that DKMS adds.
     pub state: String,
 }
 
@@ -23,7 +23,7 @@ impl DkmsRow {
     }
 }
 
-/// All modules of DKMS. The command takes a tenth of a second, so it runs only if DKMS has a directory.
+/// All modules of DKMS. The command takes about 0.1 s, so it runs only if the directory of DKMS exists.
 #[must_use]
 pub fn dkms_rows(root: &Root) -> Vec<DkmsRow> {
     if root.is_live() && !root.exists("/var/lib/dkms") {
@@ -35,7 +35,7 @@ pub fn dkms_rows(root: &Root) -> Vec<DkmsRow> {
     output.stdout.lines().filter_map(row).collect()
 }
 
-/// `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or in DKMS 2 `nvidia-fs, 2.25.7, …`.
+/// Parses `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or the format of DKMS 2: `nvidia-fs, 2.25.7, …`.
 fn row(line: &str) -> Option<DkmsRow> {
     let (left, state) = line.split_once(": ")?;
     let mut parts = left.split(',').map(str::trim);

@@ -1,22 +1,22 @@
-//! The NVIDIA driver: the loaded kernel modules, and those that are installed for the running kernel.
+//! The NVIDIA driver: its loaded kernel modules, and the modules that are installed for the running kernel.
 
 use super::root::Root;
 use super::summary::nvidia_version_line;
 
-/// The file in which the loaded driver names its version and flavour.
+/// The file that shows the version and flavour (open or proprietary) of the loaded driver.
 pub const DRIVER_VERSION: &str = "/proc/driver/nvidia/version";
 
 /// The loaded NVIDIA driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
-    /// Its version, `580.95.05`.
+    /// Version, for example `580.95.05`.
     pub version: Option<String>,
-    /// The line of [`DRIVER_VERSION`] that names it.
+    /// The line of [`DRIVER_VERSION`] that contains the version.
     pub line: Option<String>,
 }
 
 impl Driver {
-    /// The driver that is loaded on this machine; both fields are empty if none is.
+    /// The driver that is loaded on this machine. Both fields are `None` if no driver is loaded.
     #[must_use]
     pub fn of(root: &Root) -> Self {
         let line = nvidia_version_line(root);
@@ -33,35 +33,35 @@ impl Driver {
         self.line.is_some() || self.version.is_some()
     }
 
-    /// Whether the open kernel modules are loaded; `None` if nothing shows it.
+    /// Whether the open kernel modules are loaded; `None` if this is unknown.
     #[must_use]
     pub fn is_open(&self) -> Option<bool> {
         self.line.as_ref().map(|line| line.to_lowercase().contains("open kernel"))
     }
 }
 
-/// The fields of `modinfo` for a kernel module that is installed for the running kernel.
+/// Fields of `modinfo` for a kernel module that is installed for the running kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
-    /// The file of the module.
+    /// The path of the module file.
     pub file: Option<String>,
     /// Its version.
     pub version: Option<String>,
-    /// Its license. The open kernel modules have one with GPL.
+    /// The license. The license of the open kernel modules contains `GPL`.
     pub license: Option<String>,
-    /// The name of the key that signed it; `None` if it is not signed.
+    /// The name of the signing key; `None` if the module is not signed.
     pub signer: Option<String>,
 }
 
 impl ModuleInfo {
-    /// Whether it is an open kernel module.
+    /// Whether it is an open kernel module; `None` if the license is unknown.
     #[must_use]
     pub fn is_open(&self) -> Option<bool> {
         self.license.as_ref().map(|license| license.contains("GPL"))
     }
 }
 
-/// The kernel module `nvidia` or `nvidia_fs` that is installed for the running kernel; `None` if there is none.
+/// The kernel module `nvidia` or `nvidia_fs` that is installed for the running kernel; `None` if it is not installed.
 #[must_use]
 pub fn module_info(root: &Root, module: &str) -> Option<ModuleInfo> {
     let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0))?;

@@ -1,4 +1,5 @@
-//! A machine captured in a folder. Links are resolved inside it by hand, on open descriptors; the kernel follows none, so nothing outside is opened.
+//! Reads a machine that was captured in a folder. Links are resolved in this module on open descriptors. The kernel
+//! follows no link, so no file outside the folder is opened.
 
 use super::command::CommandOutput;
 use super::libcufile::LibcufileFacts;
@@ -17,17 +18,18 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Most links followed for one path, as in the kernel.
+/// Maximum number of links that are followed for one path. The kernel has the same limit.
 const MAX_LINKS: u32 = 40;
-/// Most bytes of one of the JSON files next to `files/`.
+/// Maximum size in bytes of a JSON file next to `files/`.
 const MAX_JSON_BYTES: u64 = 16 << 20;
-/// Most JSON values in one of them. A value without content takes 2 bytes of the file and up to 100 of memory.
+/// Maximum number of JSON values in one file. An empty value takes 2 bytes in the file and up to 100 bytes in memory.
 const MAX_JSON_VALUES: usize = 500_000;
 
 /// A captured machine.
 pub(super) struct Folder {
     top: PathBuf,
-    /// The folder with the machine's files, held open: another one that takes its name later is not read. `None` where the capture has no files.
+    /// Open descriptor of the folder with the machine's files. If another folder gets the same name later, it is not
+    /// read. `None` if the capture contains no files.
     files: Option<OwnedFd>,
     capture: Value,
     environment: BTreeMap<String, String>,
@@ -35,15 +37,15 @@ pub(super) struct Folder {
     paths: Vec<PathFacts>,
     nvml: NvmlFacts,
     libcufile: LibcufileFacts,
-    /// When files were changed, by path.
+    /// Modification times in seconds since 1970, by path.
     times: BTreeMap<PathBuf, u64>,
-    /// The temporary folder of an unpacked archive, removed with the view.
+    /// The temporary folder of an unpacked archive. It is removed when the view is dropped.
     unpacked: Option<Scratch>,
 }
 
-/// The target of a captured path.
+/// The object that was found at a captured path.
 enum Found {
-    /// Here: its open folder, its name in it, and its path on the captured machine.
+    /// It exists: its open parent folder, its name in that folder, and its path on the captured machine.
     Here {
         folder: OwnedFd,
         name: OsString,
@@ -67,7 +69,7 @@ impl Folder {
                 open_below(held.as_fd(), OsStr::new("files"), OFlags::PATH | OFlags::DIRECTORY)
                     .map_err(|why| format!("{}/files cannot be opened: {why}", top.display()))?,
             ),
-            // A link would present another folder, perhaps this machine's, as the captured one.
+            // If `files` were a link, another folder, perhaps of this machine, would be read as the captured machine.
             Some(_) => {
                 return Err(format!(
                     "{}/files is not a directory, so this is not a capture; take it again with 'gds-top capture'",
@@ -114,15 +116,15 @@ impl Folder {
         })
     }
 
-    /// A plain tree of files that represents a machine's root: only its files are known.
+    /// Opens a plain directory tree with the files of a machine. Only the files are known.
     pub(super) fn tree(top: &Path) -> Result<Self, String> {
         let held = open_top(top).map_err(|why| {
             format!(
-                "{} is not a readable directory ({why}); name one with the files of a machine (etc, usr, …)",
+                "{} is not a readable directory ({why}); pass a directory with the files of a machine (etc, usr, …)",
                 top.display()
             )
         })?;
-        let unsaid = |what: &str| format!("{what} is not available in a folder");
+        let unsaid = |what: &str| format!("{what} is not part of a plain directory tree");
         Ok(Self {
             top: top.to_owned(),
             files: Some(held),
@@ -172,7 +174,7 @@ impl Folder {
         self.libcufile.clone()
     }
 
-    /// From the capture's list, because its files have the times of their unpacking.
+    /// The time is read from the list of the capture, because unpacking changes the times of the files.
     pub(super) fn modified_unix_s(&self, path: &Path) -> Option<u64> {
         self.times.get(path).copied()
     }
@@ -235,12 +237,13 @@ impl Folder {
         }
     }
 
-    /// Walks `path` below `files/` one component at a time. Every link is expanded by hand and read again from the top, and each component is opened in
-    /// the descriptor of the one before without following a link, so nothing leads out, even if another user changes the folder meanwhile.
+    /// Resolves `path` below `files/` one component at a time. The target of each link is resolved again from the
+    /// top. Each component is opened relative to its open parent, without following links. So no path leads out of
+    /// the folder, even if another user changes it at the same time.
     fn find(&self, path: &Path, follow_last: bool) -> Found {
         let Some(top) = self.files.as_ref().and_then(|top| top.try_clone().ok()) else { return Found::Missing };
         let mut todo: Vec<OsString> = components(path);
-        // The folders on the way, opened, with their names; the top has none.
+        // The opened parent folders with their names. The top folder is not in the list.
         let mut done: Vec<(OsString, OwnedFd)> = Vec::new();
         let mut links = 0;
         let mut last = None;
@@ -295,7 +298,7 @@ impl Folder {
     }
 }
 
-/// The variables as text. A capture made by hand can contain numbers or nulls.
+/// The environment variables as text. A capture that was edited by hand can contain numbers or nulls.
 fn environment(value: Option<Value>) -> BTreeMap<String, String> {
     let Some(Value::Object(map)) = value else { return BTreeMap::new() };
     map.into_iter()
@@ -307,7 +310,7 @@ fn environment(value: Option<Value>) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The times of a list of {path, modified_unix_s}; other entries are ignored.
+/// The modification times from a list of {path, modified_unix_s}. Other entries are ignored.
 fn times(value: Option<Value>) -> BTreeMap<PathBuf, u64> {
     let listed = value.as_ref().and_then(Value::as_array).into_iter().flatten();
     listed
@@ -317,7 +320,7 @@ fn times(value: Option<Value>) -> BTreeMap<PathBuf, u64> {
         .collect()
 }
 
-/// The names of a path, last one first, `..` kept.
+/// The components of a path in reverse order, including `..`.
 fn components(path: &Path) -> Vec<OsString> {
     let mut names: Vec<OsString> = path
         .components()
@@ -331,20 +334,20 @@ fn components(path: &Path) -> Vec<OsString> {
     names
 }
 
-/// The folder that the caller named, which may be reached through links; everything in it may not.
+/// Opens the folder that the caller named. Its path may contain links; paths below it may not.
 fn open_top(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens an entry of a folder; a link fails.
+/// Opens an entry of a folder; fails if the entry is a link.
 fn open_below(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    // O_NONBLOCK: opening a FIFO without a writer must not hang; regular files do not care.
+    // Without O_NONBLOCK, opening a FIFO that has no writer would hang. The flag has no effect on regular files.
     let always = OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let always = if flags.contains(OFlags::PATH) { always } else { always | OFlags::NONBLOCK | OFlags::NOCTTY };
     rustix::fs::openat(folder, name, flags | always, Mode::empty())
 }
 
-/// The kind of an entry, links not followed; `None` if it does not exist.
+/// The file type of an entry, without following links; `None` if the entry does not exist.
 fn kind_of(folder: &impl AsFd, name: &OsStr) -> Option<FileType> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(FileType::from_raw_mode(stat.st_mode))
@@ -355,16 +358,16 @@ fn target_of(folder: BorrowedFd<'_>, name: &OsStr) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
 }
 
-/// Reads a regular file, never through a link.
+/// Reads a regular file and never follows a link.
 fn bounded(folder: BorrowedFd<'_>, name: &OsStr, limit: u64) -> Result<Vec<u8>, Unread> {
     let unread = |errno: rustix::io::Errno| super::live::unread(&errno.into());
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?;
-    // Before it is opened, because opening a device may do something.
+    // The type is checked before the file is opened, because opening a device can have side effects.
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Unread::WrongKind);
     }
     let file = File::from(open_below(folder, name, OFlags::RDONLY).map_err(unread)?);
-    // Another one may have taken its name since.
+    // The type is checked again, because the entry may have been replaced since the first check.
     if !file.metadata().map_err(|e| super::live::unread(&e))?.is_file() {
         return Err(Unread::WrongKind);
     }
@@ -380,7 +383,7 @@ struct Json<'a> {
 }
 
 impl Json<'_> {
-    /// One of them; `None` if it is missing or `null`.
+    /// Parses one of these files; `None` if the file is missing or contains `null`.
     fn part<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, String> {
         let path = self.path.join(name);
         let bytes = match bounded(self.top.as_fd(), OsStr::new(name), MAX_JSON_BYTES) {
@@ -388,7 +391,7 @@ impl Json<'_> {
             Err(Unread::Missing) => return Ok(None),
             Err(why) => return Err(format!("{} {why}", path.display())),
         };
-        // Texts have these characters too; a kernel log has about 10 000 commas.
+        // Strings also contain these characters: a kernel log has about 10 000 commas.
         if bytes.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() > MAX_JSON_VALUES {
             return Err(format!("{} has more than {MAX_JSON_VALUES} values", path.display()));
         }

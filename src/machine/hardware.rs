@@ -1,11 +1,13 @@
-//! The parts that a report names: the processor, the kernel parameters that matter, the disks below a path, the NUMA nodes.
+//! The hardware that a report lists: the processor, relevant kernel parameters, the disks below a path, and the NUMA
+//! nodes.
 
 use super::disks::disks;
 use super::path_facts::PathFacts;
 use super::root::Root;
 use crate::core::{Disk, Storage};
 
-/// Arm processors by implementer and part (`arch/arm64/include/asm/cputype.h` of Linux): `/proc/cpuinfo` has no name for them.
+/// Arm processors by implementer and part (`arch/arm64/include/asm/cputype.h` of Linux). `/proc/cpuinfo` does not
+/// contain their names.
 const ARM: [(&str, &str, &str); 5] = [
     ("0x41", "0xd0c", "Arm Neoverse N1"),
     ("0x41", "0xd40", "Arm Neoverse V1"),
@@ -14,7 +16,7 @@ const ARM: [(&str, &str, &str); 5] = [
     ("0xc0", "0xac3", "Ampere-1"),
 ];
 
-/// The beginnings of kernel parameters that decide about direct reads: translation of DMA addresses, PCIe, NUMA, huge pages, drivers.
+/// Prefixes of kernel parameters that influence direct reads: IOMMU, PCIe, NUMA, huge pages and drivers.
 const PARAMETERS: [&str; 18] = [
     "amd_iommu",
     "arm-smmu",
@@ -36,11 +38,11 @@ const PARAMETERS: [&str; 18] = [
     "transparent_hugepage",
 ];
 
-/// Mount options that name servers or people.
+/// Mount options whose values contain names of servers or users.
 const NAMING: [&str; 10] =
     ["addr", "clientaddr", "cred", "localaddr", "mountaddr", "name", "pass", "secret", "user", "username"];
 
-/// The name of the processor.
+/// The model name of the processor.
 pub(super) fn cpu_model(root: &Root) -> Option<String> {
     let text = root.read_text("/proc/cpuinfo").ok()?;
     let field = |name: &str| {
@@ -58,7 +60,8 @@ pub(super) fn cpu_model(root: &Root) -> Option<String> {
     })
 }
 
-/// Words of the kernel's command line that concern devices and memory. All others may name the installation.
+/// The kernel parameters that concern devices and memory. Other parameters are left out, because they may identify
+/// the site.
 pub(super) fn kernel_parameters(root: &Root) -> Vec<String> {
     let text = root.read_text("/proc/cmdline").unwrap_or_default();
     let matters = |word: &&str| {
@@ -68,13 +71,13 @@ pub(super) fn kernel_parameters(root: &Root) -> Vec<String> {
     text.split_whitespace().filter(matters).map(str::to_owned).collect()
 }
 
-/// The NUMA node of a PCI device; `None` on a machine with one node that does not number it.
+/// The NUMA node of a PCI device; `None` if the machine has one node and does not number it.
 #[must_use]
 pub fn numa_node(root: &Root, address: &str) -> Option<u32> {
     root.read_text(format!("/sys/bus/pci/devices/{address}/numa_node")).ok()?.trim().parse().ok()
 }
 
-/// The storage below each path.
+/// The storage devices below each path.
 #[must_use]
 pub fn storage(root: &Root, paths: &[PathFacts]) -> Vec<Storage> {
     let one = |facts: &PathFacts| Storage {
@@ -101,7 +104,7 @@ fn disk(root: &Root, name: &str, address: Option<&str>) -> Disk {
     Disk {
         name: name.to_owned(),
         model: read("model"),
-        // NVMe and SCSI name the same thing differently.
+        // NVMe uses the name `firmware_rev`, and SCSI uses `rev`.
         firmware: read("firmware_rev").or_else(|| read("rev")),
         driver: driver(folder.clone()).or_else(|| driver(format!("/sys/bus/pci/devices/{}", address?))),
         pci_bus_id: address.map(str::to_owned),
@@ -109,7 +112,7 @@ fn disk(root: &Root, name: &str, address: Option<&str>) -> Disk {
     }
 }
 
-/// Mount options without those that name servers or people.
+/// Removes mount options that contain names of servers or users.
 fn without_names(options: &str) -> String {
     let names =
         |option: &&str| !option.split_once('=').is_some_and(|(key, _)| NAMING.iter().any(|n| key.starts_with(n)));

@@ -1,27 +1,27 @@
-//! The configuration of the running kernel, from where distributions leave it.
+//! Reads the configuration of the running kernel from the files that distributions install.
 
 use super::root::Root;
 use super::unread::Unread;
 
-/// A kernel configuration and its source.
+/// A kernel configuration and the file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelConfig {
-    /// The file.
+    /// The path of the file.
     pub source: String,
     text: String,
 }
 
-/// Largest configuration that is unpacked, in bytes; real ones have under 400 KiB.
+/// Maximum size of an unpacked configuration, in bytes. Real configurations have less than 400 KiB.
 const MAX_UNPACKED_BYTES: usize = 4 << 20;
 
 impl KernelConfig {
-    /// The value of an option without quotes, `y` or `m`; `None` if it is not set.
+    /// The value of an option without quotes, for example `y` or `m`; `None` if it is not set.
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.text.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('=')).map(|v| v.trim_matches('"'))
     }
 
-    /// The line about an option, for evidence.
+    /// The line of an option, as evidence.
     #[must_use]
     pub fn line(&self, option: &str) -> String {
         let named = |line: &&str| line.split([' ', '=']).any(|word| word == option);
@@ -29,10 +29,10 @@ impl KernelConfig {
     }
 }
 
-/// Reads the configuration of the kernel `release`; `Err` lists what was tried and why it failed.
+/// Reads the configuration of the kernel `release`.
 ///
 /// # Errors
-/// Each file with the reason.
+/// Returns each file that was tried, with the reason why it could not be read.
 pub fn kernel_config(root: &Root, release: &str) -> Result<KernelConfig, Vec<(String, Unread)>> {
     let mut tried = Vec::new();
     for path in [
@@ -58,9 +58,9 @@ pub fn kernel_config(root: &Root, release: &str) -> Result<KernelConfig, Vec<(St
     Err(tried)
 }
 
-/// The sign that a module is built into the running kernel, so that modprobe.d has no effect on it: file and text.
-/// `option` is what the kernel's configuration calls the module. `None` if it is a loadable module, or nothing shows
-/// it.
+/// Evidence that a module is built into the running kernel: a file and its text. modprobe.d has no effect on such a
+/// module. `option` is the name of the module in the kernel configuration. `None` if the module is loadable or no
+/// file shows it.
 #[must_use]
 pub fn built_in(root: &Root, module: &str, option: &str) -> Option<(String, String)> {
     const LOADED: &str = "/proc/modules";
@@ -79,7 +79,7 @@ pub fn built_in(root: &Root, module: &str, option: &str) -> Option<(String, Stri
     if let Ok(config) = kernel_config(root, &release) {
         return (config.value(option) == Some("y")).then(|| (config.source.clone(), config.line(option)));
     }
-    // A family of modules of which none is listed, though one of them works.
+    // `/proc/modules` lists no module of this family, but sysfs shows that the module works.
     let family = module.split('_').next().unwrap_or(module);
     let is_there = root.exists(format!("/sys/module/{module}"))
         && !loaded.trim().is_empty()
@@ -87,7 +87,7 @@ pub fn built_in(root: &Root, module: &str, option: &str) -> Option<(String, Stri
     is_there.then(|| (LOADED.to_owned(), format!("no line {module}, though /sys/module/{module} exists")))
 }
 
-/// Unpacks one gzip member (RFC 1952).
+/// Unpacks one gzip member (RFC 1952). Returns `None` if the data is not valid.
 fn gunzip(bytes: &[u8]) -> Option<Vec<u8>> {
     let flags = *bytes.get(3)?;
     let mut at = 10;

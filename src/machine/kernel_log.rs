@@ -2,13 +2,13 @@
 
 use super::root::Root;
 
-/// The command whose output it is, for evidence.
+/// The command that prints the kernel log. Findings show it as the source of their evidence.
 pub const KERNEL_LOG: &str = "journalctl -k -b";
 
-/// The kernel log; `None` if this user may not read it.
+/// The kernel log of this boot; `None` if the user has no permission to read it.
 #[must_use]
 pub fn kernel_log(root: &Root) -> Option<String> {
     let output = root.command(&["journalctl", "-k", "-b", "-o", "cat"])?;
-    // Without permission journalctl prints a line of help and no messages.
+    // Without permission, journalctl prints a hint and no kernel messages.
     (output.exit_code == Some(0) && output.stdout.lines().count() > 1).then_some(output.stdout)
 }

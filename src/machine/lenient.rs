@@ -1,29 +1,30 @@
-//! Reads captures of others: a field that is missing, null or of a similar type is not an error.
+//! Deserializers for captures that other versions or users wrote. A field that is missing, null or of a similar type
+//! is not an error.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Text: a string, a number as digits, a list joined by commas; anything else is nothing.
+/// Text from a string, a number or a list, whose elements are joined by commas. Any other value becomes `None`.
 pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(as_text(&Value::deserialize(deserializer)?))
 }
 
-/// Like [`text`], with nothing as the empty text.
+/// Like [`text`], but a missing value becomes an empty string.
 pub(super) fn string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(as_text(&Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// Like [`flag`], with nothing as no.
+/// Like [`flag`], but a missing value becomes false.
 pub(super) fn yes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(flag(deserializer)?.unwrap_or(false))
 }
 
-/// Like [`number32`], with nothing as 0.
+/// Like [`number32`], but a missing value becomes 0.
 pub(super) fn index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     Ok(number32(deserializer)?.unwrap_or(0))
 }
 
-/// A value, or the default if it cannot be read.
+/// Deserializes a value; returns the default if the value cannot be read.
 pub(super) fn part<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -32,17 +33,17 @@ where
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// An integer: a number, or a string in decimal or `0x` notation; anything else is nothing.
+/// An integer from a number or from a string in decimal or `0x` notation. Any other value becomes `None`.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(as_number(&Value::deserialize(deserializer)?))
 }
 
-/// Like [`number`], for fields of 32 bits; a larger one is nothing.
+/// Like [`number`], but for 32 bits. A larger number becomes `None`.
 pub(super) fn number32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     Ok(as_number(&Value::deserialize(deserializer)?).and_then(|n| u32::try_from(n).ok()))
 }
 
-/// A signed number of 32 bits; anything else is nothing.
+/// A signed 32-bit integer. Any other value becomes `None`.
 pub(super) fn signed32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(value
@@ -51,7 +52,7 @@ pub(super) fn signed32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
         .and_then(|n| i32::try_from(n).ok()))
 }
 
-/// Yes or no: a boolean, 0 or 1, or a word for one of them; anything else is nothing.
+/// A boolean from a boolean, 0 or 1, or a word such as `yes`. Any other value becomes `None`.
 pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Bool(b) => Some(b),
@@ -65,7 +66,7 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     })
 }
 
-/// A list; another value is an empty list, and elements that cannot be read are left out.
+/// A list. Any other value becomes an empty list, and elements that cannot be read are skipped.
 pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! The answers of libcufile, from a child process with a time limit: some versions loop or crash while they open.
+//! Queries libcufile in a child process with a time limit, because some versions loop or crash when they are opened.
 
 use super::command::run_limited;
 use super::lenient;
@@ -9,46 +9,48 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-/// The variable that names libcufile's log.
+/// The environment variable with the path of libcufile's log.
 const LOG_FILE: &str = "CUFILE_LOGFILE_PATH";
 
-/// The facts of libcufile, in the form of `libcufile.json`. The child of a live probe prints the same form on its standard output.
+/// The facts about libcufile, in the format of `libcufile.json`. The child process of a live probe prints the same
+/// format to its standard output.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LibcufileFacts {
     /// The reason why the facts are missing.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
-    /// Every name that was tried, with the loader's words where it failed.
+    /// Each library name that was tried, with the loader's error message if loading failed.
     #[serde(default, deserialize_with = "lenient::list")]
     pub tried: Vec<serde_json::Value>,
-    /// Every libcufile that was found.
+    /// Each libcufile that was found.
     #[serde(default, deserialize_with = "lenient::list")]
     pub found: Vec<FoundLibrary>,
-    /// Path of the one that is used.
+    /// Path of the libcufile that is used.
     #[serde(default, deserialize_with = "lenient::text")]
     pub chosen: Option<String>,
     /// The result of `cuFileDriverOpen`; `None` if it was not called.
     #[serde(default, deserialize_with = "lenient::part")]
     pub open: Option<OpenFacts>,
-    /// `cuFileDriverGetProperties`, as it was given.
+    /// The result of `cuFileDriverGetProperties`, unchanged.
     #[serde(default)]
     pub properties: serde_json::Value,
-    /// `cuFileDriverGetP2PFlags`: bit mask by transport (1 P2PDMA, 2 nvidia-fs, 4 DMABUF, 8 C2C, 16 peermem; cufile.h, from 1.16 on).
+    /// The result of `cuFileDriverGetP2PFlags`: a bit mask by transport (1 P2PDMA, 2 nvidia-fs, 4 DMABUF, 8 C2C, 16
+    /// peermem; cufile.h, since 1.16).
     #[serde(default, deserialize_with = "masks")]
     pub p2p_flags: Option<BTreeMap<String, u64>>,
-    /// Parameters by name.
+    /// The parameters of cuFile by name.
     #[serde(default)]
     pub parameters: serde_json::Value,
-    /// Ranges of parameters by name.
+    /// The permitted ranges of the parameters by name.
     #[serde(default)]
     pub ranges: serde_json::Value,
-    /// CUDA's attributes of each GPU, from the same child; empty if the driver was not opened.
+    /// CUDA attributes of each GPU, read by the same child process. Empty if the driver was not opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient::list")]
     pub cuda: Vec<CudaSeen>,
-    /// Whether it was not opened on request.
+    /// Whether the caller requested that the driver is not opened.
     #[serde(skip)]
     pub left_closed: bool,
-    /// Whether the library was not probed: a capture without `libcufile.json`, or a view that may not probe.
+    /// Whether the library was not probed: the capture has no `libcufile.json`, or the view may not probe.
     #[serde(skip)]
     pub unasked: bool,
 }
@@ -56,41 +58,41 @@ pub struct LibcufileFacts {
 /// Attributes of a CUDA device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaSeen {
-    /// UUID as NVML writes it.
+    /// UUID of the GPU in the format of NVML.
     #[serde(default, deserialize_with = "lenient::string")]
     pub uuid: String,
-    /// The attributes, in the form of `nvml.json`.
+    /// The attributes, in the format of `nvml.json`.
     #[serde(flatten)]
     pub attributes: super::nvml::GpuAttributes,
 }
 
-/// A libcufile on disk.
+/// A libcufile that was found on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundLibrary {
-    /// Where.
+    /// The path of the file.
     #[serde(default, deserialize_with = "lenient::string")]
     pub path: String,
-    /// Its version, `1.15`.
+    /// Version, for example `1.15`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub version: Option<String>,
 }
 
-/// How opening went.
+/// The result of opening the cuFile driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenFacts {
-    /// cuFile's code, 0 for success; `None` where it did not return.
+    /// The cuFile error code, 0 for success; `None` if the call did not return.
     #[serde(default, deserialize_with = "lenient::signed32")]
     pub code: Option<i32>,
-    /// The CUDA code with it.
+    /// The CUDA error code that was returned with it.
     #[serde(default, deserialize_with = "lenient::signed32")]
     pub cuda_code: Option<i32>,
-    /// The library's standard output.
+    /// The standard output of the library.
     #[serde(default, deserialize_with = "lenient::string")]
     pub stdout: String,
-    /// The library's standard error; configuration errors appear only there.
+    /// The standard error of the library. Configuration errors appear only there.
     #[serde(default, deserialize_with = "lenient::string")]
     pub stderr: String,
-    /// Whether it was ended at the time limit.
+    /// Whether the process was killed at the time limit.
     #[serde(default, deserialize_with = "lenient::yes")]
     pub timed_out: bool,
 }
@@ -115,29 +117,30 @@ impl LibcufileFacts {
         Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
     }
 
-    /// No facts, because the probe failed.
+    /// Facts that contain only an error, because the probe failed.
     fn failed(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), unasked: true, ..Self::default() }
     }
 }
 
-/// Asks the library in a child. `modules_are_readable`: whether /proc/modules can be read.
+/// Queries the library in a child process. `modules_are_readable` is whether /proc/modules can be read.
 pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> LibcufileFacts {
     let Some((program, arguments)) = options.cufile_probe.as_ref().and_then(|argv| argv.split_first()) else {
         return LibcufileFacts::failed("libcufile was not probed");
     };
-    // From 1.16 on the library loops forever if /proc/modules cannot be opened (measured with 1.20), so a long wait
-    // is useless.
+    // Since 1.16 the library loops forever if /proc/modules cannot be opened (measured with 1.20). So the limit is
+    // short in this case.
     let limit =
         if modules_are_readable { options.probe_limit } else { options.probe_limit.min(Duration::from_secs(3)) };
-    // The library writes cufile.log to the folder that it is given, or into its working directory. No other user may put a link there.
+    // The library writes cufile.log to a given folder, or to its working directory. A private folder is used, so that
+    // no other user can create a link there.
     let scratch = match Scratch::new("gds-top-probe-") {
         Ok(scratch) => scratch,
-        Err(error) => return LibcufileFacts::failed(format!("no scratch folder for the probe: {error}")),
+        Err(error) => return LibcufileFacts::failed(format!("cannot create a scratch folder for the probe: {error}")),
     };
     let mut command = Command::new(program);
     command.args(arguments).arg(scratch.path()).current_dir(scratch.path());
-    // Without a place for its log the child would start itself again with one.
+    // If no log path is set, the child would restart itself with one.
     if std::env::var_os(LOG_FILE).is_none() {
         command.env(LOG_FILE, scratch.path().join("cufile.log"));
     }
@@ -148,7 +151,7 @@ pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> L
         Ok(ran) => ran,
         Err(error) => return LibcufileFacts::failed(format!("the probe {program} could not be started: {error}")),
     };
-    // The library may print before and after; the facts are the last line that is an object.
+    // The library may print text before and after the facts. The facts are the last line that is a JSON object.
     let facts = ran.stdout.lines().rev().find_map(|line| {
         let line = line.trim();
         line.starts_with('{').then(|| serde_json::from_str::<LibcufileFacts>(line).ok()).flatten()
@@ -164,7 +167,7 @@ pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> L
             facts
         }
         (facts, Some(how)) => {
-            // The probe reports its findings before it opens the library, so they remain if the call hangs or
+            // The probe prints its findings before it opens the library, so they are available if the call hangs or
             // crashes.
             let mut facts = facts.unwrap_or_else(|| LibcufileFacts::failed(how.clone()));
             let mut open = facts.open.take().unwrap_or_default();
@@ -175,7 +178,7 @@ pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> L
             facts
         }
         (None, None) => LibcufileFacts::failed(format!(
-            "the probe of libcufile ended with status {} and no answer{}",
+            "the probe of libcufile ended with status {} and without a result{}",
             ran.exit_code.unwrap_or(-1),
             ran.stderr.lines().next().map_or(String::new(), |line| format!(": {line}"))
         )),
@@ -210,7 +213,7 @@ mod tests {
     fn a_probe_that_hangs_after_its_first_words_is_a_fact_and_keeps_them() {
         let facts = probed(
             r#"echo '{"found":[{"path":"/l","version":"1.20"}],"chosen":"/l"}'; sleep 86400"#,
-            // More than the first words take; the test waits for all of it.
+            // The limit is longer than the first output takes, because the test waits for the complete limit.
             Duration::from_secs(3),
         );
         assert_eq!(facts.version(), Some("1.20"));

@@ -1,4 +1,4 @@
-//! The live machine's files: bounded reads of regular files only, which do not hang on a FIFO.
+//! Reads files of the live machine. Reads are limited in size, accept only regular files, and do not hang on a FIFO.
 
 use super::symbols;
 use super::unread::Unread;
@@ -8,9 +8,9 @@ use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Prefixes of the environment variables that checks can read. No others are read.
+/// Prefixes of the environment variables that may be read, in addition to `NAMES`.
 const PREFIXES: &[&str] = &["CUFILE_", "CUDA_", "NVIDIA_", "KVIKIO_", "ENROOT_", "CUOBJ_"];
-/// Environment variables by name.
+/// Names of the other environment variables that may be read.
 const NAMES: &[&str] = &["LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "container", "CONDA_PREFIX", "VIRTUAL_ENV"];
 
 pub(super) fn is_relevant_variable(name: &str) -> bool {
@@ -32,19 +32,19 @@ pub(super) fn unread(error: &std::io::Error) -> Unread {
     }
 }
 
-/// The error without Rust's ` (os error N)`.
+/// The error message without the suffix ` (os error N)` that Rust adds.
 pub(super) fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
 fn open(path: &Path) -> Result<File, Unread> {
-    // O_NONBLOCK: opening a FIFO without a writer must not hang; regular files do not care.
+    // Without O_NONBLOCK, opening a FIFO that has no writer would hang. The flag has no effect on regular files.
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(|e| unread(&e))
 }
 
 pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
-    // nvidia-fs lists the registered storage drivers only while a process holds its device open (nvfs-mod.c).
+    // nvidia-fs lists the registered storage drivers only while a process has its device open (nvfs-mod.c).
     let _held = (path == Path::new("/proc/driver/nvidia-fs/modules")).then(|| File::open("/dev/nvidia-fs0"));
     let file = open(path)?;
     let kind = file.metadata().map_err(|e| unread(&e))?;
@@ -59,7 +59,8 @@ pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
-/// Seconds since 1970. Image-based systems date all files 0 or 1, which counts as unknown.
+/// The modification time in seconds since 1970. Image-based systems set the time of all files to 0 or 1; this counts
+/// as unknown.
 pub(super) fn modified_unix_s(path: &Path) -> Option<u64> {
     let when = std::fs::metadata(path).ok()?.modified().ok()?;
     let seconds = when.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();

@@ -1,23 +1,24 @@
-//! The limits and probes of a view of the live machine.
+//! Options for a view of the live machine: limits and probes.
 
 use std::time::Duration;
 
-/// The probes of a live view.
+/// Options for a view of the live machine.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The command that opens libcufile in a child and prints its facts as JSON; `None` leaves libcufile unprobed.
+    /// The command that opens libcufile in a child process and prints its facts as JSON. `None`: libcufile is not
+    /// probed.
     pub cufile_probe: Option<Vec<String>>,
-    /// Whether that child opens the driver of cuFile, which initialises CUDA.
+    /// Whether that child process opens the cuFile driver, which initialises CUDA.
     pub open_cufile: bool,
-    /// Time limit of that child.
+    /// Time limit of that child process.
     pub probe_limit: Duration,
-    /// Time limit of each allow-listed command.
+    /// Time limit of each command of the permitted list.
     pub command_limit: Duration,
-    /// Time limit of NVML.
+    /// Time limit of all NVML calls together.
     pub nvml_limit: Duration,
-    /// Time limit of looking at one path; a dead network mount hangs.
+    /// Time limit for the facts of one path. Access to an unreachable network mount hangs.
     pub path_limit: Duration,
-    /// Whether all that is read is kept for a capture.
+    /// Whether everything that is read is kept for a capture.
     pub record: bool,
 }
 

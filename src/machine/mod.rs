@@ -1,4 +1,4 @@
-//! A read-only view of a machine, live or captured in a directory. It reads and never judges.
+//! A read-only view of a machine, either live or captured. The view collects facts and never judges them.
 
 mod archive;
 mod block;

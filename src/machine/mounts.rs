@@ -1,27 +1,28 @@
-//! `/proc/self/mountinfo` (Linux, Documentation/filesystems/proc.rst, 3.5).
+//! Parses `/proc/self/mountinfo` (Linux, Documentation/filesystems/proc.rst, 3.5).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// One mount.
+/// One mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Mount id, as in `statx` `stx_mnt_id`.
+    /// Mount id, as in the field `stx_mnt_id` of `statx`.
     pub id: u64,
     /// `major:minor` of the file system.
     pub device: String,
     /// The mount point.
     pub point: PathBuf,
-    /// Options of the mount and of the file system, in the order of `/proc/mounts`, without repeats.
+    /// Options of the mount and of the file system, in the order of `/proc/mounts`, without duplicates.
     pub options: String,
     /// File-system type.
     pub filesystem: String,
-    /// Source: a device node, an export, a name.
+    /// Source of the mount: a device node, an export or a name.
     pub source: String,
 }
 
-/// All mounts, in the file's order; lines that are malformed are passed over. Names are bytes, and need be no UTF-8.
+/// All mounts in the order of the file. Malformed lines are skipped. The input is bytes, because names need not be
+/// UTF-8.
 #[must_use]
 pub fn parse_mountinfo(text: impl AsRef<[u8]>) -> Vec<Mount> {
     text.as_ref().split(|b| *b == b'\n').filter_map(parse_line).collect()
@@ -29,7 +30,7 @@ pub fn parse_mountinfo(text: impl AsRef<[u8]>) -> Vec<Mount> {
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
-    // There may be optional fields before the dash.
+    // The number of optional fields before the dash varies.
     let dash = words.iter().skip(6).position(|word| *word == b"-")? + 6;
     let (left, right) = (&words[..dash], &words[dash + 1..]);
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
@@ -50,7 +51,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// mountinfo writes space, tab, newline and backslash as three octal digits.
+/// Decodes the octal escapes with which mountinfo writes space, tab, newline and backslash.
 fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -70,8 +71,8 @@ fn unescape(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The mount of `path` (a real path): the one with `id` if it is known, else the longest mount point; of two on one
-/// point the later one covers the earlier.
+/// The mount of `path`, which must be a real path. If `id` is known, it is the mount with that id, otherwise the one
+/// with the longest mount point. If two mounts have the same mount point, the later one covers the earlier one.
 #[must_use]
 pub fn mount_for<'a>(mounts: &'a [Mount], path: &Path, id: Option<u64>) -> Option<&'a Mount> {
     if let Some(mount) = id.and_then(|id| mounts.iter().find(|m| m.id == id)) {

@@ -1,11 +1,11 @@
-//! nvidia-fs: whether it is loaded, installed, known to DKMS, or excluded from loading.
+//! Finds out whether nvidia-fs is loaded, installed, registered in DKMS, or excluded from loading.
 
 use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::module_info;
 use super::root::Root;
 use super::summary::nvidia_fs_version;
 
-/// Whether the module is loaded; `None` if nothing shows it.
+/// Whether the module is loaded; `None` if this is unknown.
 #[must_use]
 pub fn nvidia_fs_loaded(root: &Root) -> Option<bool> {
     if root.exists("/sys/module/nvidia_fs") || root.exists("/proc/driver/nvidia-fs/version") {
@@ -13,24 +13,24 @@ pub fn nvidia_fs_loaded(root: &Root) -> Option<bool> {
     }
     match root.read_text("/proc/modules") {
         Ok(text) => Some(text.lines().any(|line| line.starts_with("nvidia_fs "))),
-        // sysfs has a folder for each loaded module.
+        // sysfs contains a folder for each loaded module.
         Err(_) => root.entries("/sys/module").ok().map(|names| names.iter().any(|name| name == "nvidia_fs")),
     }
 }
 
-/// The version that is loaded, or else the one that is installed for the running kernel.
+/// The version of the loaded module, or else of the module that is installed for the running kernel.
 #[must_use]
 pub fn nvidia_fs_installed(root: &Root) -> Option<String> {
     nvidia_fs_version(root).or_else(|| module_info(root, "nvidia_fs")?.version)
 }
 
-/// The rows of DKMS about nvidia-fs.
+/// The lines of `dkms status` for nvidia-fs.
 #[must_use]
 pub fn nvidia_fs_builds(root: &Root) -> Vec<DkmsRow> {
     dkms_rows(root).into_iter().filter(|row| row.name == "nvidia-fs" || row.name == "nvidia_fs").collect()
 }
 
-/// Whether nvidia-fs is installed for this kernel or known to DKMS.
+/// Whether nvidia-fs is installed for this kernel or registered in DKMS.
 #[must_use]
 pub fn nvidia_fs_known(root: &Root) -> bool {
     nvidia_fs_installed(root).is_some() || !nvidia_fs_builds(root).is_empty()
@@ -43,11 +43,12 @@ pub struct Excluded {
     pub file: String,
     /// The line.
     pub line: String,
-    /// Whether modprobe by hand does not load it either.
+    /// Whether the line also prevents loading with a manual `modprobe`.
     pub by_hand_too: bool,
 }
 
-/// The line of modprobe.d or of the kernel command line that excludes nvidia-fs from loading.
+/// The line in modprobe.d or on the kernel command line that excludes nvidia-fs from loading; `None` if there is
+/// none.
 #[must_use]
 pub fn nvidia_fs_excluded(root: &Root) -> Option<Excluded> {
     let names = |word: &str| matches!(word, "nvidia_fs" | "nvidia-fs");

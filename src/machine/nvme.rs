@@ -1,11 +1,12 @@
-//! NVMe subsystems: a disk, or an array of disks, and the controllers by which it is reached.
+//! NVMe subsystems. A subsystem is a disk or an array of disks with its controllers.
 
 use super::root::Root;
 
-/// The folder in which the kernel lists them.
+/// The folder in which the kernel lists the subsystems.
 pub const NVME_SUBSYSTEMS: &str = "/sys/class/nvme-subsystem";
 
-/// NVMe subsystems with the controllers of each: `("nvme-subsys0", ["nvme0"])`. More than one controller means several paths to the same disk.
+/// Lists NVMe subsystems with their controllers: `("nvme-subsys0", ["nvme0"])`. More than one controller means that
+/// there are several paths to the same disk.
 #[must_use]
 pub fn nvme_subsystems(root: &Root) -> Vec<(String, Vec<String>)> {
     let is_controller = |name: &String| {

@@ -1,4 +1,5 @@
-//! Facts of NVML about driver and GPUs. NVML needs no CUDA context and is called in a thread with a time limit.
+//! Reads facts about the driver and the GPUs from NVML. NVML needs no CUDA context. It is called in a thread with a
+//! time limit.
 
 use super::lenient;
 use crate::core::units;
@@ -6,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The facts of NVML, in the form of `nvml.json`.
+/// The facts from NVML, in the format of `nvml.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlFacts {
-    /// The reason why NVML failed; the rest is then empty.
+    /// The reason why NVML failed. The other fields are then empty.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
-    /// Driver version, `580.159.04`.
+    /// Driver version, for example `580.159.04`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub driver_version: Option<String>,
-    /// CUDA version that the driver supports, `13.0`.
+    /// CUDA version that the driver supports, for example `13.0`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub cuda_version: Option<String>,
     /// GPUs by index.
     #[serde(default, deserialize_with = "lenient::list")]
     pub gpus: Vec<NvmlGpu>,
-    /// Whether NVML was not asked: a capture without `nvml.json`.
+    /// Whether NVML was not queried, because the capture has no `nvml.json`.
     #[serde(skip)]
     pub unasked: bool,
 }
 
-/// A GPU as NVML sees it. Values that it does not report are `None`.
+/// One GPU from NVML. Values that NVML does not report are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlGpu {
-    /// NVML index.
+    /// Index of the GPU in NVML.
     #[serde(default, deserialize_with = "lenient::index")]
     pub index: u32,
-    /// `GPU-…`.
+    /// UUID, `GPU-…`.
     #[serde(default, deserialize_with = "lenient::string")]
     pub uuid: String,
     /// Marketing name.
@@ -41,59 +42,59 @@ pub struct NvmlGpu {
     /// PCI address as in sysfs, `0000:be:00.0`.
     #[serde(default, deserialize_with = "lenient::string")]
     pub pci_bus_id: String,
-    /// Compute capability, `9.0`.
+    /// Compute capability, for example `9.0`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub compute_capability: Option<String>,
-    /// BAR1 aperture in bytes.
+    /// Size of the BAR1 aperture in bytes.
     #[serde(default, deserialize_with = "lenient::number")]
     pub bar1_total_bytes: Option<u64>,
-    /// BAR1 in use in bytes.
+    /// Used part of BAR1 in bytes.
     #[serde(default, deserialize_with = "lenient::number")]
     pub bar1_used_bytes: Option<u64>,
-    /// Device memory in bytes.
+    /// Size of the device memory in bytes.
     #[serde(default, deserialize_with = "lenient::number")]
     pub memory_total_bytes: Option<u64>,
-    /// `default`, `exclusive_process` or `prohibited`.
+    /// Compute mode: `default`, `exclusive_process` or `prohibited`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub compute_mode: Option<String>,
     /// Whether persistence mode is on.
     #[serde(default, deserialize_with = "lenient::flag")]
     pub persistence: Option<bool>,
-    /// `enabled` or `disabled`.
+    /// MIG mode: `enabled` or `disabled`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub mig: Option<String>,
-    /// `enabled` or `disabled`.
+    /// ECC mode: `enabled` or `disabled`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub ecc: Option<String>,
-    /// `none`, `passthrough` or `vgpu`.
+    /// Virtualization mode: `none`, `passthrough` or `vgpu`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub virtualization: Option<String>,
     /// The PCIe link.
     #[serde(default, deserialize_with = "lenient::part")]
     pub pcie: Option<PcieLink>,
-    /// CUDA attributes, if CUDA was asked.
+    /// CUDA attributes, if CUDA was queried.
     #[serde(default, deserialize_with = "lenient::part")]
     pub attributes: Option<GpuAttributes>,
 }
 
-/// A PCIe link now and at most.
+/// Current and maximum state of a PCIe link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
-    /// Generation now.
+    /// Current generation.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub generation: Option<u32>,
-    /// Lanes now.
+    /// Current number of lanes.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub width: Option<u32>,
-    /// Highest generation.
+    /// Maximum generation.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub max_generation: Option<u32>,
-    /// Most lanes.
+    /// Maximum number of lanes.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub max_width: Option<u32>,
 }
 
-/// CUDA device attributes (cuda.h numbers 116, 124 and 122).
+/// CUDA device attributes (numbers 116, 124 and 122 in cuda.h).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuAttributes {
     /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED`.
@@ -107,15 +108,15 @@ pub struct GpuAttributes {
     pub stream_mem_ops: Option<bool>,
 }
 
-/// Asks the NVML of this machine. `GDS_TOP_NVML` names another library, for tests with a stand-in.
+/// Queries NVML on this machine. `GDS_TOP_NVML` can name another library, so that tests can use a stand-in.
 pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
     let (tx, rx) = mpsc::channel();
-    // NVML can hang on a sick GPU and cannot be cancelled; the thread is then left behind.
+    // NVML can hang if a GPU is faulty, and the call cannot be cancelled. At the time limit the thread is abandoned.
     let begun = std::thread::Builder::new().spawn(move || {
         let _ = tx.send(ask());
     });
     if let Err(error) = begun {
-        let error = format!("NVML was not asked: {}", units::no_thread(error));
+        let error = format!("NVML was not queried: {}", units::no_thread(error));
         return NvmlFacts { error: Some(error), ..NvmlFacts::default() };
     }
     match rx.recv_timeout(limit) {
@@ -133,7 +134,7 @@ pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
 
 fn ask() -> Result<NvmlFacts, String> {
     use nvml_wrapper::Nvml;
-    // The versioned name, because only development packages contain the other.
+    // The versioned file name is used, because only development packages contain the unversioned one.
     let library = std::env::var_os("GDS_TOP_NVML").unwrap_or_else(|| "libnvidia-ml.so.1".into());
     let nvml = Nvml::builder().lib_path(&library).init().map_err(|e| e.to_string())?;
     let cuda = nvml.sys_cuda_driver_version().ok().map(|v| format!("{}.{}", v / 1000, v % 1000 / 10));
@@ -194,12 +195,12 @@ fn gpu(index: u32, device: &nvml_wrapper::Device<'_>) -> NvmlGpu {
             max_generation: device.max_pcie_link_gen().ok(),
             max_width: device.max_pcie_link_width().ok(),
         }),
-        // These are CUDA's to answer, and this process never opens CUDA.
+        // Only CUDA reports these attributes, and this process never opens CUDA.
         attributes: None,
     }
 }
 
-/// NVML writes `00000000:BE:00.0`, sysfs `0000:be:00.0`.
+/// Converts an address of NVML, `00000000:BE:00.0`, to the format of sysfs, `0000:be:00.0`.
 fn sysfs_address(domain: u32, bus_id: &str) -> String {
     let rest = bus_id.split_once(':').map_or(bus_id, |(_, rest)| rest).to_lowercase();
     format!("{domain:04x}:{rest}")

@@ -1,4 +1,5 @@
-//! The facts of one path: mount, device, O_DIRECT (tested by opening), alignments, inode flags, block devices.
+//! Collects the facts of one path: mount, device, O_DIRECT (tested by opening a file), alignments, inode flags and
+//! block devices.
 
 use super::block::{self, BlockDevice};
 use super::lenient;
@@ -16,35 +17,36 @@ use std::time::Duration;
 const STATX_DIOALIGN: u32 = 0x2000;
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
-/// The maximum number of files of a directory that are examined to find one to open.
+/// Maximum number of files in a directory that are examined to find one to open.
 const MAX_CANDIDATES: usize = 512;
-/// The time limit for reading extents of files, because a cold disk reads for each.
+/// Time limit for reading the extents of files, because each query of a cold disk causes reads.
 const MAX_EXTENTS_TIME: Duration = Duration::from_millis(15);
 
-/// A file of which a part is not on the disk.
+/// A file that is partly not on the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnfinishedFile {
-    /// Which.
+    /// Path of the file.
     #[serde(default, serialize_with = "lossy::path")]
     pub path: PathBuf,
-    /// Bytes in blocks that were set aside and not written: they read as zeros unless they wait in the page cache.
+    /// Bytes in allocated blocks that were never written. They read as zeros unless their data is still in the page
+    /// cache.
     #[serde(default)]
     pub unwritten_bytes: u64,
-    /// Bytes that wait in memory and have no block yet.
+    /// Bytes in the page cache that have no disk block yet.
     #[serde(default)]
     pub delayed_bytes: u64,
 }
 
-/// The facts of a path, in the form of `paths.json`. Unknown facts are `None`.
+/// The facts of a path, in the format of `paths.json`. Unknown facts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFacts {
     /// The requested path.
     #[serde(default, serialize_with = "lossy::path")]
     pub path: PathBuf,
-    /// With links resolved; `None` where it does not exist.
+    /// The path with all links resolved; `None` if it does not exist.
     #[serde(default, serialize_with = "lossy::optional")]
     pub real_path: Option<PathBuf>,
-    /// File-system type as the kernel names it.
+    /// File-system type in the notation of the kernel.
     #[serde(default, deserialize_with = "lenient::text")]
     pub filesystem: Option<String>,
     /// Mount point.
@@ -53,60 +55,61 @@ pub struct PathFacts {
     /// Mount options, comma-separated.
     #[serde(default, deserialize_with = "lenient::text")]
     pub mount_options: Option<String>,
-    /// Source of the mount.
+    /// Source of the mount: a device node, an export or a name.
     #[serde(default, deserialize_with = "lenient::text")]
     pub source: Option<String>,
-    /// `major:minor` of the file system's device; major 0 is anonymous.
+    /// `major:minor` of the file system's device. Major 0 means an anonymous device.
     #[serde(default, deserialize_with = "lenient::text")]
     pub device: Option<String>,
-    /// `f_type` of statfs.
+    /// `f_type` of `statfs`.
     #[serde(default, deserialize_with = "lenient::number")]
     pub statfs_magic: Option<u64>,
-    /// `ok`, or the name of the error of opening with O_DIRECT and reading 4096 bytes; `None` without a file to try.
+    /// Result of opening a file with O_DIRECT and reading 4096 bytes: `ok` or the name of the error. `None` if there
+    /// was no file to test.
     #[serde(default, deserialize_with = "lenient::text")]
     pub open_direct: Option<String>,
-    /// Alignment of memory for direct reads in bytes, if statx reports it.
+    /// Required alignment of memory for direct reads in bytes, if `statx` reports it.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub dio_mem_align: Option<u32>,
-    /// Alignment of offsets for direct reads in bytes, if statx reports it.
+    /// Required alignment of offsets for direct reads in bytes, if `statx` reports it.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub dio_offset_align: Option<u32>,
-    /// `FS_IOC_GETFLAGS`.
+    /// Inode flags from `FS_IOC_GETFLAGS`.
     #[serde(default, deserialize_with = "lenient::number")]
     pub inode_flags: Option<u64>,
-    /// The block devices from the file system down to the disks.
+    /// The block devices from the file system down to its disks.
     #[serde(default, deserialize_with = "lenient::list")]
     pub block_device: Vec<BlockDevice>,
-    /// Size of the file that was tried, in bytes.
+    /// Size of the tested file in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
     pub size_bytes: Option<u64>,
-    /// Bytes that the file system allocated for it; less than the size if it has holes.
+    /// Bytes that the file system allocated for the tested file. This is less than the size if the file has holes.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
     pub allocated_bytes: Option<u64>,
-    /// The file on which O_DIRECT was tried for a folder, with links resolved: the files of a folder may be
-    /// elsewhere.
+    /// For a folder: the file that was tested with O_DIRECT, with links resolved. The files of a folder may be links
+    /// to another place.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy::optional")]
     pub tried_file: Option<PathBuf>,
-    /// The share of that file in the page cache, in thousandths, by samples; `None` if the file system does not
-    /// report it.
+    /// The part of that file in the page cache, in thousandths, estimated from samples. `None` if the file system
+    /// does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
     pub cached_per_mille: Option<u32>,
-    /// The files of which a part was never written to disk; `None` if the file system does not report it.
+    /// The files that are partly not on the disk. `None` if the file system does not report this.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::part")]
     pub unfinished: Option<Vec<UnfinishedFile>>,
-    /// The reason why the facts are missing, in a sentence.
+    /// A sentence with the reason why the facts are missing.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
 }
 
 impl PathFacts {
-    /// The value of a mount option `name=value`.
+    /// The value of a mount option with the form `name=value`.
     #[must_use]
     pub fn option_value(&self, name: &str) -> Option<&str> {
         self.mount_options.as_deref()?.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// Major and minor number of the device.
+    /// Major and minor number of the file system's device.
     #[must_use]
     pub fn device_numbers(&self) -> Option<(u32, u32)> {
         let (major, minor) = self.device.as_deref()?.split_once(':')?;
@@ -114,7 +117,8 @@ impl PathFacts {
     }
 }
 
-/// Looks at a path of this machine, in a thread: a dead network mount never answers.
+/// Collects the facts of a path on this machine. It uses a thread, because access to an unreachable network mount
+/// never returns.
 pub(super) fn look_live(path: &Path, limit: Duration) -> PathFacts {
     let (tx, rx) = mpsc::channel();
     let asked = path.to_owned();
@@ -142,14 +146,13 @@ fn look(path: &Path) -> PathFacts {
         }
     };
     if let Some(kind) = other_kind(&real) {
-        facts.error = Some(format!(
-            "{} is {kind}, and models are read from files: name the file, or the folder that it is in",
-            path.display()
-        ));
+        facts.error =
+            Some(format!("{} is {kind}, but models are read from files: pass a file or its folder", path.display()));
         return facts;
     }
     let file = file_to_try(&real);
-    // The files of a folder may be links to others elsewhere, as in the cache of Hugging Face: reads go where the files are.
+    // The files of a folder may be links to another place, as in the cache of Hugging Face. The facts must describe
+    // the place that is read.
     let read = file.as_deref().unwrap_or(&real);
     let mut id = None;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
@@ -158,7 +161,7 @@ fn look(path: &Path) -> PathFacts {
         id = (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id);
         facts.device = Some(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor));
     }
-    // As bytes: one mount with a name that is not UTF-8 must not hide all others.
+    // The file is parsed as bytes: if one mount name is not UTF-8, the other mounts are still found.
     if let Ok(text) = std::fs::read("/proc/self/mountinfo")
         && let Some(mount) = mount_for(&parse_mountinfo(text), read, id)
     {
@@ -172,7 +175,8 @@ fn look(path: &Path) -> PathFacts {
     {
         facts.statfs_magic = rustix::fs::statfs(read).ok().map(|s| s.f_type as u64 & 0xffff_ffff);
     }
-    // A directory's flags do not apply to its files: it may not use extents, and files may have their own locks.
+    // The flags of a directory do not apply to its files: a directory may not use extents, and each file may have
+    // different flags.
     facts.inode_flags = inode_flags(read).filter(|flags| file.is_some() || flags & EXTENTS != 0);
     if let Some(file) = &file {
         let align = StatxFlags::from_bits_retain(STATX_DIOALIGN);
@@ -203,8 +207,8 @@ fn look(path: &Path) -> PathFacts {
     facts
 }
 
-/// The kind of a path that is neither a file nor a folder. cuFile rejects it (5018); a disk is checked by a path on
-/// it.
+/// The kind of a path that is neither a file nor a folder. cuFile rejects such paths with error 5018. To check a
+/// disk, the user names a path on it.
 fn other_kind(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = std::fs::metadata(path).ok()?.file_type();
@@ -223,7 +227,7 @@ fn inode_flags(path: &Path) -> Option<u64> {
     rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
 }
 
-/// The shards of a model in a directory, or the file that represents it.
+/// The shards of a model in a directory. If there are none, the file that was chosen for the test.
 fn shards_of(path: &Path, file: Option<&Path>) -> Vec<PathBuf> {
     let is_shard = |path: &Path| path.extension().is_some_and(|e| e == "safetensors");
     let mut shards: Vec<PathBuf> = std::fs::read_dir(path)
@@ -238,7 +242,8 @@ fn shards_of(path: &Path, file: Option<&Path>) -> Vec<PathBuf> {
     if shards.is_empty() { file.map(Path::to_owned).into_iter().collect() } else { shards }
 }
 
-/// The files of which a part is not on the disk, as far as a quick query shows it; none if no file reports it.
+/// The files that are partly not on the disk, as far as a quick query shows it. `None` if the file system reports
+/// nothing.
 fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
     let began = std::time::Instant::now();
     let mut found = None;
@@ -264,7 +269,8 @@ fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
     found
 }
 
-/// The path itself if it is a file; of a folder its first model shard, else its first file with something in it, links resolved.
+/// The path itself if it is a file. In a folder: the first model shard, or else the first file that is not empty.
+/// Links are resolved.
 fn file_to_try(path: &Path) -> Option<PathBuf> {
     let meta = std::fs::metadata(path).ok()?;
     if meta.is_file() {
@@ -286,18 +292,18 @@ fn file_to_try(path: &Path) -> Option<PathBuf> {
 fn try_direct(path: &Path) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open(path, flags, Mode::empty())?;
-    // Aligned by hand: 4096 bytes at a multiple of 4096 inside a buffer of twice that.
+    // Manual alignment: 4096 bytes at a multiple of 4096 inside a buffer of twice that size.
     let mut buffer = vec![0_u8; 8192];
     let start = buffer.as_ptr().align_offset(4096);
     let block = buffer.get_mut(start..start + 4096).ok_or(Errno::INVAL)?;
     rustix::io::pread(fd, block, 0).map(|_| ())
 }
 
-/// The number of samples of a file.
+/// Number of samples that are read from a file.
 const SAMPLES: u64 = 64;
 
-/// The share of a file in the page cache, in thousandths: non-blocking reads succeed only for cached pages. The
-/// advice of random access prevents read-ahead.
+/// The part of a file in the page cache, in thousandths. A non-blocking read succeeds only for cached pages.
+/// `posix_fadvise` with random access prevents read-ahead.
 fn cached_per_mille(path: &Path, size: u64) -> Option<u32> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::Random).ok()?;
@@ -382,7 +388,7 @@ mod tests {
         }
         file.sync_all().unwrap();
         let said = unfinished(&shards_of(folder.path(), None));
-        // A file system without FIEMAP says nothing, and that is all there is to know.
+        // If the file system does not support FIEMAP, there is nothing to test.
         let Some(found) = said else { return };
         assert_eq!(found, [UnfinishedFile { path: part, unwritten_bytes: 1 << 20, delayed_bytes: 0 }]);
     }

@@ -1,52 +1,56 @@
-//! NVIDIA GPUs and NVSwitches on the PCI bus, visible without a driver.
+//! Lists NVIDIA GPUs and NVSwitches on the PCI bus. They are visible without a driver.
 
 use super::root::Root;
 
-/// A GPU as sysfs shows it.
+/// One GPU from sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciGpu {
     /// PCI address.
     pub address: String,
-    /// `0x030000` VGA or `0x030200` 3D.
+    /// PCI class: `0x030000` (VGA) or `0x030200` (3D).
     pub class: String,
-    /// PCI device id, `0x2335`.
+    /// PCI device id, for example `0x2335`.
     pub device: Option<String>,
-    /// The kernel driver bound to it.
+    /// The kernel driver that is bound to the GPU.
     pub driver: Option<String>,
 }
 
 impl PciGpu {
-    /// Its architecture, by its PCI device id.
+    /// Architecture, from the PCI device id.
     #[must_use]
     pub fn architecture(&self) -> Option<Architecture> {
         Architecture::of_device(number(self.device.as_deref()?)?)
     }
 
-    /// Whether it is bound to a driver that gives it to a virtual machine, so the NVIDIA driver does not show it.
+    /// Whether the GPU is bound to a driver that passes it to a virtual machine. The NVIDIA driver does not list such
+    /// a GPU.
     #[must_use]
     pub fn is_lent(&self) -> bool {
         matches!(self.driver.as_deref(), Some("vfio-pci" | "pci-stub" | "xen-pciback"))
     }
 
-    /// Whether it is a B200 or B300 of an HGX board. Its NVSwitches are not PCI devices of the host: Fabric Manager reaches them through
-    /// `ConnectX-7` bridges, and needs nvlsm for that (Fabric Manager User Guide, fourth-generation `NVSwitches`).
+    /// Whether the GPU is a B200 or B300 of an HGX board. The NVSwitches of these boards are not PCI devices of the
+    /// host. Fabric Manager reaches them through `ConnectX-7` bridges and needs nvlsm (Fabric Manager User Guide,
+    /// fourth-generation `NVSwitches`).
     #[must_use]
     pub fn is_hgx_blackwell(&self) -> bool {
-        // Open GPU kernel modules 595.45.04, list of supported GPUs: B200 2901, B300 SXM6 3182; pci.ids of 2026-08-22: HGX B200 168GB 2909.
+        // Sources: the GPUs that the open GPU kernel modules 595.45.04 support (B200 2901, B300 SXM6 3182), and
+        // pci.ids of 2026-08-22 (HGX B200 168GB 2909).
         self.device.as_deref().and_then(number).is_some_and(|id| matches!(id, 0x2901 | 0x2909 | 0x3182))
     }
 }
 
-/// The devices of vendor 0x10de on the PCI bus.
+/// NVIDIA devices (vendor 0x10de) on the PCI bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PciNvidia {
-    /// Display and 3D devices (the two classes that nvidia-fs takes for peers, nvfs-pci.h), by address.
+    /// Display and 3D devices by address. nvidia-fs treats these two classes as GPUs (nvfs-pci.h).
     pub gpus: Vec<PciGpu>,
-    /// Addresses of the `NVSwitches`: the driver takes each bridge of class 0x0680 for one (`linux_nvswitch.c`).
+    /// Addresses of the `NVSwitches`. The driver treats each bridge of class 0x0680 as an NVSwitch
+    /// (`linux_nvswitch.c`).
     pub nvswitches: Vec<String>,
 }
 
-/// The devices of NVIDIA on the bus; `None` if the bus cannot be listed.
+/// The NVIDIA devices on the PCI bus; `None` if the bus cannot be listed.
 #[must_use]
 pub fn pci_nvidia(root: &Root) -> Option<PciNvidia> {
     let base = "/sys/bus/pci/devices";
@@ -75,16 +79,16 @@ pub fn pci_nvidia(root: &Root) -> Option<PciNvidia> {
     Some(out)
 }
 
-/// The GPUs on the bus; `None` if the bus cannot be listed.
+/// The GPUs on the PCI bus; `None` if the bus cannot be listed.
 #[must_use]
 pub fn pci_gpus(root: &Root) -> Option<Vec<PciGpu>> {
     pci_nvidia(root).map(|seen| seen.gpus)
 }
 
-/// The architectures that drivers and cuFile treat differently.
+/// GPU architectures that drivers and cuFile treat differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Architecture {
-    /// Kepler and older; driver branch 470 was the last with Kepler.
+    /// Kepler and older. Driver branch 470 was the last one that supports Kepler.
     BeforeMaxwell,
     /// Compute capability 5.x.
     Maxwell,
@@ -92,13 +96,15 @@ pub enum Architecture {
     Pascal,
     /// Compute capability 7.0 and 7.2.
     Volta,
-    /// Compute capability 7.5 and later; these have the GSP that the open kernel modules need.
+    /// Compute capability 7.5 and later. These GPUs have the GSP (system processor), which the open kernel modules
+    /// need.
     TuringOrLater,
 }
 
 impl Architecture {
-    /// By PCI device id of a display or 3D device. From pci.ids of 2026-08-22, and the list of GPUs that the open kernel modules
-    /// 595.45.04 support: it begins at 1E02, and no GPU of an older architecture has a higher id.
+    /// Architecture from the PCI device id of a display or 3D device. Sources: pci.ids of 2026-08-22, and the GPUs
+    /// that the open kernel modules 595.45.04 support. Their list begins at 1E02, and no GPU of an older architecture
+    /// has a higher id.
     #[must_use]
     pub const fn of_device(id: u32) -> Option<Self> {
         Some(match id {
@@ -111,7 +117,7 @@ impl Architecture {
         })
     }
 
-    /// By compute capability.
+    /// Architecture from the compute capability.
     #[must_use]
     pub const fn of_capability((major, minor): (u32, u32)) -> Self {
         match (major, minor) {
@@ -123,7 +129,7 @@ impl Architecture {
         }
     }
 
-    /// Its name.
+    /// Name of the architecture for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -136,20 +142,21 @@ impl Architecture {
     }
 }
 
-/// A GPU of this system, with the facts that decide about drivers and cuFile.
+/// One GPU of this system, with the facts on which drivers and cuFile depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuKind {
-    /// Its name, or the address and id on the bus if NVML does not list it.
+    /// Name of the GPU. If NVML does not list the GPU: its PCI address and device id.
     pub name: String,
-    /// By compute capability, or by PCI device id if NVML does not list it.
+    /// Architecture, from the compute capability, or from the PCI device id if NVML does not list the GPU.
     pub architecture: Architecture,
-    /// Whether only the open kernel modules drive it: Blackwell, and Hopper of a Grace Hopper board (Driver Installation Guide).
+    /// Whether only the open kernel modules support it. This applies to Blackwell, and to Hopper on a Grace Hopper
+    /// board (Driver Installation Guide).
     pub needs_open: bool,
     /// See [`PciGpu::is_hgx_blackwell`].
     pub is_hgx_blackwell: bool,
 }
 
-/// The GPUs of this system: those that NVML lists, and those on the bus that it does not list and that no virtual machine has.
+/// The GPUs of this system: all GPUs from NVML, and the other GPUs on the PCI bus that no virtual machine uses.
 #[must_use]
 pub fn gpu_kinds(root: &Root) -> Vec<GpuKind> {
     let on_bus = pci_gpus(root).unwrap_or_default();
@@ -184,7 +191,7 @@ pub fn gpu_kinds(root: &Root) -> Vec<GpuKind> {
     listed.chain(others).collect()
 }
 
-/// The number in `0x2335`.
+/// Parses a hexadecimal number such as `0x2335`.
 fn number(id: &str) -> Option<u32> {
     u32::from_str_radix(id.trim().trim_start_matches("0x"), 16).ok()
 }

@@ -1,4 +1,4 @@
-//! Records what a view of a machine reads.
+//! Records everything that a view of a machine reads.
 
 use super::command::CommandOutput;
 use super::path_facts::PathFacts;
@@ -17,10 +17,10 @@ pub(super) enum Seen {
     Present,
 }
 
-/// All that a view read.
+/// Everything that a view has read.
 #[derive(Default)]
 pub(super) struct Recording {
-    /// The folder of a captured machine's files; `None` on the live machine.
+    /// The folder with the files of a captured machine; `None` for the live machine.
     base: Option<PathBuf>,
     pub(super) files: BTreeMap<PathBuf, Seen>,
     pub(super) commands: BTreeMap<Vec<String>, CommandOutput>,
@@ -29,17 +29,17 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// For a captured machine with its files below `base`.
+    /// A recording of a captured machine whose files are below `base`.
     pub(super) fn below(base: PathBuf) -> Self {
         Self { base: Some(base), ..Self::default() }
     }
 
-    /// The place of the machine's file on this machine.
+    /// The path on this system of a file of the machine.
     fn at(&self, path: &Path) -> PathBuf {
         self.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path.strip_prefix("/").unwrap_or(path)))
     }
 
-    /// The path of the machine with every link resolved.
+    /// The path on the machine with all links resolved.
     fn real(&self, path: &Path) -> Option<PathBuf> {
         let real = fs::canonicalize(self.at(path)).ok()?;
         match &self.base {
@@ -52,7 +52,7 @@ impl Recording {
         match read {
             Ok(bytes) => self.put(path, Seen::Bytes(bytes.clone())),
             Err(Unread::Missing) => {}
-            // Every other object is written as a folder, so that it is not read as a file.
+            // Devices, sockets and FIFOs are recorded as folders, so that a capture never reads them as files.
             Err(Unread::WrongKind) => self.put(path, Seen::Folder),
             Err(why) => self.put(path, Seen::Denied(reason(why))),
         }
@@ -118,7 +118,7 @@ impl Recording {
     pub(super) fn symbols(&mut self, found: &Result<BTreeSet<String>, Unread>) {
         let path = Path::new("/proc/kallsyms");
         match found {
-            // Only the names that checks need, because the list has ten megabytes.
+            // Only the symbols that checks need are kept, because the complete list has about 10 MB.
             Ok(names) => {
                 let text: String = names.iter().map(|name| format!("0000000000000000 T {name}\n")).collect();
                 self.put(path, Seen::Bytes(text.into_bytes()));
@@ -138,7 +138,7 @@ impl Recording {
         self.paths.insert(facts.path.clone(), facts.clone());
     }
 
-    /// Keeps the entry with the most information: content before presence.
+    /// Keeps the entry with the most information. An entry with content replaces an entry that only exists.
     fn put(&mut self, path: &Path, seen: Seen) {
         let rank = |seen: &Seen| match seen {
             Seen::Present => 0,
@@ -147,8 +147,8 @@ impl Recording {
             Seen::Bytes(_) => 3,
             Seen::Link(_) => 4,
         };
-        // A path through links (`/sys/bus/pci/devices/X/vendor`) is kept at its real path, and each link on the way
-        // as a link.
+        // A path with links (`/sys/bus/pci/devices/X/vendor`) is stored at its real path, and each link in it is
+        // stored as a link.
         let real = self.behind_links(path);
         match self.files.get(&real) {
             Some(old) if rank(old) >= rank(&seen) => {}
@@ -174,7 +174,7 @@ impl Recording {
         here.join(name)
     }
 
-    /// A redactor that knows this machine's names and all serial numbers in what was read.
+    /// A redactor that knows the names of this machine and all serial numbers that were read.
     pub(super) fn redactor(&self, live: bool, environment: &BTreeMap<String, String>) -> Redactor {
         let mut redactor = Redactor::default();
         let name = Path::new("/proc/sys/kernel/hostname");
@@ -184,7 +184,7 @@ impl Recording {
         if live {
             redactor.host(&fs::read_to_string(name).unwrap_or_default());
             redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());
-            // Users of a directory service (LDAP, Active Directory) are not listed there.
+            // `/etc/passwd` does not list the users of a directory service (LDAP, Active Directory).
             for name in ["USER", "LOGNAME", "SUDO_USER"] {
                 redactor.user(&std::env::var(name).unwrap_or_default());
             }

@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 mod hosts;
 mod numbers;
 
-/// Shorter ones would be found inside ordinary words.
+/// Minimum length of a word that is replaced. Shorter words also occur inside ordinary words.
 const MIN_WORD: usize = 4;
 
-/// Replaces what names a machine, its owner or its parts.
+/// Replaces names of the machine, its owner and its parts.
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
-    /// Words to replace if no letter or digit is next to them: kind, word, and the beginning of its replacement. The
-    /// longest is first.
+    /// Words that are replaced if no letter or digit is adjacent: kind, word, and prefix of the replacement. The
+    /// longest word is first.
     words: Vec<(&'static str, String, &'static str)>,
     /// Names of users.
     users: Vec<String>,
-    /// The endings of host names: `corp.example`.
+    /// Domains of host names, for example `corp.example`.
     domains: Vec<String>,
-    /// Home directories that are not below `/home`.
+    /// Home directories outside `/home`.
     homes: Vec<String>,
-    /// The replaced words, by kind. A name gets its number when it is first replaced, so that neither the numbers nor
-    /// the counts depend on names that the capture does not contain.
+    /// The replaced words by kind. A name gets its number when it is first replaced. So numbers and counts do not
+    /// depend on names that the capture does not contain.
     seen: BTreeMap<&'static str, BTreeMap<String, String>>,
 }
 
@@ -33,8 +33,8 @@ const USER: &str = "user names in paths";
 const SERIAL: &str = "serial numbers";
 const SECRET: &str = "passwords, tokens and the like";
 
-/// Names that many machines share and that are also words in the examined files: they identify no machine, and
-/// replacing them would change the findings.
+/// Host and user names that many machines share and that are also words in the examined files. They do not identify a
+/// machine, and replacing them would change findings.
 const ORDINARY: &[&str] = &[
     "almalinux",
     "amazon",
@@ -87,14 +87,14 @@ impl Redactor {
                 continue;
             }
             self.word(HOST, part, "host");
-            // As device mapper writes it: the volume group of many installations is called after the host.
+            // Device mapper doubles each dash, and installers often name the volume group after the host.
             if part.contains('-') {
                 self.word(HOST, &part.replace('-', "--"), "host");
             }
         }
     }
 
-    /// The value of a variable of the environment.
+    /// The redacted value of an environment variable.
     pub(super) fn variable(&mut self, name: &str, value: &str) -> String {
         if secrets::is_secret_name(name) {
             return self.secret(value);
@@ -107,7 +107,7 @@ impl Redactor {
         secrets::GONE.to_owned()
     }
 
-    /// The kernel's command line.
+    /// The redacted kernel command line.
     pub(super) fn command_line(&mut self, text: &str) -> String {
         let mut count = 0;
         let text = secrets::command_line(text, &mut count);
@@ -126,7 +126,7 @@ impl Redactor {
         self.word(SERIAL, text.trim(), "serial");
     }
 
-    /// A home folder that does not lie where they usually do.
+    /// Registers a home directory outside `/home`.
     pub(super) fn home(&mut self, home: &str) {
         let ordinary = home.starts_with("/home/") || home == "/root" || home.len() < 3;
         if !ordinary && !self.homes.iter().any(|known| known == home) {
@@ -134,7 +134,7 @@ impl Redactor {
         }
     }
 
-    /// The users of this machine.
+    /// Registers a user of this machine.
     pub(super) fn user(&mut self, name: &str) {
         let is_person = name.len() > 1 && name != "root" && name != "nobody" && name.chars().all(is_of_name);
         if is_person && !self.users.iter().any(|known| known == name) {
@@ -142,7 +142,7 @@ impl Redactor {
         }
     }
 
-    /// The people in a text of the form of `/etc/passwd`: their names, and their homes.
+    /// Registers the names and home directories of the users in a text with the format of `/etc/passwd`.
     pub(super) fn people(&mut self, passwd: &str) {
         for line in passwd.lines() {
             let fields: Vec<&str> = line.split(':').collect();
@@ -154,7 +154,7 @@ impl Redactor {
         }
     }
 
-    /// The server that a network file system is mounted from: `filer:/export`, `mgs01@o2ib:/scratch`.
+    /// Registers the server of a network file system from its source: `filer:/export`, `mgs01@o2ib:/scratch`.
     pub(super) fn server(&mut self, filesystem: &str, source: &str) {
         if !filesystem.starts_with("nfs")
             && !matches!(filesystem, "lustre" | "beegfs" | "ceph" | "cifs" | "smb3" | "wekafs")
@@ -187,7 +187,7 @@ impl Redactor {
         known.entry(what.to_owned()).or_insert_with(|| format!("{base}{next}")).clone()
     }
 
-    /// Learns whose home folders a text names.
+    /// Registers the owners of the home directories in a text.
     pub(super) fn home_owners(&mut self, text: &str) {
         for from in text.split("/home/").skip(1) {
             let end = from.find(|c: char| !is_of_name(c)).unwrap_or(from.len());
@@ -198,7 +198,7 @@ impl Redactor {
         }
     }
 
-    /// All texts of a value.
+    /// Redacts all strings of a JSON value.
     pub(super) fn json(&mut self, value: &mut serde_json::Value) {
         match value {
             serde_json::Value::String(text) => *text = self.text(text),
@@ -213,7 +213,7 @@ impl Redactor {
         }
     }
 
-    /// Learns serial numbers and servers from a file that was read.
+    /// Registers serial numbers and servers from the content of a file.
     pub(super) fn learn(&mut self, path: &Path, text: &str) {
         self.home_owners(text);
         self.learn_domains(text);
@@ -238,7 +238,7 @@ impl Redactor {
                     self.serial(value);
                 }
             }
-            // World-wide names of disks.
+            // World Wide Names of disks.
             for word in line.split(|c: char| !(c.is_alphanumeric() || "._:-".contains(c))) {
                 let prefix = ["eui.", "naa.", "nqn.", "wwn-0x", "nvme-eui.", "nvme-uuid."]
                     .iter()
@@ -257,14 +257,14 @@ impl Redactor {
                     self.serial(&number[..end]);
                 }
             }
-            // A line of mountinfo, and one of fstab or of mtab.
+            // Lines of mountinfo, fstab and mtab.
             let fields: Vec<&str> = line.split_whitespace().collect();
             match (fields.iter().position(|field| *field == "-"), fields.as_slice()) {
                 (Some(at), _) if fields.len() > at + 2 => self.server(fields[at + 1], fields[at + 2]),
                 (_, [source, _, filesystem, ..]) => self.server(filesystem, source),
                 _ => {}
             }
-            // `… - nfs4 server:/export rw`, and `server:/export /mnt nfs4 …`.
+            // Two forms are found: `… - nfs4 server:/export rw` and `server:/export /mnt nfs4 …`.
             if line.contains(" nfs") {
                 for server in line.split_whitespace().filter_map(|word| word.split_once(":/")).map(|(server, _)| server)
                 {
@@ -277,7 +277,7 @@ impl Redactor {
         }
     }
 
-    /// The text without names.
+    /// The text with all registered names replaced.
     pub(super) fn text(&mut self, text: &str) -> String {
         let (mut out, count) = secrets::without(text);
         self.count_secrets(count);
@@ -285,8 +285,8 @@ impl Redactor {
             out = replace_words(&out, &home, || format!("/home/{}", self.replacement(USER, &home, "user")));
         }
         out = self.home_folders(&out);
-        // A name by itself may be an ordinary word (ubuntu, data), so it is replaced only if it cannot be another
-        // word.
+        // A user name may also be an ordinary word (ubuntu, data). So it is replaced only in places where it must be
+        // a name.
         for name in self.users.clone() {
             let places = ["user=", "USER=", "LOGNAME=", "username=", "user ", "sudo: "]
                 .map(|lead| (lead, ""))
@@ -313,12 +313,12 @@ impl Redactor {
         self.numbers(&out)
     }
 
-    /// Folders that are called as a user: `/vol/alice/models`; those of the system are called as they always are.
+    /// Replaces a user name that is the name of a folder: `/vol/alice/models`. Names of system folders are kept.
     fn folders_of(&mut self, text: &str, name: &str) -> String {
         const SYSTEM: &[&str] = &[
             "/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/etc", "/run", "/boot", "/opt", "/var/lib", "/var/log",
         ];
-        /// Directories below those in which users make their own.
+        /// System directories in which users create folders.
         const OF_USERS: &[&str] = &["/dev/shm", "/run/media"];
         let is_below = |path: &str, top: &&str| {
             path.strip_prefix(*top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -334,7 +334,7 @@ impl Redactor {
             let so_far = &out[begin..];
             let is_system =
                 SYSTEM.iter().any(|top| is_below(so_far, top)) && !OF_USERS.iter().any(|top| is_below(so_far, top));
-            // `/home/alice` has its own rule, and `/alice` by itself may be any folder.
+            // `/home/alice` is handled by another rule. `/alice` at the top level may be any folder.
             let is_component = !after.starts_with(is_of_name) && so_far.starts_with('/') && so_far != "/home";
             if is_component && !is_system {
                 out.push('/');
@@ -348,19 +348,19 @@ impl Redactor {
     }
 
     pub(super) fn path(&mut self, path: &Path) -> PathBuf {
-        // The UUIDs in the names of the firmware's variables are those of their makers, the same on every machine.
+        // The UUIDs in the names of firmware variables belong to vendors and are the same on every machine.
         if path.starts_with("/sys/firmware/efi/efivars") {
             return path.to_owned();
         }
         path.to_str().map_or_else(|| path.to_owned(), |text| PathBuf::from(self.text(text)))
     }
 
-    /// The replaced values, one line for each kind.
+    /// One line for each kind of replaced value, with the number of values.
     pub(super) fn said(&self) -> Vec<String> {
         self.seen.iter().map(|(kind, known)| format!("{kind} ({})", known.len())).collect()
     }
 
-    /// `/home/alice/…` becomes `/home/user1/…`.
+    /// Replaces `/home/alice/…` by `/home/user1/…`.
     fn home_folders(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -383,12 +383,12 @@ impl Redactor {
     }
 }
 
-/// Whether a character may be in the name of a user.
+/// Whether a character is allowed in a user name.
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || "._-@+".contains(c)
 }
 
-/// Replaces a word, in upper or lower case, if no letter or digit is next to it. `with` is called for each replacement.
+/// Replaces a word, regardless of case, if no letter or digit is adjacent. `with` is called for each replacement.
 fn replace_words(text: &str, word: &str, mut with: impl FnMut() -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let (lower, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());

@@ -1,13 +1,13 @@
-//! Registry keys that the NVIDIA driver was loaded with: for all GPUs, or for one by its address.
+//! Registry keys with which the NVIDIA driver was loaded, for all GPUs or for one GPU by its address.
 
 use super::pci::pci_gpus;
 use super::root::Root;
 
-/// The file with the parameters of the loaded driver.
+/// The file that lists the parameters of the loaded driver.
 pub const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
 
-/// The number of a key in `RegistryDwords: "a=1;b=0x2;"`, or for a GPU in `RegistryDwordsPerDevice: "pci=0000:be:00.0;a=1;…"`. The driver reads decimal
-/// and hexadecimal numbers.
+/// The value of a key in `RegistryDwords: "a=1;b=0x2;"`, or for one GPU in `RegistryDwordsPerDevice:
+/// "pci=0000:be:00.0;a=1;…"`. The driver accepts decimal and hexadecimal numbers.
 #[must_use]
 pub fn number(params: &str, name: &str, address: Option<&str>) -> Option<u64> {
     let value = |line: &str| {
@@ -41,13 +41,13 @@ fn parse(text: &str) -> Option<u64> {
     }
 }
 
-/// `0000:be:00.0` and `0000:BE:00` are one device.
+/// Whether two addresses are the same device: `0000:be:00.0` and `0000:BE:00`.
 fn same_device(address: &str, written: &str) -> bool {
     let bare = |text: &str| text.split('.').next().unwrap_or(text).to_ascii_lowercase();
     bare(address) == bare(written)
 }
 
-/// Whether every GPU of the driver has this number for the key.
+/// Whether the key has the value `wanted` for every GPU of the driver.
 #[must_use]
 pub fn all_have(root: &Root, params: &str, name: &str, wanted: u64) -> bool {
     match pci_gpus(root) {
@@ -58,7 +58,7 @@ pub fn all_have(root: &Root, params: &str, name: &str, wanted: u64) -> bool {
     }
 }
 
-/// The lines with keys, as evidence.
+/// The lines with registry keys, as evidence.
 #[must_use]
 pub fn lines(params: &str) -> String {
     let lines: Vec<&str> = params

@@ -1,9 +1,9 @@
-//! Versions and the kind of kernel.
+//! Parses versions and detects the kind of kernel.
 
 use super::root::Root;
 use super::summary::kernel_release;
 
-/// The numbers of a dotted version; text after the digits of a part is ignored.
+/// The numbers of a dotted version. Text after the digits of a part is ignored.
 #[must_use]
 pub fn version_numbers(text: &str) -> Vec<u32> {
     text.trim()
@@ -15,7 +15,7 @@ pub fn version_numbers(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// (major, minor) of the running kernel.
+/// Version of the running kernel as (major, minor).
 #[must_use]
 pub fn kernel_version(root: &Root) -> Option<(u32, u32)> {
     let release = kernel_release(root)?;
@@ -23,7 +23,7 @@ pub fn kernel_version(root: &Root) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// Whether the machine is an ARM machine.
+/// Whether the machine has an Arm processor.
 #[must_use]
 pub fn is_aarch64(root: &Root) -> bool {
     let arch = root.read_text("/proc/sys/kernel/arch").unwrap_or_default();
@@ -34,8 +34,9 @@ pub fn is_aarch64(root: &Root) -> bool {
     cpus.lines().any(|line| line.starts_with("CPU implementer"))
 }
 
-/// The file and text that show the Windows Subsystem for Linux: the name of its kernel, or a mark of Windows if the kernel is a custom one. Microsoft
-/// also builds the kernel of Azure Linux, so the builder shows nothing.
+/// Evidence for the Windows Subsystem for Linux: a file and its text. It is the name of the kernel, or a file of
+/// Windows if the kernel is a custom one. The builder of the kernel is not evidence, because Microsoft also builds
+/// the kernel of Azure Linux.
 #[must_use]
 pub fn wsl(root: &Root) -> Option<(&'static str, String)> {
     if let Some(release) = kernel_release(root).filter(|release| release.contains("icrosoft")) {

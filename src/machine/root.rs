@@ -1,4 +1,4 @@
-//! `Root`: one view of a machine with the same methods whether it is the live one or a captured folder.
+//! `Root` is one view of a machine. It has the same methods for the live machine and for a captured one.
 
 use super::command::{self, CommandOutput};
 use super::folder::Folder;
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-/// Most bytes of one file that a view reads; longer ones are [`Unread::TooLarge`].
+/// Maximum size in bytes of a file that a view reads. Larger files give [`Unread::TooLarge`].
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-#[allow(clippy::large_enum_variant, reason = "there is one a machine")]
+#[allow(clippy::large_enum_variant, reason = "there is one value per machine")]
 enum View {
     Live(LiveOptions),
     Folder(Box<Folder>),
 }
 
-/// Files that were read, each with its content or why it could not be read.
+/// Files that were read: the content, or the reason why it could not be read.
 type Kept = BTreeMap<PathBuf, Result<Vec<u8>, Unread>>;
 
-/// A view of a machine. Slow answers (NVML, libcufile, commands, kernel symbols) are fetched once and kept; files and
-/// paths are read again each time.
+/// A view of a machine. Slow facts (NVML, libcufile, commands, kernel symbols) are collected once and kept. Files and
+/// paths are read again on each call.
 pub struct Root {
     view: View,
     nvml: OnceLock<NvmlFacts>,
@@ -38,12 +38,12 @@ pub struct Root {
     symbols: OnceLock<Result<BTreeSet<String>, Unread>>,
     commands: Mutex<BTreeMap<Vec<String>, &'static OnceLock<Option<CommandOutput>>>>,
     timings: Mutex<Vec<(String, Duration)>>,
-    /// Files that were read in this round of checks; `None` outside of a round.
+    /// Files that were read in this round of checks; `None` outside a round.
     kept: Mutex<Option<Kept>>,
     pub(super) recording: Option<Mutex<Recording>>,
 }
 
-/// Files are read once while this exists; see [`Root::keep_reads`].
+/// While this guard exists, each file is read only once; see [`Root::keep_reads`].
 #[derive(Debug)]
 pub struct KeptReads<'a> {
     root: &'a Root,
@@ -65,52 +65,53 @@ impl fmt::Debug for Root {
 }
 
 impl Root {
-    /// The live machine, probed in the usual way.
+    /// Opens the live machine with the default options.
     #[must_use]
     pub fn live() -> Self {
         Self::live_with(LiveOptions::default())
     }
 
-    /// The live machine, with limits and probe of the caller's choice.
+    /// Opens the live machine with the given limits and probes.
     #[must_use]
     pub fn live_with(options: LiveOptions) -> Self {
         let recording = options.record.then(Mutex::default);
         Self::new(View::Live(options), recording)
     }
 
-    /// A machine captured in a folder. A folder without `capture.json` and without `files/` is refused.
+    /// Opens a machine that was captured in a folder. The folder must contain `capture.json` or `files/`.
     ///
     /// # Errors
-    /// A sentence, when the folder is none or holds no capture, or when one of its JSON files is malformed.
+    /// Returns a sentence if the path is not a folder, the folder contains no capture, or one of its JSON files is
+    /// malformed.
     pub fn folder(path: &Path) -> Result<Self, String> {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
-    /// The same, keeping what is read, so that a capture can be taken of a captured machine, with the present
-    /// redaction.
+    /// Like [`Root::folder`], but records what is read. So a new capture can be made from a captured machine, with
+    /// the current redaction.
     ///
     /// # Errors
-    /// As [`Root::folder`].
+    /// See [`Root::folder`].
     pub fn folder_recorded(path: &Path) -> Result<Self, String> {
         let recording = Recording::below(path.join("files"));
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), Some(Mutex::new(recording))))
     }
 
-    /// A plain tree of files that represents a machine's root: a temporary root, a chroot, a mounted disk. Its paths,
-    /// GPUs and libraries are unknown.
+    /// Opens a plain directory tree with the files of a machine: a temporary root, a chroot or a mounted disk. Its
+    /// paths, GPUs and libraries are unknown.
     ///
     /// # Errors
-    /// A sentence, if it is not a folder.
+    /// Returns a sentence if the path is not a folder.
     pub fn tree(path: &Path) -> Result<Self, String> {
         Ok(Self::new(View::Folder(Box::new(Folder::tree(path)?)), None))
     }
 
-    /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into
-    /// a temporary folder that goes with the view. Entries that lead out of the directory, are not files, directories
-    /// or links, or exceed a bound are rejected.
+    /// Opens a machine that 'gds-top capture' wrote into a folder or an archive. An archive is unpacked into a
+    /// temporary folder, which is removed with the view. An archive is rejected if an entry leads out of the folder,
+    /// is not a file, directory or link, or exceeds a limit.
     ///
     /// # Errors
-    /// A sentence, if it cannot be read, is hostile, or does not contain a capture.
+    /// Returns a sentence if the path cannot be read, does not contain a capture, or is rejected.
     pub fn open(path: &Path) -> Result<Self, String> {
         if path.is_dir() {
             return Self::folder(path);
@@ -122,10 +123,10 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(folder)), None))
     }
 
-    /// A folder that represents a machine: a captured one, or else a plain tree.
+    /// Opens a folder with the files of a machine: a capture, or else a plain directory tree.
     ///
     /// # Errors
-    /// As [`Root::folder`] and [`Root::tree`].
+    /// See [`Root::folder`] and [`Root::tree`].
     pub fn stand_in(folder: &Path) -> Result<Self, String> {
         if folder.join("files").is_dir() || folder.join("capture.json").is_file() {
             Self::folder(folder)
@@ -147,13 +148,13 @@ impl Root {
         }
     }
 
-    /// Whether this is the machine we run on.
+    /// Whether this is a view of the live machine.
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.view, View::Live(_))
     }
 
-    /// The paths that were examined when the capture was taken; empty on a live view.
+    /// The paths that were examined for the capture; empty for a live view.
     #[must_use]
     pub fn captured_paths(&self) -> Vec<PathBuf> {
         match &self.view {
@@ -162,18 +163,18 @@ impl Root {
         }
     }
 
-    /// The text of a file; invalid UTF-8 is replaced.
+    /// Reads a file as text. Invalid UTF-8 is replaced.
     ///
     /// # Errors
-    /// Why it could not be read.
+    /// Returns the reason why the file could not be read.
     pub fn read_text(&self, path: impl AsRef<Path>) -> Result<String, Unread> {
         self.read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The bytes of a file.
+    /// Reads a file as bytes.
     ///
     /// # Errors
-    /// Why it could not be read.
+    /// Returns the reason why the file could not be read.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Unread> {
         let path = path.as_ref();
         if let Some(read) = self.kept().as_ref().and_then(|kept| kept.get(path)) {
@@ -194,17 +195,17 @@ impl Root {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Reads each file once until the guard is dropped, so that all checks of a round see the same content.
+    /// Reads each file only once until the guard is dropped, so that all checks of a round see the same content.
     #[must_use]
     pub fn keep_reads(&self) -> KeptReads<'_> {
         *self.kept() = Some(BTreeMap::new());
         KeptReads { root: self }
     }
 
-    /// The names in a folder, sorted.
+    /// The sorted names of the entries in a folder.
     ///
     /// # Errors
-    /// Why it could not be listed.
+    /// Returns the reason why the folder could not be listed.
     pub fn entries(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unread> {
         let path = path.as_ref();
         let read = match &self.view {
@@ -215,7 +216,7 @@ impl Root {
         read
     }
 
-    /// The target of a link, as written in it; `None` without a link.
+    /// The unresolved target of a link; `None` if the path is not a link.
     #[must_use]
     pub fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let path = path.as_ref();
@@ -227,7 +228,7 @@ impl Root {
         target
     }
 
-    /// The path with every link resolved; `None` where it does not exist.
+    /// The path with all links resolved; `None` if it does not exist.
     #[must_use]
     pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let path = path.as_ref();
@@ -241,7 +242,7 @@ impl Root {
         }
     }
 
-    /// Whether something is there, readable or not.
+    /// Whether the path exists, even if it is not readable.
     #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
@@ -253,10 +254,10 @@ impl Root {
         there
     }
 
-    /// Whether a device node or file can be opened for reading and writing. Nothing is written.
+    /// Tests whether a device node or file can be opened for reading and writing. Nothing is written.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// Returns the reason why it could not be opened.
     pub fn opens(&self, path: impl AsRef<Path>) -> Result<(), Unread> {
         let path = path.as_ref();
         let opened = match &self.view {
@@ -267,7 +268,8 @@ impl Root {
         opened
     }
 
-    /// When a file was last changed, in seconds since 1970, links followed; `None` if it is missing or not known.
+    /// Modification time of a file in seconds since 1970, with links followed; `None` if the file is missing or the
+    /// time is unknown.
     #[must_use]
     pub fn modified_unix_s(&self, path: impl AsRef<Path>) -> Option<u64> {
         let path = path.as_ref();
@@ -279,7 +281,8 @@ impl Root {
         when
     }
 
-    /// The output of an allow-listed command; `None` if it is not installed, not captured or not on the list.
+    /// The output of a command of the permitted list. `None` if the command is not installed, not captured or not
+    /// permitted.
     #[must_use]
     pub fn command(&self, argv: &[&str]) -> Option<CommandOutput> {
         let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
@@ -294,8 +297,8 @@ impl Root {
         if !command::is_allowed(&argv) {
             return None;
         }
-        // One cell for each command, so that two threads that ask for the same one wait for one run. The list of commands is short and
-        // fixed, so leaking the cells costs a few hundred bytes once.
+        // Each command has one cell, so that two threads that need the same output wait for one process. The list of
+        // commands is short and fixed, so the leaked cells take only a few hundred bytes once.
         let cell = {
             let mut cells = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *cells.entry(argv.clone()).or_insert_with(|| Box::leak(Box::default()))
@@ -306,7 +309,7 @@ impl Root {
         output
     }
 
-    /// The environment variables that matter to cuFile, CUDA and containers.
+    /// The environment variables that affect cuFile, CUDA and containers.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<String, String> {
         match &self.view {
@@ -315,13 +318,13 @@ impl Root {
         }
     }
 
-    /// One environment variable of those that matter.
+    /// One of these environment variables.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<String> {
         self.environment().remove(name)
     }
 
-    /// The facts of NVML, or the reason why there are none. Waits for it the first time.
+    /// The facts from NVML, or the reason why they are missing. The first call waits for NVML.
     #[must_use]
     pub fn nvml(&self) -> &NvmlFacts {
         self.nvml.get_or_init(|| match &self.view {
@@ -330,7 +333,8 @@ impl Root {
         })
     }
 
-    /// The facts of libcufile from a child process, or the reason why they are missing. Waits for it the first time.
+    /// The facts about libcufile from a child process, or the reason why they are missing. The first call waits for
+    /// the process.
     #[must_use]
     pub fn libcufile(&self) -> &LibcufileFacts {
         self.libcufile.get_or_init(|| match &self.view {
@@ -341,7 +345,7 @@ impl Root {
         })
     }
 
-    /// The facts of libcufile, if it was probed before.
+    /// The facts about libcufile, if they were already collected.
     #[must_use]
     pub fn libcufile_if_known(&self) -> Option<&LibcufileFacts> {
         match &self.view {
@@ -350,11 +354,11 @@ impl Root {
         }
     }
 
-    /// Which of [`super::SYMBOLS`] the kernel has, from `/proc/kallsyms` (names are visible to all users, addresses are not
-    /// needed).
+    /// The symbols of [`super::SYMBOLS`] that the kernel has, from `/proc/kallsyms`. All users can read the names,
+    /// and addresses are not needed.
     ///
     /// # Errors
-    /// Why the list could not be read.
+    /// Returns the reason why the list could not be read.
     pub fn symbols(&self) -> Result<BTreeSet<String>, Unread> {
         self.symbols
             .get_or_init(|| {
@@ -371,7 +375,7 @@ impl Root {
             .clone()
     }
 
-    /// The facts about a path; `None` on a capture that did not examine it.
+    /// The facts of a path; `None` if the capture did not examine the path.
     #[must_use]
     pub fn path_facts(&self, path: &Path) -> Option<PathFacts> {
         match &self.view {
@@ -399,8 +403,8 @@ impl Root {
         }
     }
 
-    /// The time of each slow source, in the order of completion; empty on a captured machine. Sources are read at the
-    /// same time, so their sum has no meaning.
+    /// The duration of each slow source, in the order of completion; empty for a captured machine. The sources are
+    /// read at the same time, so the sum of the durations has no meaning.
     #[must_use]
     pub fn timings(&self) -> Vec<(String, Duration)> {
         self.timings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
@@ -414,8 +418,8 @@ impl Root {
         answer
     }
 
-    /// The place of a process or kernel thread of that name, `/proc/1234/comm`; `None` without one. Names of others
-    /// are not kept.
+    /// The file `/proc/1234/comm` of the process or kernel thread with the given name; `None` if there is none. Names
+    /// of other processes are not kept.
     #[must_use]
     pub fn process_named(&self, name: &str) -> Option<String> {
         let listed = match &self.view {

@@ -1,11 +1,11 @@
-//! Values that are secret in any file: passwords and tokens, addresses with a name and a password, options of the
-//! kernel command line that no check reads.
+//! Finds secrets in any text: passwords, tokens, URLs with a user name and password, and kernel parameters that no
+//! check reads.
 
 /// The replacement of a secret.
 pub(super) const GONE: &str = "redacted";
 
-/// Options of the kernel command line whose values are kept: those about devices, memory and booting. All others may
-/// contain addresses, names or keys of the installation.
+/// Kernel parameters whose values are kept, because they concern devices, memory and booting. All others may contain
+/// addresses, names or keys of the site.
 const KEPT: &[&str] = &[
     "acpi",
     "amd_iommu",
@@ -71,7 +71,7 @@ const KEPT: &[&str] = &[
     "video",
 ];
 
-/// Public servers, which identify no site.
+/// Public servers that do not identify a site.
 const PUBLIC: &[&str] = &[
     "nvidia.com",
     "ubuntu.com",
@@ -87,15 +87,15 @@ const PUBLIC: &[&str] = &[
     "freedesktop.org",
 ];
 
-/// Names of secret values.
+/// Parts of names whose values are secret.
 const SECRET: &[&str] =
     &["password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "authorization", "bearer", "apikey"];
 
-/// Prefixes of known tokens.
+/// Prefixes of well-known token formats.
 const SHAPES: &[&str] =
     &["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "nvapi-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
 
-/// A text without its secrets, and how many there were.
+/// Removes secrets from a text. Returns the new text and the number of secrets.
 pub(super) fn without(text: &str) -> (String, usize) {
     let mut count = 0;
     let mut out = String::with_capacity(text.len());
@@ -109,13 +109,13 @@ pub(super) fn without(text: &str) -> (String, usize) {
     (out, count)
 }
 
-/// A text without its secrets.
+/// Removes secrets from a text.
 #[must_use]
 pub fn hidden(text: &str) -> String {
     without(text).0
 }
 
-/// The kernel command line without the values of arguments that no check reads.
+/// The kernel command line without the values of parameters that no check reads.
 pub(super) fn command_line(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {
@@ -140,14 +140,14 @@ fn is_kept(key: &str) -> bool {
         .any(|kept| key.strip_prefix(kept).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic())))
 }
 
-/// Whether a variable is called as a secret is.
+/// Whether the name of a variable indicates a secret value.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET.iter().any(|word| name.contains(word))
         || ["_key", "-key", "_auth", "_pass"].iter().any(|end| name.ends_with(end))
 }
 
-/// `https://name:password@server/path?token` loses name, password, server and what follows the question mark.
+/// Removes user name, password, server and query string from `https://name:password@server/path?token`.
 fn addresses(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -180,7 +180,7 @@ fn is_of_key(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.".contains(c)
 }
 
-/// `join_token=…`, `"secret": "…"`, `password hunter2`.
+/// Removes values after a secret name: `join_token=…`, `"secret": "…"`, `password hunter2`.
 fn named(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -207,7 +207,7 @@ fn named(text: &str, count: &mut usize) -> String {
         };
         let length = value.find(stop).unwrap_or(value.len());
         let secret = &value[..length];
-        // After only a blank an ordinary word is not a secret: 'token bucket'.
+        // If only a space separates name and value, an ordinary word is not a secret: 'token bucket'.
         let is_secret =
             if is_assigned { length >= 3 } else { length >= 6 && secret.contains(|c: char| c.is_ascii_digit()) };
         if !is_secret || secret == GONE || secret.starts_with('/') {
@@ -222,7 +222,7 @@ fn named(text: &str, count: &mut usize) -> String {
     out + rest
 }
 
-/// A mail address: `alice@corp.internal` becomes `alice@redacted`.
+/// Replaces the server of a mail address: `alice@corp.internal` becomes `alice@redacted`.
 fn mail(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -232,7 +232,7 @@ fn mail(text: &str, count: &mut usize) -> String {
         let end = from.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.')).unwrap_or(from.len());
         let server = from[..end].trim_end_matches(['.', '-']);
         let last = server.rsplit('.').next().unwrap_or_default();
-        // `getty@tty1.service` is a unit of systemd, `mgs@10.0.0.1` an address with its own rule.
+        // `getty@tty1.service` is a unit of systemd. `mgs@10.0.0.1` is handled by another rule.
         let is_server = server.contains('.')
             && last.len() > 1
             && last.bytes().all(|b| b.is_ascii_alphabetic())
@@ -255,7 +255,7 @@ fn is_public(host: &str) -> bool {
     PUBLIC.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")))
 }
 
-/// Tokens that are known by how they begin.
+/// Removes tokens that have a well-known prefix.
 fn shapes(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,22 +1,24 @@
-//! The summary of a machine at the top of screens and reports.
+//! Builds the summary of a machine for the top of screens and reports.
 
 use super::hardware;
 use super::pci::pci_gpus;
 use super::root::Root;
 use crate::core::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 
-/// A container that the process runs in.
+/// The container in which this process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// `docker`, `podman`, `kubernetes`, `enroot`, or `container` where only that much is known.
+    /// Container runtime: `docker`, `podman`, `kubernetes`, `enroot` and others, or `container` if only that is
+    /// known.
     pub runtime: String,
-    /// The source of this.
+    /// The file or variable that shows the container.
     pub source: String,
-    /// The content of the source.
+    /// The text of the source.
     pub text: String,
 }
 
-/// Whether the process runs in a container, by the marks that runtimes leave.
+/// The container in which this process runs, detected by the files and variables that runtimes create; `None` outside
+/// a container.
 #[must_use]
 pub fn container(root: &Root) -> Option<Container> {
     let environment = root.environment();
@@ -35,8 +37,8 @@ pub fn container(root: &Root) -> Option<Container> {
     }
     let mounts = root.read_text("/proc/self/mountinfo").unwrap_or_default();
     let top = super::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
-    // An image that was unpacked onto a disk, as in small virtual machines, keeps the mark; a container's root is not
-    // on a disk.
+    // If a container image was unpacked onto a disk, as in small virtual machines, `/.dockerenv` still exists. The
+    // root of a real container is not on a disk.
     let on_disk = top
         .as_ref()
         .is_some_and(|m| ["/dev/vd", "/dev/sd", "/dev/nvme", "/dev/xvd"].iter().any(|d| m.source.starts_with(d)));
@@ -46,7 +48,7 @@ pub fn container(root: &Root) -> Option<Container> {
     if root.exists("/run/.containerenv") {
         return seen("podman", "/run/.containerenv", "exists");
     }
-    // Apptainer and Singularity leave their folder in every image that they start.
+    // Apptainer and Singularity create this folder in every image that they start.
     const APPTAINER: &str = "/.singularity.d";
     if root.exists(APPTAINER) {
         return seen("apptainer", APPTAINER, "exists");
@@ -62,14 +64,14 @@ pub fn container(root: &Root) -> Option<Container> {
     if let Some(value) = environment.get("container") {
         return seen("container", "environment", &format!("container={value}"));
     }
-    // The container type that systemd detected as the first process of a container (LXC, nspawn).
+    // systemd writes this file if it is the first process of a container (LXC, nspawn).
     const SYSTEMD: &str = "/run/systemd/container";
     if let Some(name) = root.read_text(SYSTEMD).ok().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty())
     {
         let runtime = if name == "lxc" { "lxc" } else { "container" };
         return seen(runtime, SYSTEMD, &name);
     }
-    // Nodes that boot over the network have an overlay for their root, too; a container does not see the kernel's own threads.
+    // Nodes that boot over the network also have an overlay as root. But a container cannot see kernel threads.
     let sees_kernel = || root.read_text("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");
     if top?.filesystem == "overlay" && !sees_kernel() {
         seen("container", "/proc/self/mountinfo", "the root is an overlay")
@@ -78,14 +80,14 @@ pub fn container(root: &Root) -> Option<Container> {
     }
 }
 
-/// The line of `/proc/driver/nvidia/version` that names flavour and version, where a driver is loaded.
+/// The line of `/proc/driver/nvidia/version` with the flavour and version, if a driver is loaded.
 #[must_use]
 pub fn nvidia_version_line(root: &Root) -> Option<String> {
     let text = root.read_text("/proc/driver/nvidia/version").ok()?;
     text.lines().find(|line| line.contains("NVRM version")).map(str::to_owned)
 }
 
-/// `580.159.04 open`, from the loaded module's own words.
+/// Version and flavour of the loaded driver: `580.159.04 open`.
 fn driver(root: &Root) -> Option<String> {
     let version = root
         .read_text("/sys/module/nvidia/version")
@@ -102,7 +104,7 @@ fn driver(root: &Root) -> Option<String> {
     Some(format!("{version} {flavour}"))
 }
 
-/// The version of the loaded nvidia-fs, with the patch level if it is given.
+/// The version of the loaded nvidia-fs, with the patch level if it is known.
 #[must_use]
 pub fn nvidia_fs_version(root: &Root) -> Option<String> {
     let full = root.read_text("/sys/module/nvidia_fs/version").ok().map(|text| text.trim().to_owned());
@@ -117,7 +119,8 @@ pub fn nvidia_fs_version(root: &Root) -> Option<String> {
     .filter(|version| !version.is_empty())
 }
 
-/// The summary. Waits for NVML; names libcufile only if it was probed before, so call it again after the checks.
+/// The summary of the machine. It waits for NVML. It contains libcufile only if that was already probed, so call it
+/// again after the checks.
 #[must_use]
 pub fn machine(root: &Root) -> Machine {
     let trimmed = |path: &str| root.read_text(path).ok().map(|text| text.trim().to_owned());
@@ -163,13 +166,13 @@ pub fn machine(root: &Root) -> Machine {
         container: container(root).map(|c| c.runtime),
         cpu: hardware::cpu_model(root),
         kernel_parameters: hardware::kernel_parameters(root),
-        // The checks know the paths, the keys and their defaults.
+        // The storage is added later, because only the checks know the paths.
         storage: Vec::new(),
         cufile_settings: Vec::new(),
     }
 }
 
-/// A GPU that NVML does not list, from the kernel module and the bus.
+/// A GPU that NVML does not list, with facts from the kernel module and the PCI bus.
 fn bare_gpu(root: &Root, index: u32, address: &str) -> Gpu {
     let information = root.read_text(format!("/proc/driver/nvidia/gpus/{address}/information")).unwrap_or_default();
     let field = |name: &str| {
@@ -199,7 +202,7 @@ pub fn kernel_release(root: &Root) -> Option<String> {
         .filter(|text| !text.is_empty())
 }
 
-/// A field of os-release, without quotes.
+/// A field of os-release without quotes.
 #[must_use]
 pub fn os_release(root: &Root, key: &str) -> Option<String> {
     let text = root.read_text("/etc/os-release").or_else(|_| root.read_text("/usr/lib/os-release")).ok()?;
@@ -208,7 +211,7 @@ pub fn os_release(root: &Root, key: &str) -> Option<String> {
         .map(|v| v.trim().trim_matches(['"', '\'']).to_owned())
 }
 
-/// CPUs that the process may run on, from `/proc/self/status`, which a capture has too.
+/// Number of CPUs on which the process may run. The source is `/proc/self/status`, because captures contain it.
 fn cpus(root: &Root) -> Option<u32> {
     let status = root.read_text("/proc/self/status").ok()?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

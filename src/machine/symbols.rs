@@ -1,9 +1,9 @@
-//! The kernel symbols that checks ask for, and their search in `/proc/kallsyms`.
+//! The kernel symbols that checks need, and the search for them in `/proc/kallsyms`.
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
 
-/// The kernel symbols that checks ask for: nvidia-fs and libcufile look them up.
+/// The kernel symbols that checks need. nvidia-fs and libcufile look these symbols up.
 pub const SYMBOLS: &[&str] = &[
     "pci_p2pdma_add_resource",
     "p2pdma_pgmap_ops",
@@ -18,7 +18,7 @@ pub const SYMBOLS: &[&str] = &[
     "sfxv_v1_register_nvfs_dma_ops",
     "nvmesh_v1_register_nvfs_dma_ops",
     "scsi_v1_register_dma_scsi_ops",
-    // Of the NVIDIA driver, for nvidia-fs.
+    // Symbols of the NVIDIA driver that nvidia-fs needs.
     "nvidia_p2p_get_pages",
     "nvidia_p2p_get_pages_persistent",
     "nvidia_p2p_put_pages",
@@ -29,7 +29,7 @@ pub const SYMBOLS: &[&str] = &[
     "nvidia_p2p_free_dma_mapping",
 ];
 
-/// The wanted symbols in text of the form of `/proc/kallsyms`: address, type, name, and for modules `[module]`.
+/// Finds the symbols in text with the format of `/proc/kallsyms`: address, type, name, and for modules `[module]`.
 pub(super) fn found_in(mut text: impl BufRead) -> BTreeSet<String> {
     let wanted: BTreeSet<&[u8]> = SYMBOLS.iter().map(|s| s.as_bytes()).collect();
     let mut found = BTreeSet::new();

@@ -5,15 +5,15 @@ use std::fmt;
 /// The reason why a file could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It does not exist.
+    /// The file does not exist.
     Missing,
-    /// It exists, but cannot be opened or read. The kernel's message may be empty.
+    /// The file exists but cannot be opened or read. The kernel's message may be empty.
     Denied(String),
-    /// It is longer than the limit in bytes.
+    /// The file is longer than the limit in bytes.
     TooLarge(u64),
-    /// It is something else than a regular file or a folder.
+    /// The path is not a regular file or a folder.
     WrongKind,
-    /// It could not be read for another reason.
+    /// The file could not be read for another reason.
     Failed(String),
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Unread {
 }
 
 impl Unread {
-    /// Whether it does not exist, and not only cannot be read.
+    /// Whether the file does not exist. False if it exists but cannot be read.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing)

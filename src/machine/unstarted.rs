@@ -1,14 +1,15 @@
-//! Answers of two commands without a child process: the kernel log from /dev/kmsg, and the list of libraries from the loader's cache. A child takes
-//! several milliseconds. `None` if the file cannot answer; then the command itself is asked.
+//! Produces the output of two commands without a child process, because starting one takes several milliseconds. The
+//! kernel log is read from /dev/kmsg, and the list of libraries from the loader's cache. If the file cannot provide
+//! the output, the result is `None` and the command is run.
 
 use super::command::CommandOutput;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Most bytes of the kernel log, as for the output of a command.
+/// Maximum size of the kernel log in bytes. The output of commands has the same limit.
 const MAX_LOG_BYTES: usize = 8 << 20;
-/// A record of /dev/kmsg is at most this long; the kernel refuses a shorter buffer.
+/// Maximum length of a record of /dev/kmsg. The kernel returns an error for a smaller buffer.
 const RECORD_BYTES: usize = 8 << 10;
 
 /// The output that the command would print.
@@ -22,13 +23,14 @@ pub(super) fn answer(argv: &[String]) -> Option<CommandOutput> {
     Some(CommandOutput { argv: argv.to_vec(), exit_code: Some(0), stdout, stderr: String::new() })
 }
 
-/// The kernel's messages of this boot; `None` if this user may not read them, or if the ring buffer has lost the first ones.
+/// The kernel messages of this boot. `None` if the user may not read them, or if the ring buffer has overwritten the
+/// first messages.
 fn kernel_messages() -> Option<String> {
     let mut log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg").ok()?;
     messages(|| read_record(&mut log))
 }
 
-/// The next record; `Ok(None)` at the end.
+/// Reads the next record; `Ok(None)` at the end.
 fn read_record(log: &mut File) -> Result<Option<String>, ErrorKind> {
     let mut bytes = [0; RECORD_BYTES];
     loop {
@@ -37,14 +39,14 @@ fn read_record(log: &mut File) -> Result<Option<String>, ErrorKind> {
             Ok(length) => Ok(Some(String::from_utf8_lossy(&bytes[..length]).into_owned())),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            // BrokenPipe: the record was overwritten before it was read.
+            // BrokenPipe means that the record was overwritten before it was read.
             Err(error) => Err(error.kind()),
         };
     }
 }
 
-/// The texts of the records (`6,0,12345,-;text`, Documentation/ABI/testing/dev-kmsg). Only the kernel's own messages count, as for `journalctl -k`; those
-/// that programs wrote have another facility.
+/// The texts of the kernel's records (`6,0,12345,-;text`, Documentation/ABI/testing/dev-kmsg). Records that programs
+/// wrote have another facility and are skipped, as in `journalctl -k`.
 fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Option<String> {
     let mut out = String::new();
     let mut is_first = true;
@@ -60,7 +62,7 @@ fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Opti
         if priority >> 3 != 0 || out.len() >= MAX_LOG_BYTES {
             continue;
         }
-        // Lines after the first, which begin with a space, have the device of the message.
+        // The lines after the first one begin with a space and contain the device of the message.
         let line = text.lines().next().unwrap_or_default();
         out.push_str(&unescaped(line));
         out.push('\n');
@@ -68,7 +70,7 @@ fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Opti
     (!is_first).then_some(out)
 }
 
-/// `\x0a` stands for a byte that a terminal could take for a command.
+/// Decodes escapes such as `\x0a`, with which the kernel writes control characters.
 fn unescaped(line: &str) -> String {
     if !line.contains("\\x") {
         return line.to_owned();
@@ -93,8 +95,8 @@ fn unescaped(line: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Name and path of each library in the loader's cache (`dl-cache.h` of glibc): after the magic text the number of entries, then entries of 24 bytes
-/// with the offsets of name and path. An older table may come first.
+/// The name and path of each library in the loader's cache (`dl-cache.h` of glibc). The format is: magic text, number
+/// of entries, then entries of 24 bytes with the offsets of name and path. A table in an older format may come first.
 fn cached_libraries(bytes: &[u8]) -> Option<Vec<(String, String)>> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
@@ -116,7 +118,7 @@ fn cached_libraries(bytes: &[u8]) -> Option<Vec<(String, String)>> {
     entries.filter(|entries| !entries.is_empty())
 }
 
-/// In the form of `ldconfig -p`, without the kinds in parentheses.
+/// Formats the libraries as in `ldconfig -p`, without the kinds in parentheses.
 fn listed(libraries: &[(String, String)]) -> String {
     libraries.iter().map(|(name, path)| format!("\t{name} (libc6) => {path}\n")).collect()
 }

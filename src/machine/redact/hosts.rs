@@ -1,9 +1,9 @@
-//! Names of hosts by their ending: one name of a domain identifies the others.
+//! Redacts host names by their domain. The name of one host shows the domain of the other hosts.
 
 use super::{HOST, MIN_WORD, ORDINARY, Redactor};
 
 impl Redactor {
-    /// The names of `/etc/hosts`, and what `/etc/resolv.conf` looks names up in.
+    /// Registers the names in `/etc/hosts` and the search domains in `/etc/resolv.conf`.
     pub(in crate::machine) fn names(&mut self, hosts: &str, resolv: &str) {
         for line in hosts.lines().map(|line| line.split('#').next().unwrap_or_default()) {
             for name in line
@@ -32,7 +32,7 @@ impl Redactor {
         }
     }
 
-    /// The domain that follows the name of a known host: `node17.corp.example`.
+    /// Registers the domain after the name of a known host: `node17.corp.example`.
     pub(super) fn learn_domains(&mut self, text: &str) {
         let lower = text.to_ascii_lowercase();
         let hosts: Vec<String> = self
@@ -46,7 +46,7 @@ impl Redactor {
                 let end =
                     from.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.')).unwrap_or(from.len());
                 let domain = from[..end].trim_matches(['.', '-']);
-                // One label may be the ending of a file.
+                // A single label may be a file extension.
                 if domain.contains('.') {
                     self.domain(domain);
                 }
@@ -54,7 +54,7 @@ impl Redactor {
         }
     }
 
-    /// Names of hosts that end in a known domain, and that domain by itself.
+    /// Replaces host names in a known domain, and the domain itself.
     pub(super) fn hosts_of_domains(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         for domain in self.domains.clone() {

@@ -1,5 +1,5 @@
-//! Addresses and UUIDs: found by their shape, and distinguished from versions, times and device ids, which look
-//! similar.
+//! Redacts addresses and UUIDs. They are found by their form and distinguished from versions, times and device ids,
+//! which look similar.
 
 use super::Redactor;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ const ADDRESS: &str = "IP addresses";
 const MAC: &str = "hardware addresses";
 
 impl Redactor {
-    /// Addresses and UUIDs.
+    /// Replaces addresses and UUIDs in a text.
     pub(super) fn numbers(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-');
@@ -18,13 +18,13 @@ impl Redactor {
             out.push_str(&rest[..start]);
             let from = &rest[start..];
             let end = from.find(|c: char| !part(c)).unwrap_or(from.len());
-            // Digits that are attached to other letters are not such a number: `GPU-…`, `libcufile.so.1.2.3.4`.
+            // Digits with an adjacent letter are not an address or UUID: `GPU-…`, `libcufile.so.1.2.3.4`.
             let is_letter = |c: char| c.is_alphanumeric() || c == '_';
             let before = out.chars().next_back().is_some_and(is_letter);
             let after = from[end..].chars().next().is_some_and(is_letter);
             let mut token = &from[..end];
             if before && token.contains(':') && !token.starts_with(':') {
-                // `eth0:b8:3f:…`: the first part belongs to the word before it.
+                // In `eth0:b8:3f:…`, the first part belongs to the preceding word.
                 let (head, tail) = token.split_at(token.find(':').unwrap_or(0));
                 out.push_str(head);
                 token = tail;
@@ -33,13 +33,13 @@ impl Redactor {
             if after && token.contains(':') && !token.ends_with(':') {
                 (token, tail) = token.split_at(token.rfind(':').unwrap_or(token.len()));
             }
-            // A sign between them parts them, but for the UUID of a GPU and for versions.
+            // A colon or dash separates a number from the preceding word, except for UUIDs of GPUs and for versions.
             let is_gpu = ["GPU", "MIG"].iter().any(|kind| out.ends_with(kind));
             let parted = token.starts_with(':') || (token.starts_with('-') && !is_gpu);
             let glued = (before && !parted) || (after && tail.is_empty() && !token.ends_with(':'));
             match self.number(token, &out, glued) {
                 Some(with) => out.push_str(&with),
-                // Several in a row: `ip=10.0.0.2::10.0.0.1:255.255.255.0:`.
+                // Several addresses in one argument: `ip=10.0.0.2::10.0.0.1:255.255.255.0:`.
                 None if !glued && token.contains(':') && token.contains('.') => {
                     for (at, part) in token.split(':').enumerate() {
                         if at > 0 {
@@ -63,7 +63,7 @@ impl Redactor {
         if token.len() < 6 || glued {
             return None;
         }
-        // Signs of the sentence around it: `10.0.0.1:`, `10.0.0.1.`, `10.0.0.1:/export`.
+        // Punctuation around the number is removed: `10.0.0.1:`, `10.0.0.1.`, `10.0.0.1:/export`.
         let core = if token.starts_with("::") { token } else { token.trim_start_matches(['-', '.', ':']) };
         let head = token.len() - core.len();
         let core = if core.ends_with("::") { core } else { core.trim_end_matches(['-', '.', ':']) };
@@ -82,7 +82,7 @@ impl Redactor {
                 return None;
             }
             let next: u32 = self.replacement(ADDRESS, &address.to_string(), "").parse().unwrap_or(0);
-            // Documentation addresses (RFC 5737), then a private range.
+            // Addresses for documentation (RFC 5737) are used first, then a private range.
             let octets = if next < 255 {
                 format!("192.0.2.{next}")
             } else {
@@ -106,7 +106,7 @@ fn ipv4(core: &str) -> Option<(Ipv4Addr, &str)> {
     Some((address.parse().ok()?, port))
 }
 
-/// Versions of cuFile have four parts too: those behind a word for it, and folders of a path, stay.
+/// Versions of cuFile also have four parts. A number after a word for a version, or in a folder name, is kept.
 fn is_version(before: &str) -> bool {
     let tail: String = before.chars().rev().take(24).collect::<Vec<_>>().into_iter().rev().collect();
     let line = tail.rsplit('\n').next().unwrap_or("").to_ascii_lowercase();
