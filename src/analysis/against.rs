@@ -1,10 +1,10 @@
-//! Runs compared with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
+//! Compares runs with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
 use super::median_u64;
 use crate::core::{CacheState, Engine, RunResult};
 use serde::Deserialize;
 
-/// The compared part of a run; `runs[]` of a report is a list of these.
+/// The part of a run that is compared. The `runs[]` array of a report is read into these.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Measured {
     /// The engine.
@@ -15,13 +15,13 @@ pub struct Measured {
     pub cache: CacheState,
     /// The target of the bytes.
     pub target: String,
-    /// Tensor bytes.
+    /// The bytes of its tensors. `None` if the report has no such field.
     pub bytes: Option<u64>,
-    /// Wall time in nanoseconds.
+    /// Wall time in nanoseconds. `None` if the run failed.
     pub wall_ns: Option<u64>,
-    /// Whether every byte equals the file.
+    /// Whether every byte equals the file. `None` if the bytes were not verified.
     pub verified: Option<bool>,
-    /// Why it failed.
+    /// The error of a failed run.
     pub error: Option<String>,
 }
 
@@ -41,13 +41,13 @@ impl From<&RunResult> for Measured {
 }
 
 impl Measured {
-    /// Its time, where it may be compared: it ended well and its bytes were not found wrong.
+    /// Its time, if the run succeeded and verification found no wrong bytes.
     fn good_ns(&self) -> Option<u64> {
         self.wall_ns.filter(|ns| *ns > 0 && self.error.is_none() && self.verified != Some(false))
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        // A model that grew under the same name is another one.
+        // If a model has the same name but another size, it is a different model.
         let same_bytes = match (self.bytes, other.bytes) {
             (Some(one), Some(two)) if self.error.is_none() && other.error.is_none() => one == two,
             _ => true,
@@ -60,14 +60,14 @@ impl Measured {
     }
 }
 
-/// The runs of an engine on one side.
+/// The runs of an engine in one of the two reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Side {
     /// Median time in nanoseconds.
     pub wall_ns: u64,
-    /// Good runs.
+    /// The number of runs that succeeded.
     pub runs: usize,
-    /// Half the distance between fastest and slowest over the median; 0 with one run.
+    /// Half the difference between the slowest and the fastest run, divided by the median. It is 0 for one run.
     pub spread: f64,
     /// The times of the fastest and the slowest run in nanoseconds.
     pub range_ns: (u64, u64),
@@ -81,12 +81,13 @@ impl Side {
         Some(Self { wall_ns, runs: walls.len(), spread, range_ns: (low, high) })
     }
 
-    /// Whether it is slower than another beyond the noise, and no run of it is as fast as one of the other.
+    /// Whether it is slower than another side beyond the noise, and each of its runs is slower than each run of that
+    /// side.
     fn is_slower_than(&self, other: &Self, allowed: f64) -> bool {
         self.wall_ns as f64 > other.wall_ns as f64 * (1.0 + allowed) && self.range_ns.0 > other.range_ns.1
     }
 
-    /// The noise of one of two sets of runs that are compared.
+    /// The share by which the median may vary from session to session.
     fn noise(&self) -> f64 {
         if self.runs > 1 { self.spread } else { SINGLE_RUN_NOISE }
     }
@@ -95,25 +96,25 @@ impl Side {
 /// The result of an engine compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// No more different than runs of the same are.
+    /// The difference is within the noise.
     Same,
     /// Faster beyond the noise.
     Faster,
     /// Slower beyond the noise.
     Slower,
-    /// It loaded the model in the baseline and now does not, or not rightly.
+    /// The engine loaded the model in the baseline. Now it fails or loads wrong bytes.
     Broken,
 }
 
 impl Change {
-    /// Whether it is a regression.
+    /// Whether the change is a regression.
     #[must_use]
     pub const fn is_regression(self) -> bool {
         matches!(self, Self::Slower | Self::Broken)
     }
 }
 
-/// An engine that is in both sets of runs.
+/// The comparison of an engine that is in both sets of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Against {
     /// The engine.
@@ -124,9 +125,9 @@ pub struct Against {
     pub model: String,
     /// The target of the bytes.
     pub target: String,
-    /// In the baseline.
+    /// The runs of the baseline.
     pub before: Side,
-    /// Now; `None` if all runs failed.
+    /// The runs of now. `None` if all of them failed.
     pub now: Option<Side>,
     /// The share by which the medians may differ.
     pub allowed: f64,
@@ -135,22 +136,26 @@ pub struct Against {
 }
 
 impl Against {
-    /// Time now divided by time before, minus one; `None` if there is no time now.
+    /// The time now divided by the time before, minus one. `None` if all runs of now failed.
     #[must_use]
     pub fn difference(&self) -> Option<f64> {
         self.now.map(|now| now.wall_ns as f64 / self.before.wall_ns.max(1) as f64 - 1.0)
     }
 }
 
-/// Medians of the same runs differ by this from session to session even where repeats agree.
+/// The medians of equal sessions differ by this share even if the repeats within a session agree.
 pub const LEAST_NOISE: f64 = 0.05;
 /// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_NOISE: f64 = 0.15;
 
-/// Compares engine by engine (same model, bytes, target and cache state). The time differs beyond the noise where the medians differ by more than `threshold` plus
-/// half the range of the repeats of either side (15 % for a side of one run), and where the runs of both sides do not overlap: a busy machine makes the same
-/// loads two to ten times as slow, but not all of them. A loss is reckoned on the baseline's time, a gain on the new one, so that
-/// the rule is the same both ways. Engines that are on one side only are left out, and so are those that had no good run in the baseline.
+/// Compares the runs of each engine with the same model, size, target and cache state.
+///
+/// A time is different if two conditions hold. First, the medians differ by more than `threshold` plus half the range
+/// of the repeats of either side (15 % for a single run). Second, the runs of both sides do not overlap: a busy
+/// machine can make the same load two to ten times slower, but rarely all repeats. A slowdown is relative to the
+/// baseline's time and a speedup to the new time, so that the rule is symmetric.
+///
+/// Engines without a successful run in the baseline, and engines that are in only one set, are left out.
 #[must_use]
 pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<Against> {
     let mut told: Vec<Against> = Vec::new();
@@ -210,7 +215,7 @@ mod tests {
             (&[100, 100, 100][..], &[104, 104, 104][..], Change::Same),
             (&[100, 100, 100], &[107, 107, 107], Change::Slower),
             (&[107, 107, 107], &[100, 100, 100], Change::Faster),
-            // Repeats that differ by a third hide a difference of a fifth.
+            // Repeats that differ by a third hide a difference of a fifth between the medians.
             (&[85, 100, 115], &[105, 120, 135], Change::Same),
             (&[85, 100, 115], &[140, 150, 160], Change::Slower),
             (&[100], &[130], Change::Same),

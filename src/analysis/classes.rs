@@ -1,30 +1,31 @@
-//! Time of tensors by size.
+//! The time of tensors, grouped by size.
 
 use super::median_u64;
 use super::rows::TensorRow;
 use crate::core::{Phase, PhaseTimes};
 use std::ops::Range;
 
-/// Borders of the classes in bytes: norms and biases, small matrices, attention, experts and MLP, embeddings.
+/// The borders of the size classes in bytes: norms and biases, small matrices, attention, experts and MLP,
+/// embeddings.
 const BORDERS: [u64; 6] = [0, 64 << 10, 1 << 20, 16 << 20, 128 << 20, u64::MAX];
 
-/// All tensors of a run whose sizes are alike.
+/// The tensors of a run in one size class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeClass {
-    /// Sizes in it, in bytes.
+    /// The sizes of the class in bytes.
     pub sizes_bytes: Range<u64>,
-    /// How many.
+    /// The number of tensors.
     pub tensors: u64,
-    /// Their bytes together.
+    /// The sum of their bytes.
     pub bytes: u64,
-    /// Their time on slots by phase.
+    /// The time that they took on slots, by phase.
     pub phases: PhaseTimes,
-    /// Median time on slots of one, idling left out.
+    /// The median time of one tensor on slots without idle time, in nanoseconds.
     pub median_ns: u64,
 }
 
 impl SizeClass {
-    /// Share of the time that moved no bytes, 0 to 1.
+    /// The share of the time in which no byte moved, 0 to 1.
     #[must_use]
     pub fn overhead_fraction(&self) -> Option<f64> {
         let busy = self.phases.total_ns().saturating_sub(self.phases.get(Phase::Idle));
@@ -32,8 +33,8 @@ impl SizeClass {
     }
 }
 
-/// The classes that have tensors with measured time, from small to large. Tensors without bytes are in none: whether an engine takes time for them has nothing
-/// to do with their size. One whose share of a block is under half a nanosecond counts, with no time.
+/// The size classes that have tensors with a measured time, from small to large. Tensors without bytes are left out:
+/// their time does not depend on their size. A tensor whose share of a block rounds to 0 ns counts with no time.
 #[must_use]
 pub fn size_classes(rows: &[TensorRow]) -> Vec<SizeClass> {
     BORDERS

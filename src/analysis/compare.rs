@@ -1,4 +1,4 @@
-//! Compares engines: the median of the runs of each, and its distance from the fastest of its group.
+//! Compares engines by the median time of their runs, relative to the fastest engine of the group.
 
 use super::median_u64;
 use crate::core::{Access, CacheState, Engine, RunResult, units};
@@ -8,37 +8,38 @@ use crate::core::{Access, CacheState, Engine, RunResult, units};
 pub struct RankedEngine {
     /// The engine.
     pub engine: Engine,
-    /// Good runs: without an error and not found wrong.
+    /// The number of runs that succeeded and have no wrong bytes.
     pub runs: usize,
-    /// Runs that failed.
+    /// The number of failed runs.
     pub failed: usize,
     /// Median wall time in nanoseconds.
     pub wall_ns: u64,
-    /// Wall times of the fastest and the slowest run.
+    /// The wall times of the fastest and the slowest run in nanoseconds.
     pub wall_range_ns: (u64, u64),
-    /// Bytes over the median wall time.
+    /// The bytes divided by the median wall time, per second.
     pub bytes_per_s: f64,
-    /// Median set-up time before the clock.
+    /// The median set-up time before the clock starts, in nanoseconds.
     pub setup_ns: u64,
-    /// Wall time over that of the fastest engine; 1 for the fastest.
+    /// The wall time divided by that of the fastest engine. It is 1 for the fastest.
     pub ratio_to_fastest: f64,
-    /// Whether all good runs were verified; `None` if verification was declined for any of them.
+    /// Whether all successful runs were verified. `None` if verification was switched off for one of them.
     pub verified: Option<bool>,
-    /// Whether nothing shows that it loaded the model, although other engines did. It ranks behind them.
+    /// Whether there is no proof that it loaded the model, although other engines did. It ranks behind them.
     pub in_doubt: bool,
-    /// The engine that `auto` chose in all of its runs; `None` for other engines, or if it chose several.
+    /// The engine that `auto` chose in all of its runs. `None` for other engines, or if `auto` chose different
+    /// engines.
     pub auto_chose: Option<Engine>,
 }
 
 impl RankedEngine {
-    /// Whether one is `auto` and the other the engine that it chose: two samples of the same reads.
+    /// Whether one engine is `auto` and the other is the engine that `auto` chose. Both then measure the same reads.
     #[must_use]
     pub fn is_twin_of(&self, other: &Self) -> bool {
         let chose = |auto: &Self, other: &Self| auto.auto_chose.as_ref() == Some(&other.engine);
         chose(self, other) || chose(other, self)
     }
 
-    /// Whether it moved bytes. A read whose every lookup missed moved none: it has no rate, no rank and nothing to verify.
+    /// Whether it moved bytes. If every lookup of a read missed, there is no rate, no rank and nothing to verify.
     #[must_use]
     pub fn moved(&self) -> bool {
         self.bytes_per_s > 0.0
@@ -54,7 +55,7 @@ pub struct ComparisonGroup {
     pub target: String,
     /// Cache state.
     pub cache: CacheState,
-    /// The engines with a good run, the fastest first.
+    /// The engines with a successful run, the fastest first.
     pub engines: Vec<RankedEngine>,
 }
 
@@ -65,7 +66,7 @@ impl ComparisonGroup {
         self.engines.first()
     }
 
-    /// The direction of a workload; `None` for loads of a model.
+    /// The direction of a workload. `None` for loads of a model.
     #[must_use]
     pub fn direction(&self) -> Option<Access> {
         self.engines.first()?.engine.direction()
@@ -79,7 +80,8 @@ impl ComparisonGroup {
     }
 }
 
-/// Groups runs by model, target, cache state and direction, and ranks the engines of each group. Groups are in the order of their first runs.
+/// Groups runs by model, target, cache state and direction, and ranks the engines of each group. The order of the
+/// groups is the order of their first runs.
 #[must_use]
 pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
     let mut groups: Vec<ComparisonGroup> = Vec::new();
@@ -99,17 +101,17 @@ pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
     groups
 }
 
-/// The engines of the runs like this one, the fastest first.
+/// The engines of the runs that can be compared with `like`, the fastest first.
 fn rank(runs: &[&RunResult], like: &RunResult) -> Vec<RankedEngine> {
     let key = |r: &RunResult| (r.model.clone(), r.target.clone(), r.cache, r.engine.direction());
     let wanted = key(like);
     rank_engines(&runs.iter().copied().filter(|r| key(r) == wanted).collect::<Vec<_>>())
 }
 
-/// The engines of runs that may all be compared, the fastest first. Engines without a good run are left out.
+/// The engines of comparable runs, the fastest first. Engines without a successful run are left out.
 #[must_use]
 pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
-    // An engine of this program loads the complete model.
+    // Engines of this program always load the complete model, so their size is the expected one.
     let whole = runs.iter().filter(|r| r.outside.is_none() && r.is_good()).map(|r| r.bytes).max().unwrap_or(0);
     let mut engines: Vec<RankedEngine> = Vec::new();
     for run in runs {
@@ -122,7 +124,8 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
         let Some((wall_ns, (low, high))) = median_u64(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
             continue;
         };
-        // Bytes over the time that is shown with it: the median of two rates is not the rate of their median time.
+        // The rate is computed from the median time that is shown next to it. The median of the rates would not match
+        // that time.
         let bytes = median_u64(&good.iter().map(|r| r.bytes).collect::<Vec<_>>()).unwrap_or(0);
         let setups: Vec<u64> = good.iter().map(|r| r.setup_ns).collect();
         engines.push(RankedEngine {

@@ -1,5 +1,4 @@
-//! Overhead per tensor of an engine, on its slot and on the clock, and the size at which two engines take the same
-//! time.
+//! The overhead per tensor of an engine, and the tensor size at which two engines take the same time.
 
 use super::fit::{Fit, fit};
 use super::median;
@@ -9,29 +8,31 @@ use std::collections::BTreeMap;
 /// The overhead and bandwidth of an engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostModel {
-    /// Cost of a tensor on its slot.
+    /// The fitted time of one tensor on one slot.
     pub fit: Fit,
-    /// Slots that worked at once, on average: time on slots over time on the clock, at least a little above 0.
+    /// The average number of slots that work at the same time: time on slots divided by wall time. It is always above
+    /// 0.
     pub parallelism: f64,
-    /// Part of the clock before the first tensor and after the last: opening, pinning, allocating, releasing.
+    /// The wall time before the first tensor and after the last one (open, pin, allocate, release), in nanoseconds.
     pub fixed_ns: u64,
-    /// Bytes of the model that was measured.
+    /// The bytes of the measured model.
     pub measured_bytes: u64,
-    /// Half the distance between the fastest and the slowest repeat over their median; `None` with fewer than two repeats.
+    /// Half the difference between the slowest and the fastest repeat, divided by their median. `None` with fewer
+    /// than two repeats.
     pub repeat_spread: Option<f64>,
-    /// Time of tensors on their slots by size, to verify statements that the line makes about sizes.
+    /// The measured time of tensors by size. It verifies what the fitted line predicts for a size.
     taken: Vec<Taken>,
 }
 
-/// Tensors that are alike in size, and their time on slots.
+/// Tensors of similar size and their time on slots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Taken {
-    /// The smallest and the largest of them, in bytes.
+    /// The size of the smallest and the largest one in bytes.
     sizes_bytes: (u64, u64),
     ns: f64,
 }
 
-/// Tensors by quarters of a doubling of their size, from small to large.
+/// Groups tensors by size, from small to large. Each group spans a quarter of a doubling.
 fn taken(rows: &[TensorRow]) -> Vec<Taken> {
     let mut classes: BTreeMap<u32, Taken> = BTreeMap::new();
     for row in rows.iter().filter(|r| r.bytes > 0) {
@@ -44,40 +45,41 @@ fn taken(rows: &[TensorRow]) -> Vec<Taken> {
 }
 
 impl CostModel {
-    /// The time that a tensor of any size adds to the clock, in nanoseconds.
+    /// The time that one tensor adds to the wall time independent of its size, in nanoseconds.
     #[must_use]
     pub fn per_tensor_ns(&self) -> f64 {
         self.fit.overhead_ns / self.parallelism
     }
 
-    /// Whether there is an overhead per tensor: more than two standard errors, and more than a microsecond on its
+    /// Whether the overhead per tensor is measurable: above two standard errors and above one microsecond on its
     /// slot.
     #[must_use]
     pub fn has_overhead(&self) -> bool {
         self.fit.overhead_ns >= (2.0 * self.fit.errors().0).max(1e3)
     }
 
-    /// Time of its tensors of these sizes on the clock, with all slots working, in nanoseconds; 0 if it had none.
+    /// The wall time of its tensors in a range of sizes if all slots work, in nanoseconds. It is 0 if there are none.
     fn took_ns(&self, sizes: impl Fn((u64, u64)) -> bool) -> f64 {
         self.taken.iter().filter(|t| sizes(t.sizes_bytes)).map(|t| t.ns).sum::<f64>() / self.parallelism
     }
 
-    /// Whether its tensors of these sizes took longer than the other's, by more than the repeats of either differ.
+    /// Whether its tensors in a range of sizes took longer than those of the other engine, by more than the repeats
+    /// of either differ.
     fn took_longer(&self, other: &Self, sizes: impl Fn((u64, u64)) -> bool + Copy) -> bool {
         let apart = |m: &Self| m.repeat_spread.unwrap_or(SINGLE_RUN_SPREAD);
         let (ours, theirs) = (self.took_ns(sizes), other.took_ns(sizes));
         theirs > 0.0 && ours > theirs * (1.0 + apart(self).max(apart(other)))
     }
 
-    /// Bytes a second on the clock, all slots together, overhead left out.
+    /// Bytes per second of all slots together, without the overhead.
     #[must_use]
     pub fn bytes_per_s(&self) -> f64 {
         self.fit.bytes_per_s * self.parallelism
     }
 }
 
-/// The cost model of an engine from one run's rows, its wall time, and the wall times of all its repeats. `None` if
-/// no line can be fitted.
+/// The cost model of an engine from the rows of one run, the wall time of that run, and the wall times of all its
+/// repeats. `None` if no line can be fitted.
 #[must_use]
 pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Option<CostModel> {
     let fit = fit(rows)?;
@@ -107,24 +109,24 @@ pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Optio
 pub struct Crossover {
     /// Size of the tensor in bytes.
     pub bytes: u64,
-    /// Whether the first engine wins below it (and the second above).
+    /// Whether the first engine is faster below this size and the second one above it.
     pub first_wins_below: bool,
-    /// Whether it is outside the measured sizes.
+    /// Whether the size is outside the measured sizes.
     pub extrapolated: bool,
 }
 
-/// Lines that explain less than this give no crossover.
+/// Lines with a lower R² give no crossover.
 const LEAST_R2: f64 = 0.8;
 
 /// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_SPREAD: f64 = 0.03;
 
-/// The tensor size at which two engines take the same time, with all slots working. `None` if one is better at every
-/// size; if a line fits badly or does not predict its load; if overheads or times per byte differ by less than two of
-/// their standard errors, so that the crossing would be noise; or if neither has a measurable overhead per tensor.
+/// The tensor size at which two engines take the same time, with all slots working. It is `None` if one engine is
+/// faster at every size, if a line fits badly or does not predict the time of its load, if the overheads or the times
+/// per byte differ by less than two standard errors, or if neither overhead is measurable.
 ///
-/// Two good lines may still cross at a size at which the loads did not. So if the size is inside the measured range,
-/// the tensors on both sides must support it by more than the repeats of the two differ.
+/// Two well-fitted lines can cross at a size at which the measured times do not. So if the size is inside the
+/// measured range, the tensors on both sides of it must confirm the crossover by more than the repeats differ.
 #[must_use]
 pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
@@ -141,7 +143,7 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
         return None;
     }
     let bytes = (a1 - a2) / (b2 - b1);
-    // NaN if the lines are parallel; negative if one engine is better at every size.
+    // The result is NaN if the lines are parallel, and negative if one engine is faster at every size.
     if !(1.0..1e18).contains(&bytes) {
         return None;
     }
@@ -164,7 +166,7 @@ mod tests {
     use crate::analysis::fit::tests::{row, sizes};
     use proptest::prelude::*;
 
-    /// Rows one after the other on one slot.
+    /// Rows of tensors that were loaded one after another on one slot.
     fn rows(sizes: &[u64], overhead_ns: u64, bytes_per_ns: u64) -> (Vec<TensorRow>, u64) {
         let mut at = 0;
         let rows = sizes
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!(crossover(&cost_model(&c, wall_c, &[]).unwrap(), &b), None, "better at every size");
     }
 
-    /// A model of rows that ran one after the other.
+    /// The cost model of rows that were loaded one after another.
     fn modelled(mut rows: Vec<TensorRow>, repeats_ns: &[u64]) -> CostModel {
         let mut at = 0;
         for row in &mut rows {
@@ -217,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_crossing_that_the_tensors_themselves_do_not_bear_out_is_none() {
-        // A cold load whose matrices came slowly and whose two embeddings did not: the lines cross at 20 MB, yet the one was faster on both sides.
+        // A cold load with slow matrices and two fast embeddings. The lines cross at 20 MB, but one engine was faster
+        // on both sides of that size.
         let sizes: Vec<u64> = sizes().into_iter().chain([311_164_928]).collect();
         let taken = |overhead_ns: u64, per_byte: f64, large: f64| -> Vec<TensorRow> {
             let rate = |bytes: u64| if bytes > 100_000_000 { large } else { per_byte };
@@ -229,7 +232,7 @@ mod tests {
         assert!(crossover(&lines, &dear).is_some_and(|c| c.first_wins_below && !c.extrapolated));
         assert!((plain.fit.bytes_per_s / lines.fit.bytes_per_s - 1.0).abs() < 0.05, "{:?}", plain.fit);
         assert_eq!(crossover(&plain, &dear), None);
-        // No crossing is reported if repeats differ by more than the two engines.
+        // No crossover is reported if the repeats differ more than the two engines.
         let wide = modelled(taken(2000, 0.40, 0.40), &[100, 140, 180]);
         assert_eq!(crossover(&wide, &dear), None);
     }
@@ -286,7 +289,7 @@ mod tests {
             prop_assert_eq!(one.map(|c| (c.bytes, c.extrapolated)), other.map(|c| (c.bytes, c.extrapolated)));
             prop_assert!(one.zip(other).is_none_or(|(x, y)| x.first_wins_below != y.first_wins_below));
             if let Some(c) = one {
-                // There both cost the same, a little below it the one that is said to win does.
+                // Both engines take the same time at the crossover. Slightly below it, the reported engine is faster.
                 let cost = |m: &CostModel, bytes: f64| m.per_tensor_ns() + bytes * 1e9 / m.bytes_per_s();
                 let at = c.bytes as f64;
                 prop_assert!((cost(&a, at) / cost(&b, at) - 1.0).abs() < 1e-3, "{c:?}");
@@ -305,7 +308,7 @@ mod tests {
             prop_assert!(near(a.per_tensor_ns(), c.per_tensor_ns()) && near(a.fit.r2, c.fit.r2), "{a:?} {c:?}");
             prop_assert!(near(a.bytes_per_s() * factor as f64, c.bytes_per_s()), "{a:?} {c:?}");
             let (before, after) = (crossover(&a, &b), crossover(&c, &d));
-            // Sizes are cut into other classes, so that the support of a crossing may differ at its edge.
+            // The sizes are grouped differently, so that the check at the borders can have another result.
             if let (Some(before), Some(after)) = (before, after) {
                 prop_assert!((after.bytes as f64 / (before.bytes * factor) as f64 - 1.0).abs() < 0.01, "{before:?} {after:?}");
                 prop_assert_eq!(before.first_wins_below, after.first_wins_below);
@@ -335,7 +338,8 @@ mod tests {
 
     #[test]
     fn noise_makes_no_crossing() {
-        // Overheads alike but for noise; one is a tenth slower a byte, so a crossing could only come from the noise.
+        // The overheads differ only by noise, and one engine takes a tenth longer per byte. A crossover would be
+        // noise.
         let noisy = |shift: u64, bytes_per_ns| {
             let (mut rows, wall_ns) = rows(&sizes(), 100_000, bytes_per_ns);
             for (i, row) in rows.iter_mut().enumerate() {

@@ -1,41 +1,43 @@
-//! The bytes of a load over its clock: the landing curve of screens and reports.
+//! The bytes of a load over time: the landing curve of screens and reports.
 
 use crate::core::{Phase, Span};
 
-/// Steps in which the bytes of a load are added up over its clock.
+/// The number of time steps in which the bytes of a load are summed.
 const BINS: usize = 2048;
-/// Schedulers and page faults make anything shorter ragged.
+/// Over shorter intervals the rate varies because of the scheduler and page faults.
 const LEAST_GRAIN_S: f64 = 0.015;
 
-/// Bytes landed over time.
+/// The bytes that reached the target over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LandingCurve {
-    /// (seconds on the clock, bytes so far), in order.
+    /// (seconds since the clock started, bytes so far), in ascending order.
     points: Vec<(f64, f64)>,
-    /// The shortest time over which a rate means something, in seconds.
+    /// The shortest interval over which a rate is meaningful, in seconds.
     pub grain_s: f64,
 }
 
 impl LandingCurve {
-    /// Of the spans of a finished load. If it copies from staging, the copies are what lands; otherwise the transfers are.
+    /// The curve of a finished load from its spans. If the load copies from staging buffers, a byte lands when it is
+    /// copied, otherwise when it is transferred.
     #[must_use]
     pub fn of_spans(spans: &[Span], wall_ns: u64) -> Self {
         Self { points: landed(spans, wall_ns), grain_s: grain_s(spans, wall_ns) }
     }
 
-    /// Of progress points, (nanoseconds on the clock, bytes so far), in order.
+    /// The curve from progress events: (nanoseconds since the clock started, bytes so far), in ascending order.
     #[must_use]
     pub fn of_progress(points: impl Iterator<Item = (u64, u64)>) -> Self {
         Self { points: points.map(|(ns, bytes)| (ns as f64 / 1e9, bytes as f64)).collect(), grain_s: 0.0 }
     }
 
-    /// Whether no byte landed.
+    /// Whether no byte reached the target.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.last().is_none_or(|(_, bytes)| *bytes <= 0.0)
     }
 
-    /// Bytes per second between points at least `step_s` apart, placed in the middle between them.
+    /// The rate in bytes per second between points that are at least `step_s` apart. Each rate is placed in the
+    /// middle of its interval.
     #[must_use]
     pub fn rates(&self, step_s: f64) -> Vec<(f64, f64)> {
         let mut out = Vec::new();
@@ -47,7 +49,7 @@ impl LandingCurve {
                 from = *to;
             }
         }
-        // A last stretch much shorter than the step is mostly noise.
+        // A last interval much shorter than the step is mostly noise.
         if let [.., (a, _), (b, _)] = out.as_slice()
             && b - a < step_s * 0.9
         {
@@ -57,10 +59,11 @@ impl LandingCurve {
     }
 }
 
-/// Three average pieces: below that one sees the pieces arrive and not how fast the bytes do. At most a sixth of the run.
+/// The average duration of three pieces, at most a sixth of the run. Over shorter intervals the rate shows single
+/// pieces.
 fn grain_s(spans: &[Span], wall_ns: u64) -> f64 {
     let pieces = |phase| spans.iter().filter(|s| s.phase == phase && s.bytes > 0).count();
-    // A block that is read once is copied in as many pieces as it holds tensors, but it arrives as one.
+    // A block is copied in as many pieces as it has tensors, but it is read in one piece.
     let pieces = [pieces(Phase::Transfer), pieces(Phase::Copy)].into_iter().filter(|n| *n > 0).min().unwrap_or(1);
     let wall_s = wall_ns as f64 / 1e9;
     (3.0 * wall_s / pieces as f64).max(LEAST_GRAIN_S).min(wall_s / 6.0)
@@ -78,7 +81,7 @@ fn landed(spans: &[Span], wall_ns: u64) -> Vec<(f64, f64)> {
     let bins = end_ns.div_ceil(bin_ns) as usize;
     let mut bytes = vec![0.0_f64; bins + 1];
     for span in landed() {
-        // A span's bytes are spread evenly over its length, because their exact times are not known.
+        // The exact time of each byte is unknown, so the bytes of a span are spread evenly over its duration.
         let length = span.duration_ns();
         let (first, last) = ((span.start_ns / bin_ns) as usize, (span.end_ns / bin_ns) as usize);
         for (bin, sum) in bytes.iter_mut().enumerate().take(last.saturating_add(1)).skip(first) {

@@ -1,4 +1,4 @@
-//! The cost of a tensor as a line: `t = overhead + bytes / bandwidth`.
+//! The time of a tensor as a line: `t = overhead + bytes / bandwidth`.
 
 use super::median;
 use super::rows::TensorRow;
@@ -6,73 +6,75 @@ use super::rows::TensorRow;
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
-    /// Time of a tensor before its first byte, in nanoseconds on its slot. Never negative.
+    /// The time of a tensor independent of its size, in nanoseconds on its slot. It is never negative.
     pub overhead_ns: f64,
-    /// Bytes a second after that, on one slot.
+    /// The bandwidth of one slot in bytes per second, without the overhead.
     pub bytes_per_s: f64,
-    /// Share of the variance of the logarithms of the times that the line explains, at most 1. Logarithms, because sizes and times span five powers of
-    /// ten and the noise is a share of the time: plainly taken, the one largest tensor would make every line look good.
+    /// The share of the variance of the logarithms of the times that the line explains (R²), at most 1. Logarithms
+    /// are used because sizes and times span five powers of ten and the noise is proportional to the time. Without
+    /// them, the largest tensor alone would make every line look good.
     pub r2: f64,
-    /// Tensors that the line was fitted to.
+    /// The number of tensors to which the line was fitted.
     pub used: usize,
-    /// Tensors left out because they are too far from the line (a page fault storm, a first call).
+    /// The number of tensors that were left out because they are too far from the line, for example after many page
+    /// faults.
     pub rejected: usize,
-    /// Smallest and largest tensor fitted, in bytes: outside the line is a guess.
+    /// The size of the smallest and the largest fitted tensor in bytes. The line is an extrapolation outside of this
+    /// range.
     pub sizes_bytes: (u64, u64),
-    /// The time that the line predicts for all tensors, those left out too, divided by their measured time. If it is
-    /// far below 1, most of the time is in the tensors that were left out: then the line is right about most tensors
-    /// and says little about the load.
+    /// The predicted time of all tensors divided by their measured time. Tensors that were left out are included. If
+    /// the value is far below 1, the left-out tensors take most of the time, and the line does not describe the load.
     pub time_told: f64,
-    /// Typical deviation of a tensor's time from the line, as a share of that time.
+    /// The typical deviation of a tensor's time from the line, as a share of that time.
     pub relative_error: f64,
-    /// Variances of overhead (ns) and cost per byte (ns).
+    /// The variances of the overhead (ns²) and of the time per byte (ns²).
     variances: [f64; 2],
 }
 
 impl Fit {
-    /// Nanoseconds on a slot for one tensor of this size.
+    /// The predicted time of one tensor of this size on its slot, in nanoseconds.
     #[must_use]
     pub fn tensor_ns(&self, bytes: u64) -> f64 {
         self.overhead_ns + bytes as f64 * self.ns_per_byte()
     }
 
-    /// Nanoseconds a byte.
+    /// The time per byte in nanoseconds.
     #[must_use]
     pub fn ns_per_byte(&self) -> f64 {
         1e9 / self.bytes_per_s
     }
 
-    /// Whether the line predicts the time of the load within a fifth, as it must before it is used for single sizes.
+    /// Whether the line predicts the time of the load within 20 %. Only then it is used for single sizes.
     #[must_use]
     pub fn tells_the_load(&self) -> bool {
         (self.time_told - 1.0).abs() <= MOST_OFF
     }
 
-    /// Standard errors of the overhead (ns) and of the cost of a byte (ns).
+    /// The standard errors of the overhead (ns) and of the time per byte (ns).
     #[must_use]
     pub fn errors(&self) -> (f64, f64) {
         (self.variances[0].max(0.0).sqrt(), self.variances[1].max(0.0).sqrt())
     }
 }
 
-/// Groups for the robust start: enough for a line, few enough for all pairs.
+/// The number of groups for the robust first line. All pairs of so few groups can be computed.
 const GROUPS: usize = 200;
-/// A tensor that is off by more than this many typical deviations is left out.
+/// A tensor is left out if its deviation is more than this many typical deviations.
 const REJECT: f64 = 4.0;
-/// A line that misses the sum of the times by more than this share is not used.
+/// A line is not used if its predicted total time is off by more than this share.
 const MOST_OFF: f64 = 0.2;
 
 /// Fits the line to the rows that have bytes and time.
 ///
-/// Three steps, because load times have outliers on one side and noise that grows with the time itself: (1) the
-/// tensors are put into up to 200 groups by size, and Theil–Sen (the weighted median of the slopes between all pairs
-/// of group medians; it tolerates a quarter of outliers) gives a first line; (2) tensors that lie off it by more than
-/// four times the median relative deviation are left out; (3) least squares over the rest, each weighted by the
-/// inverse square of the first line's time, so that small tensors determine the overhead and large ones the
-/// bandwidth.
+/// The times have outliers on one side, and their noise grows with the time. So the fit has three steps:
+/// 1. The tensors are put into up to 200 groups by size. Theil–Sen gives a first line: the weighted median of the
+///    slopes between all pairs of group medians. It tolerates 25 % of outliers.
+/// 2. Tensors whose deviation from this line is above four times the median relative deviation are left out.
+/// 3. Least squares fits the rest. The weight of a tensor is the inverse square of its time on the first line, so
+///    that small tensors determine the overhead and large ones the bandwidth.
 ///
-/// `None` with fewer than four tensors, with sizes that differ by less than a factor of two (they determine no
-/// slope), or if larger tensors do not take longer.
+/// The result is `None` with fewer than four tensors, if the sizes differ by less than a factor of two (they
+/// determine no slope), or if larger tensors do not take longer.
 #[must_use]
 pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
     let mut points: Vec<(f64, f64)> =
@@ -83,7 +85,7 @@ pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
         return None;
     }
     let (start_a, start_b) = theil_sen(&points)?;
-    // If the first line is almost zero, a tensor must not get all the weight.
+    // The weight has an upper limit, because the time on the first line can be near zero.
     let floor = median(&points.iter().map(|p| p.1).collect::<Vec<_>>())? * 1e-3;
     let expected = |bytes: f64| (start_a + start_b * bytes).max(floor);
     let deviations: Vec<f64> = points.iter().map(|(x, y)| (y - expected(*x)).abs() / expected(*x)).collect();
@@ -107,7 +109,7 @@ pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
 fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let mut groups: Vec<(f64, f64, f64)> = Vec::new();
     let most = points.len().div_ceil(GROUPS).max(1);
-    // Equal sizes stay together; small groups of different sizes are merged up to `most`.
+    // Equal sizes stay together. Small groups of different sizes are merged up to `most` tensors.
     let mut from = 0;
     while from < points.len() {
         let mut to = (from + most).min(points.len());
@@ -123,7 +125,7 @@ fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let mut slopes = Vec::with_capacity(groups.len() * groups.len() / 2);
     for (i, (x0, y0, w0)) in groups.iter().enumerate() {
         for (x1, y1, w1) in groups.iter().skip(i + 1).filter(|g| g.0 > *x0) {
-            // Pairs with a large distance determine the slope better.
+            // Pairs that are farther apart determine the slope better.
             slopes.push(((y1 - y0) / (x1 - x0), (w0 * w1).sqrt() * (x1 - x0)));
         }
     }
@@ -166,7 +168,7 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
     let mean_x = points.iter().map(|p| p.0 * p.2).sum::<f64>() / w;
     let sxx: f64 = points.iter().map(|p| p.2 * (p.0 - mean_x).powi(2)).sum();
     let residual: f64 = points.iter().map(|p| p.2 * (p.1 - overhead_ns - ns_per_byte * p.0).powi(2)).sum();
-    // Weights are inverse squares of times, so the weighted residuals are relative ones.
+    // The weights are inverse squares of the times, so the weighted residuals are relative.
     let variance = residual / (points.len() as f64 - 2.0).max(1.0);
     let (vb, va) = (variance / sxx, variance * (1.0 / w + mean_x * mean_x / sxx));
     let sizes = points.iter().fold((u64::MAX, 0), |(low, high), p| (low.min(p.0 as u64), high.max(p.0 as u64)));
@@ -183,7 +185,7 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
     }
 }
 
-/// The share of the variance of the logarithms of the times that a line explains.
+/// The share of the variance of the logarithms of the times that a line explains (R²).
 fn explained(points: &[(f64, f64, f64)], line: impl Fn(f64) -> f64) -> f64 {
     let logs: Vec<(f64, f64)> = points.iter().map(|p| (p.1.ln(), line(p.0).max(f64::MIN_POSITIVE).ln())).collect();
     let mean = logs.iter().map(|l| l.0).sum::<f64>() / logs.len().max(1) as f64;
@@ -206,7 +208,7 @@ pub(super) mod tests {
         TensorRow { tensor: 0, bytes, file_offset: 0, aligned: true, start_ns: Some(0), end_ns: Some(1), phases }
     }
 
-    /// Sizes as in a transformer: norms, matrices, one embedding.
+    /// Tensor sizes as in a transformer: norms, matrices, one embedding.
     pub(in crate::analysis) fn sizes() -> Vec<u64> {
         let mut sizes = vec![311_164_928];
         for _ in 0..28 {
@@ -231,7 +233,7 @@ pub(super) mod tests {
             }).collect();
             let fit = fit(&rows).unwrap();
             prop_assert!((fit.overhead_ns / (overhead_us as f64 * 1e3) - 1.0).abs() < 0.05, "{fit:?}");
-            // The slope is visible only if it is not small compared with the overhead.
+            // The slope is measurable only if it is not small compared with the overhead.
             let total: f64 = sizes().into_iter().map(|bytes| fit.tensor_ns(bytes)).sum();
             let truth = 309.0 * overhead_us as f64 * 1e3 + sizes().iter().sum::<u64>() as f64 / gigabytes_per_s as f64;
             prop_assert!((total / truth - 1.0).abs() < 0.05, "{total} {truth}");

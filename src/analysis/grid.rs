@@ -1,19 +1,19 @@
-//! The grid of storage measurements as tables, and its ranges of rates.
+//! The tables and rate ranges of a grid of storage measurements.
 
 use crate::core::{Access, CellKey, CellResult, Grid, Pattern, Transfer};
 
-/// One table of a grid: block sizes down, transfers and threads across.
+/// One table of a grid. Rows are block sizes, columns are transfers and thread counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridTable {
-    /// Which way.
+    /// Read or write.
     pub access: Access,
-    /// In which order.
+    /// The order of the offsets.
     pub pattern: Pattern,
-    /// The transfers: each has a column for each number of threads.
+    /// The transfers. Each has one column per thread count.
     pub transfers: Vec<Transfer>,
-    /// Thread counts, rising.
+    /// The thread counts in ascending order.
     pub threads: Vec<u32>,
-    /// Block sizes, rising.
+    /// The block sizes in bytes, in ascending order.
     pub blocks: Vec<u64>,
 }
 
@@ -23,14 +23,14 @@ impl GridTable {
         self.transfers.iter().flat_map(|transfer| self.threads.iter().map(|threads| (*transfer, *threads)))
     }
 
-    /// The cell of a row and a column.
+    /// The cell in a row and a column. `None` if it was not measured.
     #[must_use]
     pub const fn key(&self, block_bytes: u64, (transfer, threads): (Transfer, u32)) -> CellKey {
         CellKey { transfer, access: self.access, pattern: self.pattern, block_bytes, threads }
     }
 }
 
-/// The tables of a grid: reads first.
+/// The tables of a grid, reads first.
 #[must_use]
 pub fn grid_tables(grid: &Grid) -> Vec<GridTable> {
     let table = |(access, pattern)| GridTable {
@@ -43,18 +43,18 @@ pub fn grid_tables(grid: &Grid) -> Vec<GridTable> {
     grid.plan.axis(|c| (c.access, c.pattern)).into_iter().map(table).collect()
 }
 
-/// The rates of one transfer divided by those of another, in otherwise equal cells.
+/// The rates of one transfer divided by those of another, in cells that are otherwise equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateRatio {
-    /// The median.
+    /// The median of the ratios.
     pub median: f64,
-    /// The lowest and the highest.
+    /// The lowest and the highest ratio.
     pub range: (f64, f64),
-    /// Pairs of cells.
+    /// The number of pairs of cells.
     pub pairs: usize,
 }
 
-/// The rates of `a` over those of `b` for one access; `None` without a pair of good cells.
+/// The rates of `a` divided by those of `b` for one access. `None` without a pair of successful cells.
 #[must_use]
 pub fn rate_ratio(grid: &Grid, access: Access, a: Transfer, b: Transfer) -> Option<RateRatio> {
     let good = |r: &&CellResult| r.error.is_none() && r.verified != Some(false);
@@ -78,7 +78,8 @@ pub fn rate_ratio(grid: &Grid, access: Access, a: Transfer, b: Transfer) -> Opti
     })
 }
 
-/// The slowest and the fastest rate of a grid, in bytes a second: the ends of its colours, at least ten times and at most a thousand times apart.
+/// The slowest and the fastest rate of a grid in bytes per second, for the colour scale. The ratio of the two is at
+/// least 10 and at most 1000.
 #[must_use]
 pub fn rate_range(grid: &Grid) -> Option<(f64, f64)> {
     let rates = || grid.results.iter().flatten().filter(|r| r.error.is_none()).filter_map(|r| r.bytes_per_s);
@@ -87,7 +88,7 @@ pub fn rate_range(grid: &Grid) -> Option<(f64, f64)> {
     (best > 0.0).then(|| (least.clamp(best / 1000.0, best / 10.0), best))
 }
 
-/// The position of a rate between two others, by its logarithm: 0 at the slowest, 1 at the fastest.
+/// The position of a rate on a logarithmic scale: 0 at the slowest rate, 1 at the fastest.
 #[must_use]
 pub fn warmth(rate: f64, (least, best): (f64, f64)) -> f64 {
     if !(rate > 0.0 && least > 0.0 && best > least) {
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn the_effect_of_registering_is_that_of_pairs_that_differ_in_nothing_else() {
         let ratio = rate_ratio(&with_gaps(), Access::Read, Transfer::GdsRegistered, Transfer::Gds).unwrap();
-        // Of four pairs one has wrong bytes, one failed and one is not there.
+        // Of the four pairs, one has wrong bytes, one failed and one is missing.
         assert!(ratio.pairs == 1 && (ratio.median - 1.5).abs() < 1e-9, "{ratio:?}");
         assert_eq!(rate_ratio(&with_gaps(), Access::Write, Transfer::GdsRegistered, Transfer::Gds), None);
     }
@@ -118,7 +119,7 @@ mod tests {
             (0.0, 0.0, 1.0, 1.0)
         );
         assert!(warmth(0.1, range) > warmth(0.01, range) && warmth(f64::NAN, range) == 0.0);
-        // Nearly equal rates are not drawn as if they were worlds apart.
+        // Nearly equal rates must not get the extreme colours of the scale.
         let (least, best) = rate_range(&with_gaps()).unwrap();
         assert!((best / least - 10.0).abs() < 1e-9, "{least} {best}");
     }

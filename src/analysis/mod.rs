@@ -1,4 +1,5 @@
-//! Overhead split, cost model, comparison, advice. Pure functions over domain types: no input, no output, no clock, no sentences.
+//! Overhead, cost model, comparison and advice. These are pure functions over core types: no I/O, no clock, no
+//! sentences.
 
 mod advice;
 mod against;
@@ -32,8 +33,8 @@ pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64};
 
-/// The run with the median time, which represents its repeats; of an even number the faster of the two in the middle.
-/// `None` of none.
+/// The run with the median time, which represents its repeats. For an even count it is the faster of the two middle
+/// runs. `None` without runs.
 #[must_use]
 pub fn of_median_time<T>(mut runs: Vec<T>, wall_ns: impl Fn(&T) -> u64) -> Option<T> {
     runs.sort_by_key(wall_ns);

@@ -1,33 +1,34 @@
-//! Predicts the load of another model from measured runs. Every run gives a prediction; the median is shown, and
-//! their distance gives the interval.
+//! Predicts the load of another model from measured runs. Each run gives one prediction. The median is shown, and the
+//! differences between them give the interval.
 
 use super::median;
 use super::timing::{Parts, Timing, Untold, along, nearest};
 use crate::core::CacheState;
 
-/// The model of the prediction.
+/// The model whose load is predicted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
-    /// Sizes of its tensors.
+    /// The sizes of its tensors in bytes.
     pub sizes_bytes: Vec<u64>,
-    /// The memory that the engine would pin for it, if known and different between models.
+    /// The memory that the engine would pin for it, in bytes. `None` if it is unknown or the same for every model.
     pub pinned_bytes: Option<u64>,
-    /// The threads that the engine would use for it, if known and if their ceiling was measured.
+    /// The threads that the engine would use for it. `None` if they are unknown or no ceiling was measured for them.
     pub threads: Option<Threads>,
 }
 
-/// The threads of the prediction and of the measured runs.
+/// The threads of the prediction compared with those of the measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threads {
-    /// Theirs over those that were measured.
+    /// The predicted threads divided by the measured ones.
     pub times: f64,
     /// The ceiling of the machine with the runs, in bytes per second.
     pub ceiling_bytes_per_s: f64,
 }
 
 impl Threads {
-    /// The pace of more threads, in nanoseconds per byte: each keeps its measured pace, and together they stay below
-    /// the ceiling. The pace of fewer threads is not changed: they lose parallelism and gain from less contention.
+    /// The time per byte with more threads, in nanoseconds. Each thread keeps its measured rate, and all together
+    /// stay below the ceiling. With fewer threads the time per byte is unchanged: they lose parallelism but compete
+    /// less.
     fn ns_per_byte(&self, measured: f64) -> f64 {
         if self.times <= 1.0 {
             return measured;
@@ -37,7 +38,7 @@ impl Threads {
 }
 
 impl Shape {
-    /// Bytes of all tensors.
+    /// The bytes of all tensors.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sizes_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
@@ -49,60 +50,64 @@ impl Shape {
 pub struct Prediction {
     /// Expected wall time in nanoseconds.
     pub wall_ns: u64,
-    /// Not likely less.
+    /// The lower end of the interval in nanoseconds.
     pub low_ns: u64,
-    /// Not likely more.
+    /// The upper end of the interval in nanoseconds.
     pub high_ns: u64,
-    /// Part of `wall_ns` that its tensors cost beyond their bytes; 0 where blocks are read, whatever tensors they hold.
+    /// The part of `wall_ns` that is overhead per tensor. It is 0 if blocks are read, because their time does not
+    /// depend on the tensors.
     pub overhead_ns: u64,
-    /// Whether it is far outside the measured range: tensors more than twice as large or small if they are loaded one
-    /// after another, else a model of more than four times the bytes or less than a sixty-fourth.
+    /// Whether the model is far outside the measured range. For loads tensor by tensor, its tensors are more than
+    /// twice as large or small. For loads in blocks, it has more than four times or less than a sixty-fourth of the
+    /// bytes.
     pub extrapolated: bool,
-    /// Whether the runs do not determine the time of tensors of such sizes: the interval spans all possible times,
-    /// and `wall_ns` is only its middle.
+    /// Whether the runs do not determine the time of tensors of these sizes. The interval then covers all possible
+    /// times, and `wall_ns` is its middle.
     pub untold: bool,
-    /// How much the measured runs differ, the longest divided by the shortest minus one, if this is more than the
-    /// permitted error of a prediction: a prediction cannot be more precise than its runs.
+    /// The longest measured run divided by the shortest, minus one. It is set only if it exceeds the permitted error
+    /// of a prediction, because a prediction cannot be more precise than its runs.
     pub repeats_apart: Option<f64>,
 }
 
-/// Repeats of one load with a larger spread than this show the state of the machine, not the load.
+/// If repeats differ by more than this share, they show the state of the machine and not the load.
 const FAR_APART: f64 = 0.15;
-/// The remaining uncertainty, as a share of the time, if runs agree: machines vary by this from minute to minute.
+/// The remaining uncertainty as a share of the time if the runs agree. The speed of a machine varies by this from
+/// minute to minute.
 const LEAST_DOUBT: f64 = 0.05;
-/// The same if one thread loads tensor after tensor: its share of the machine differs more between processes.
+/// The remaining uncertainty if one thread loads tensor by tensor. Its share of the machine varies more between
+/// processes.
 const ONE_THREAD_DOUBT: f64 = 0.15;
-/// The same where the disk decides.
+/// The remaining uncertainty of cold loads.
 const COLD_DOUBT: f64 = 0.15;
-/// Extra uncertainty for a single run without repeats.
+/// The extra uncertainty of a single run without repeats.
 const SINGLE_RUN_DOUBT: f64 = 0.15;
-/// Extra uncertainty for each factor of two between the models' bytes; more for cold loads, because caches below the
-/// disk depend on them.
+/// The extra uncertainty for each factor of two between the bytes of the models. It is higher for cold loads, because
+/// caches below the disk depend on the size.
 const DOUBT_A_DOUBLING: f64 = 0.02;
 const COLD_DOUBT_A_DOUBLING: f64 = 0.05;
-/// Starting threads, opening streams and allocating the target take the same time with less pinned memory, so only a
-/// part of a load's start shrinks.
+/// Pinning less memory shortens only a part of the start. Starting threads, opening streams and allocating the target
+/// take the same time.
 const MOST_SHRINKING: f64 = -0.75;
-/// A load in blocks is far outside the measured range above this multiple of the bytes, and below this fraction.
+/// A load in blocks is extrapolated above this multiple of the measured bytes, and below this fraction.
 const FAR_MORE: u64 = 4;
 const FAR_LESS: u64 = 64;
-/// More doubt outside what was measured.
+/// The extra uncertainty outside of the measured range.
 const OUTSIDE_DOUBT: f64 = 0.10;
 
 /// Predicts a load from runs of one engine in one cache state on one model.
 ///
-/// A load in blocks takes the time at which the measured one had landed as many bytes, or for more bytes its complete
-/// time and the rest at its steady pace, by more threads if it uses more; then its tail. A load tensor by tensor
-/// takes the time that is paid once, plus the time of each tensor by its size. The start and the tail scale with the
-/// pinned memory.
+/// The time of a load in blocks is read from the measured curve of landed bytes. More bytes than measured take the
+/// complete time plus the rest at the steady rate; more threads raise this rate. The tail is added. The time of a
+/// load tensor by tensor is the one-time part plus the time of each tensor by its size. The start and the tail scale
+/// with the pinned memory.
 ///
-/// One thread copies from mappings; its pace changes between processes and within one by up to a half. A load of a
-/// quarter of a second catches one pace and is slower at its beginning than later; a long one runs through several.
-/// So the fastest short run predicts a model of more than twice the bytes, and the beginning of the slowest long run
-/// a model of less than half. This was the best of the simple choices on the shipped recordings.
+/// One thread copies from mappings, and its rate varies between processes and within one process by up to a half. A
+/// load of 250 ms has a single rate and is slower at its start. A long load has several rates. So the fastest short
+/// run predicts a model of more than twice the bytes, and the start of the slowest long run predicts a model of less
+/// than half. This was the most accurate of the simple rules on the shipped recordings.
 ///
-/// The interval extends to both sides by the factor between the lowest and the highest prediction, plus the
-/// uncertainties above. `None` without runs, and for a model without bytes.
+/// The interval spans the lowest and the highest prediction, widened by the uncertainties above. The result is `None`
+/// without runs and for a model without bytes.
 #[must_use]
 pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
     let first = runs.first()?;
@@ -140,13 +145,13 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
         (at(Price::Least).0, at(Price::Most).1)
     } else {
         let apart = high.max(1.0) / low.max(1.0);
-        // The effect of more threads was not measured.
+        // The effect of more threads was not measured for these runs.
         let same_threads = Shape { threads: None, ..shape.clone() };
         let slowest = runs.iter().map(|run| wall_ns(run, &same_threads, Price::Middle)).fold(0.0, f64::max);
         (wall / apart, (wall * apart).max(slowest))
     };
-    // Headers grow with the tensors; if they are read in parallel with the data they take no extra time, so they only
-    // widen the interval.
+    // Headers grow with the number of tensors. If they are read in parallel with the data they take no extra time, so
+    // they only widen the interval.
     let headers = runs.iter().map(|run| run.open_ns).max().unwrap_or(0) as f64
         * (shape.sizes_bytes.len() as f64 / first.tensors.max(1) as f64 - 1.0).max(0.0);
     let overheads: Vec<f64> = runs.iter().map(|run| overhead_ns(run, shape)).collect();
@@ -161,7 +166,7 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
     })
 }
 
-/// Which of the prices that a run allows.
+/// The bound of the undetermined times that a prediction uses.
 #[derive(Clone, Copy)]
 enum Price {
     Least,
@@ -178,7 +183,7 @@ fn extent(walls: &[f64]) -> (f64, f64) {
     walls.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)))
 }
 
-/// The time around the tensors by class, if the classes that the run does not determine have that time.
+/// The time around the tensors by size class. `price` fills in the classes that the run does not determine.
 fn priced(around: &[(f64, f64)], untold: &[Untold], price: Price) -> Vec<(f64, f64)> {
     let known = |bytes: f64| untold.iter().find(|class| (class.bytes - bytes).abs() < 0.5);
     let priced = |(bytes, ns): &(f64, f64)| match (known(*bytes), price) {
@@ -202,7 +207,7 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
             let (Some((_, begun)), Some((all, ended))) = (landed.first(), landed.last()) else { return 0.0 };
             let pace = shape.threads.map_or(*ns_per_byte, |threads| threads.ns_per_byte(*ns_per_byte));
             let at = if bytes > *all { ended + (bytes - all) * pace } else { along(landed, bytes) };
-            // Memory is pinned before the first block, and the pinned memory is in flight at the end.
+            // Memory is pinned before the first block. At the end the pinned memory is still being copied.
             let ring = match shape.pinned_bytes {
                 Some(pinned) if run.pinned_bytes > 0 => {
                     (pinned as f64 / run.pinned_bytes as f64 - 1.0).max(MOST_SHRINKING)
@@ -226,8 +231,8 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
 
 fn overhead_ns(run: &Timing, shape: &Shape) -> f64 {
     let Parts::Tensors { moving, around, scale, sizes_bytes, .. } = &run.parts else { return 0.0 };
-    // Below the smallest measured tensor, the transfer takes as long as for that tensor: it is not proportional to
-    // bytes.
+    // A transfer smaller than the smallest measured tensor takes as long as that tensor. Its time is not proportional
+    // to its bytes.
     let least = moving.ns(sizes_bytes.0.min(4096));
     shape.sizes_bytes.iter().filter(|b| **b > 0).map(|b| scale * (nearest(around, *b) + least.min(moving.ns(*b)))).sum()
 }
@@ -257,7 +262,7 @@ mod tests {
         Shape { sizes_bytes: sizes.to_vec(), ..Shape::default() }
     }
 
-    /// Tensor after tensor on one slot, from 50 ms on; the first call makes something for all.
+    /// Loads tensor after tensor on one slot from 50 ms on. The first call creates an object that later calls reuse.
     fn serial(sizes: &[u64], overhead_ns: u64, bytes_per_ns: u64) -> Timing {
         let (mut at, mut spans, mut rows): (u64, Vec<Span>, Vec<TensorRow>) = (50_000_000, Vec::new(), Vec::new());
         for (i, bytes) in sizes.iter().enumerate() {
@@ -283,7 +288,7 @@ mod tests {
         timing(&rows, &spans, &run(Engine::GdsPerTensor, CacheState::Hot, 0, at)).unwrap()
     }
 
-    /// Eight slots that each read blocks of 4 MiB in 1 ms, from 10 ms on; their first read takes 30 ms.
+    /// Eight slots that each read blocks of 4 MiB in 1 ms, from 10 ms on. Their first read takes 30 ms.
     fn blocks(count: u64, pinned_bytes: u64) -> Timing {
         const BLOCK: u64 = 4 << 20;
         let spans: Vec<Span> = (0..count)
@@ -328,7 +333,7 @@ mod tests {
         assert!((told.overhead_ns as f64 / 339.0 / 2.7e6 - 1.0).abs() < 0.01, "{told:?}");
     }
 
-    /// Registers and reads tensor after tensor: (bytes, around, moving).
+    /// Registers and reads tensor after tensor. Each item is (bytes, time around the transfer, time of the transfer).
     fn registered(tensors: &[(u64, u64, u64)]) -> Timing {
         let (mut at, mut spans, mut rows): (u64, Vec<Span>, Vec<TensorRow>) = (1_000_000, Vec::new(), Vec::new());
         for (i, (bytes, around, moving)) in tensors.iter().enumerate() {
@@ -346,8 +351,8 @@ mod tests {
 
     #[test]
     fn pages_touched_for_the_first_time_are_paid_for_the_largest_tensor() {
-        // The first tensor, which is the largest, takes a quarter of a nanosecond per byte more, in addition to a
-        // tenth for the transfer.
+        // The first tensor is the largest. It takes a quarter of a nanosecond more per byte, in addition to a tenth
+        // for the transfer.
         let load = |largest: u64| {
             let mut tensors = vec![(largest, 500_000, largest / 10 + largest / 4)];
             tensors.extend([(largest, 500_000, largest / 10)]);
@@ -370,13 +375,14 @@ mod tests {
             registered(&tensors)
         };
         let sizes = vec![100_000_000; 100];
-        // The second is as dear as the first: it may be its price, or not.
+        // The second tensor takes as long as the first. This may be its normal time or an effect of the first calls.
         let told = predict(&[small(16_000_000), small(16_000_000)], &shape(&sizes)).unwrap();
         assert!(
             told.untold && told.low_ns < 1_000_000_000 + 80_000_000 && told.high_ns > 1_000_000_000 + 1_600_000_000,
             "{told:?}"
         );
-        // The second cost what the third would: the price is known. So it is for a model that has no such tensors.
+        // The second tensor takes as long as the third one would, so its time is known. The time of a model without
+        // such tensors is known too.
         let known = predict(&[small(3_000_000), small(3_000_000)], &shape(&sizes)).unwrap();
         assert!(!known.untold && known.high_ns - known.low_ns < told.high_ns - told.low_ns, "{known:?}");
         assert!(!predict(&[small(16_000_000)], &shape(&[4_000_000; 100])).unwrap().untold);
@@ -387,7 +393,7 @@ mod tests {
         let mut tensors: Vec<(u64, u64, u64)> = (0..50).map(|i| (6_000_000 + i, 700_000, 600_000)).collect();
         tensors.extend((0..50).map(|i| (300_000_000 + i, 3_000_000, 30_000_000)));
         let told = predict(&[registered(&tensors)], &shape(&[20_000_000; 10])).unwrap();
-        // Nearer to 6 MB by factors, and yet in more than one piece.
+        // This size is nearer to 6 MB by ratio, but it is registered in more than one piece.
         assert!(told.overhead_ns >= 30_000_000, "{told:?}");
     }
 
@@ -406,13 +412,13 @@ mod tests {
         let same = Shape { pinned_bytes: Some(64 << 20), ..shape(&[measured.bytes]) };
         let twice = Shape { pinned_bytes: Some(128 << 20), ..same.clone() };
         let wall = |shape| predict(std::slice::from_ref(&measured), shape).unwrap().wall_ns;
-        // 10 ms to the first block and 5 ms behind the last.
+        // 10 ms to the first block and 5 ms after the last one.
         assert_eq!(wall(&twice) - wall(&same), 15_000_000);
     }
 
     #[test]
     fn more_threads_go_on_at_their_own_pace_up_to_the_ceiling() {
-        // 8 × 4 MiB in a millisecond, 33.6 GB/s.
+        // 8 × 4 MiB in one millisecond is 33.6 GB/s.
         let (small, large) = (blocks(160, 0), blocks(4000, 0));
         let told = |times, ceiling_bytes_per_s| {
             let threads = Some(Threads { times, ceiling_bytes_per_s });

@@ -1,37 +1,38 @@
-//! One row a tensor: when it was loaded and where its time went.
+//! One row per tensor: when it was loaded, and the time of each phase.
 
 use crate::core::{ModelInfo, PHASES, Phase, PhaseTimes, Span};
 
-/// Offsets that are a multiple of this can be read with O_DIRECT as they are, on every block device in use.
+/// `O_DIRECT` can read from offsets that are a multiple of this, on every block device in use.
 const DIRECT_ALIGN: u64 = 4096;
 
 /// The times of one tensor of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorRow {
-    /// Index into the model's tensors.
+    /// Its index in the model's tensors.
     pub tensor: u32,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Offset of its first byte in its file.
+    /// The offset of its first byte in its file.
     pub file_offset: u64,
     /// Whether that offset is a multiple of 4096.
     pub aligned: bool,
-    /// Start of its first span, nanoseconds since the run's clock started; `None` without spans.
+    /// The start of its first span in nanoseconds since the clock started. `None` without spans.
     pub start_ns: Option<u64>,
-    /// End of its last span.
+    /// The end of its last span in nanoseconds since the clock started. `None` without spans.
     pub end_ns: Option<u64>,
-    /// Time on slots by phase. Tensors that share a block share its time in proportion to their bytes in it.
+    /// The time on slots by phase. The time of a block is shared among its tensors in proportion to their bytes in
+    /// it.
     pub phases: PhaseTimes,
 }
 
 impl TensorRow {
-    /// Time on slots that this tensor took, idling left out, in nanoseconds.
+    /// The time on slots that this tensor took, without idle time, in nanoseconds.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.phases.total_ns().saturating_sub(self.phases.get(Phase::Idle))
     }
 
-    /// Share of [`Self::busy_ns`] that moved no bytes, 0 to 1; `None` where it took no time.
+    /// The share of [`Self::busy_ns`] in which no byte moved, 0 to 1. `None` if the tensor took no time.
     #[must_use]
     pub fn overhead_fraction(&self) -> Option<f64> {
         let busy = self.busy_ns();
@@ -44,11 +45,12 @@ impl TensorRow {
     }
 }
 
-/// A row for each tensor of the model, in the model's order.
+/// One row for each tensor of the model, in the model's order.
 ///
-/// Spans that name a tensor are its own. Spans of a block (no tensor, but bytes at an offset of the model's image, see
-/// [`ModelInfo::image_bases`]) are shared among the tensors that they overlap, in proportion to the overlap; spans of neither kind are set-up
-/// and belong to no tensor. Takes O((tensors + spans) log) whatever the spans are, so that a damaged recording cannot stall it.
+/// A span that names a tensor belongs to it. The span of a block has no tensor but a range of the model's image, see
+/// [`ModelInfo::image_bases`]. It is shared among the tensors in this range in proportion to their bytes in it. All
+/// other spans are set-up and belong to no tensor. The time is O((tensors + spans) log) for all inputs, so that a
+/// damaged recording cannot stall it.
 #[must_use]
 pub fn tensor_rows(model: &ModelInfo, spans: &[Span]) -> Vec<TensorRow> {
     let mut rows: Vec<TensorRow> = model
@@ -84,11 +86,11 @@ pub fn tensor_rows(model: &ModelInfo, spans: &[Span]) -> Vec<TensorRow> {
     rows
 }
 
-/// Tensors with bytes, in the order of the image.
+/// The tensors with bytes, in the order of the image.
 struct Image {
-    /// Index of the tensor, its first byte and its end.
+    /// For each tensor its index, the offset of its first byte, and its end.
     places: Vec<(usize, u64, u64)>,
-    /// Bytes of all tensors before each place, and of all at the end.
+    /// The number of tensor bytes before each place, and the total at the end.
     bytes_before: Vec<u64>,
 }
 
@@ -115,7 +117,7 @@ impl Image {
         Self { places, bytes_before }
     }
 
-    /// The places that a span overlaps: `from..to`.
+    /// The places that a span overlaps, as `from..to`.
     fn range(&self, span: &Span) -> (usize, usize) {
         let end = span.offset.saturating_add(span.bytes);
         let from = self.places.partition_point(|(_, _, place_end)| *place_end <= span.offset);
@@ -131,9 +133,9 @@ impl Image {
 
     fn share(&self, blocks: &mut [Span], rows: &mut [TensorRow]) {
         let count = self.places.len();
-        // Nanoseconds by place and phase. The inner tensors of a span go into `rate` as a rise and a fall of time per
-        // byte, so that the work per span does not depend on its number of tensors; its first and last tensor go into
-        // `edge`.
+        // Nanoseconds by place and phase. `rate` stores where the time per byte of a span starts and ends for the
+        // inner tensors, so that the work per span does not depend on their number. `edge` has the first and the last
+        // tensor of a span.
         let mut rate = vec![[0.0_f64; PHASES.len()]; count + 1];
         let mut edge = vec![[0.0_f64; PHASES.len()]; count];
         for span in blocks.iter() {
@@ -166,8 +168,9 @@ impl Image {
         self.first_and_last(blocks, rows);
     }
 
-    /// Start and end of each tensor: painted with the spans from the earliest on, then from the latest back; a tensor keeps its first colour, and
-    /// painted ones are skipped, so that each is visited once.
+    /// The start and the end of each tensor. The first pass visits the spans from the earliest on, the second from
+    /// the latest back. Each tensor keeps the first value that it gets, and `next` skips tensors that have a value,
+    /// so that each is visited once.
     fn first_and_last(&self, blocks: &mut [Span], rows: &mut [TensorRow]) {
         let mut paint = |blocks: &[Span]| {
             let mut next: Vec<usize> = (0..=self.places.len()).collect();
@@ -190,7 +193,7 @@ impl Image {
     }
 }
 
-/// The first place from `at` on that is not painted yet; shortens the way for the next who asks.
+/// The first place from `at` on that has no value yet. It compresses the path in `next` for later calls.
 fn unpainted(next: &mut [usize], at: usize) -> usize {
     let mut end = at;
     while next[end] != end {
@@ -209,7 +212,7 @@ pub(super) mod tests {
     use crate::core::{ShardInfo, TensorInfo};
     use proptest::prelude::*;
 
-    /// A model of one shard with tensors of these sizes, one after the other behind a header of 100 bytes.
+    /// A model of one file with tensors of these sizes, one after another, behind a header of 100 bytes.
     pub(in crate::analysis) fn model(sizes: &[u64]) -> ModelInfo {
         let mut offset = 100;
         let tensors = sizes
@@ -249,7 +252,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_block_is_shared_in_proportion_to_bytes_and_the_header_gets_none() {
-        // The image: header 0..100, tensors 100..200, 200..500, 500..1100, 1100..1200; the block is 0..1100 less its last 300 bytes.
+        // The image has the header 0..100 and the tensors 100..200, 200..500, 500..1100 and 1100..1200. The block is
+        // 0..800.
         let rows = tensor_rows(&model(&[100, 300, 600, 100]), &[block(Phase::Transfer, 5, 705, 0, 800)]);
         let times: Vec<u64> = rows.iter().map(|r| r.phases.get(Phase::Transfer)).collect();
         assert_eq!(times, [100, 300, 300, 0]);

@@ -1,5 +1,5 @@
-//! Splits a load into fixed time, time per byte and time per tensor. Predictions use only these parts; for the
-//! measured model their sum is the measured time.
+//! Splits a load into fixed time, time per byte and time per tensor. Predictions use only these parts. For the
+//! measured model, their sum is the measured time.
 
 use super::fit::fit;
 use super::median;
@@ -8,46 +8,47 @@ use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The good runs of an engine in a cache state, taken apart: a prediction for another model starts from them ([`crate::analysis::predict()`]).
+/// The successful runs of an engine in one cache state, split into parts. A prediction for another model is computed
+/// from them ([`crate::analysis::predict()`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timings {
     /// The engine.
     pub engine: Engine,
     /// Cache state.
     pub cache: CacheState,
-    /// Name of the model that was loaded.
+    /// The name of the loaded model.
     pub model: String,
     /// The target of its bytes.
     pub target: String,
-    /// Logical CPUs of the machine; `None` if they were not recorded.
+    /// Logical CPUs of the machine. `None` if they were not recorded.
     pub cpus: Option<u32>,
-    /// Settings of the engine.
+    /// The settings of the engine.
     #[serde(alias = "knobs")]
     pub settings: BTreeMap<String, u64>,
-    /// The lowest ceiling measured in that session for such a load, in bytes per second; `None` if none was measured, or an earlier version wrote the
-    /// report.
+    /// The lowest ceiling measured in that session for such a load, in bytes per second. `None` if none was measured,
+    /// or if an earlier version wrote the report.
     #[serde(default)]
     pub ceiling_bytes_per_s: Option<f64>,
-    /// The runs.
+    /// The parts of each run.
     pub runs: Vec<Timing>,
 }
 
-/// The time of one load by parts. Times in nanoseconds, sizes in bytes.
+/// The time of one load, split into parts. Times are in nanoseconds, sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Bytes of the tensors that were loaded.
+    /// The bytes of the loaded tensors.
     pub bytes: u64,
     /// The number of tensors.
     pub tensors: u64,
-    /// From clock start to the end.
+    /// The time from the start of the clock to the end.
     pub wall_ns: u64,
     /// The state of the page cache.
     pub cache: CacheState,
-    /// Peak of pinned memory; 0 if there was none.
+    /// The peak of pinned memory. It is 0 if no memory was pinned.
     pub pinned_bytes: u64,
-    /// Time in which files were opened and headers read.
+    /// The time to open the files and read the headers.
     pub open_ns: u64,
-    /// The rest, by the way in which the load was done.
+    /// The rest of the time, by the loading method.
     pub parts: Parts,
 }
 
@@ -55,75 +56,75 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Parts {
-    /// Blocks on many slots at once, whatever tensors they hold.
+    /// The engine reads blocks on many slots at once.
     Blocks {
-        /// (bytes landed, time): from when the first block was begun; growing in both.
+        /// (bytes landed, time since the first block started), ascending in both.
         landed: Vec<(f64, f64)>,
-        /// Time per byte when all slots are busy.
+        /// The time per byte if all slots are busy.
         ns_per_byte: f64,
-        /// From the last byte read to the end: copies that are still in flight, memory that is given back.
+        /// The time from the last read byte to the end: the last copies and the release of memory.
         tail_ns: f64,
     },
-    /// Tensor after tensor on one slot.
+    /// The engine loads tensor after tensor on one slot.
     Tensors {
-        /// All time outside tensors, and the time that the first tensor took for all.
+        /// The time outside of tensors, and the time that the first tensor took for the work of all.
         once_ns: f64,
-        /// Taking down mappings, which takes a time for each page.
+        /// The time per byte to remove the mappings. It grows with the number of pages.
         unmap_ns_per_byte: f64,
-        /// The extra time per byte of the first tensor compared with others of its size: it touches pages of a
-        /// library's buffers for the first time, and later tensors reuse them if they are not larger. So a model pays
-        /// it for its largest tensor.
+        /// The extra time per byte of the first tensor compared with others of its size. The first tensor touches
+        /// pages of a library's buffers for the first time. Later tensors reuse these pages if they are not larger,
+        /// so a model has this extra time only for its largest tensor.
         #[serde(default)]
         touch_ns_per_byte: f64,
-        /// Time in which a tensor's bytes move, by its size.
+        /// The time of a transfer by the size of the tensor.
         moving: Law,
-        /// The pace of the transfers over time, if it is known separately.
+        /// The rate of the transfers over the load. `None` if it was not measured separately.
         #[serde(default)]
         pace: Option<Pace>,
-        /// (size, time around the moving of bytes) by size class, growing in size.
+        /// (size, time of a tensor outside of its transfer) by size class, in ascending order of size.
         around: Vec<(f64, f64)>,
-        /// The classes among these whose time this load does not determine.
+        /// The size classes in `around` whose time this load does not determine.
         #[serde(default)]
         untold: Vec<Untold>,
-        /// The time of the tensors divided by the prediction of the two fields above: classes are medians, and single
-        /// long tensors do not change these.
+        /// The measured time of the tensors divided by the time that `moving` and `around` predict. Size classes are
+        /// medians, so single slow tensors are visible only here.
         scale: f64,
-        /// The smallest and the largest tensor.
+        /// The sizes of the smallest and the largest tensor.
         sizes_bytes: (u64, u64),
     },
 }
 
-/// The time to move bytes, by their number.
+/// The time of a transfer by its size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
-    /// A time for each tensor and a time for each byte.
+    /// A time per tensor and a time per byte.
     Line {
-        /// For each tensor.
+        /// The time per tensor.
         ns: f64,
-        /// For each byte.
+        /// The time per byte.
         ns_per_byte: f64,
     },
-    /// Through (size, time) of the size classes, growing in both: a library splits reads and changes its method by
-    /// size, so a line is not enough.
+    /// A polyline through (size, time) of the size classes. A line is not enough, because a library splits reads and
+    /// changes its method by size.
     Broken {
-        /// The corners.
+        /// The corners of the polyline, ascending in size and time.
         corners: Vec<(f64, f64)>,
     },
 }
 
-/// The time of moving bytes over what [`Law`] says of it, as the load went on.
+/// The measured time of the transfers divided by the time that [`Law`] predicts, over the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
-    /// (bytes moved, their time over the law's for them), growing in bytes.
+    /// (bytes moved so far, ratio of their time), in ascending order of bytes.
     pub so_far: Vec<(f64, f64)>,
-    /// The same of the bytes from a quarter on.
+    /// The ratio for the bytes after the first quarter.
     pub under_way: f64,
 }
 
 impl Pace {
-    /// The factor for a load of so many bytes: the measured one within the measured range; beyond it the rest at the
-    /// steady pace.
+    /// The ratio for a load of this many bytes. Within the measured range it is the measured one. The bytes beyond it
+    /// have the steady ratio.
     pub(super) fn factor(&self, bytes: f64) -> f64 {
         match self.so_far.last() {
             Some((all, whole)) if bytes > *all => (whole * all + self.under_way * (bytes - all)) / bytes,
@@ -133,38 +134,39 @@ impl Pace {
     }
 }
 
-/// A size class that occurred only in the first calls of a load and took nearly as long as the very first one. This
-/// load does not show whether the size or cold buffers of the library are the reason.
+/// A size class that occurred only in the first calls of a load and took nearly as long as the very first call. This
+/// load does not show whether the size or the empty buffers of the library are the reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Untold {
-    /// Size of its tensors.
+    /// The size of its tensors.
     pub bytes: f64,
-    /// Not less than the class below.
+    /// The lower bound: the time of the next smaller class.
     pub least_ns: f64,
-    /// At most the measured value.
+    /// The upper bound: the measured time.
     pub most_ns: f64,
 }
 
-/// Up to this many slots at once, tensors count as loaded one after another.
+/// Up to this average number of busy slots, tensors count as loaded one after another.
 const MOST_SERIAL: f64 = 1.2;
-/// A class with fewer tensors is not used, except for the largest: a model has few tensors of its vocabulary's size,
-/// and they have most bytes.
+/// A class with fewer tensors is ignored, except the largest one. A model has few tensors of its vocabulary's size,
+/// but they have most of the bytes.
 const LEAST_OF_A_CLASS: usize = 4;
-/// A class is undetermined if all its tensors were among so many first calls, the last of them took more than this
-/// share of the very first, and the class takes more than so many times the one below.
+/// A class is undetermined if three conditions hold. All its tensors are among the first `FIRST_CALLS` calls. The
+/// last of them took more than this share of the very first call. The class takes more than this many times as long
+/// as the class below it.
 const FIRST_CALLS: usize = 8;
 const STILL_WARMING: f64 = 0.5;
 const A_LEAP: f64 = 4.0;
-/// Libraries map and register memory in pieces of up to this size (cuFile: its shadow buffers and the largest of its pools), so that costs around a
-/// tensor leap here and hardly grow on either side.
+/// Libraries map and register memory in pieces of up to this size (in cuFile: its shadow buffers and the largest
+/// pool). So the overhead of a tensor jumps at this size and is nearly constant below and above it.
 const PIECE_BYTES: f64 = (16 << 20) as f64;
-/// Points of the curve of bytes landed.
+/// The number of points of the curve of landed bytes.
 const POINTS: usize = 40;
-/// From this share of the bytes on a load has its steady pace: threads run, and the library has made the objects of
-/// its first calls.
+/// After this share of the bytes, a load has its steady rate: all threads run, and the library has finished its first
+/// calls.
 const UNDER_WAY: f64 = 0.25;
 
-/// Splits the time of a load. `None` if the time of no tensor is known, or if no bytes were loaded.
+/// Splits the time of a load. `None` if no tensor has a measured time, or if no bytes were loaded.
 #[must_use]
 pub fn timing(rows: &[TensorRow], spans: &[Span], run: &RunResult) -> Option<Timing> {
     let bytes = rows.iter().map(|r| r.bytes).fold(0, u64::saturating_add);
@@ -191,14 +193,14 @@ fn total(spans: &[Span], phase: Phase) -> u64 {
 }
 
 fn blocks(spans: &[Span], wall_ns: u64, bytes: u64) -> Option<Parts> {
-    // If bytes were copied to the target, the copies mark their arrival.
+    // If the load copies bytes to the target, a byte arrives when it is copied.
     let copied = spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0);
     let phase = if copied { Phase::Copy } else { Phase::Transfer };
     let mut landing: Vec<&Span> = spans.iter().filter(|s| s.phase == phase && s.bytes > 0).collect();
     landing.sort_unstable_by_key(|s| s.end_ns);
     let begun = landing.iter().map(|s| s.start_ns).min()? as f64;
     let ended = landing.last()?.end_ns.min(wall_ns) as f64;
-    // Blocks hold headers and padding too; the curve speaks of the tensors' bytes.
+    // Blocks also hold headers and padding, but the curve counts only the bytes of tensors.
     let whole: f64 = landing.iter().map(|s| s.bytes as f64).sum();
     let step = landing.len().div_ceil(POINTS).max(1);
     let mut landed = vec![(0.0, begun)];
@@ -215,7 +217,8 @@ fn blocks(spans: &[Span], wall_ns: u64, bytes: u64) -> Option<Parts> {
     Some(Parts::Blocks { landed, ns_per_byte, tail_ns: (wall_ns as f64 - ended).max(0.0) })
 }
 
-/// The median of the slopes between all pairs of points, each weighted by its length; `None` of fewer than four points.
+/// The median of the slopes between all pairs of points, weighted by the distance of each pair. `None` with fewer
+/// than four points.
 fn steepness(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 4 {
         return None;
@@ -240,8 +243,8 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let mut rows: Vec<&TensorRow> = rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0).collect();
     rows.sort_by_key(|r| r.start_ns);
     let first = *rows.first()?;
-    // The first call of each kind makes objects for later calls, so it does not show the time of a tensor of its
-    // size.
+    // The first call of each kind creates objects for later calls, so it does not show the normal time of a tensor of
+    // its size.
     let later = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
     let hot = run.cache == CacheState::Hot;
     let moving = law(if hot { later } else { &rows }, run.cache, moved)?;
@@ -249,7 +252,7 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let (around, untold) = settled(&rows, classes(later.iter().map(|r| (r.bytes, around_of(r)))));
     let largest = rows.iter().map(|r| r.bytes).max().unwrap_or(0);
     let excess = if hot && pace.is_none() { (moved(first) - moving.ns(first.bytes)).max(0.0) } else { 0.0 };
-    // Only where the first tensor is among the largest is it known to have touched all there is to touch.
+    // Only a first tensor of about the largest size has touched all pages that later tensors use.
     let touched = first.bytes >= largest / 2;
     let touch_ns_per_byte = if touched { excess / first.bytes as f64 } else { 0.0 };
     let warm_up = (around_of(first) - nearest(&around, first.bytes)).max(0.0) + if touched { 0.0 } else { excess };
@@ -257,7 +260,7 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let told: f64 = rows.iter().map(|r| moving.ns(r.bytes) * factor + nearest(&around, r.bytes)).sum();
     let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
     let own = (busy - warm_up - touch_ns_per_byte * largest as f64).max(0.0);
-    // The time to remove a mapping grows with its pages; closing files does not.
+    // The time to remove a mapping grows with its pages. The time to close files does not.
     let unmap = if run.phases.get(Phase::Map) > 0 { total(spans, Phase::Release) as f64 } else { 0.0 };
     Some(Parts::Tensors {
         once_ns: (run.wall_ns as f64 - busy - unmap).max(0.0) + warm_up,
@@ -280,7 +283,7 @@ fn around_of(row: &TensorRow) -> f64 {
     (row.busy_ns() as f64 - moved(row)).max(0.0)
 }
 
-/// The measured pace of the transfers compared with the prediction.
+/// The measured time of the transfers over the load, compared with the predicted time.
 fn pace(rows: &[&TensorRow], moving: &Law, bytes: u64) -> Pace {
     let step = rows.len().div_ceil(POINTS).max(1);
     let (mut so_far, mut before, mut late) = (Vec::new(), (0.0, 0.0, 0.0), (0.0, 0.0));
@@ -298,7 +301,7 @@ fn pace(rows: &[&TensorRow], moving: &Law, bytes: u64) -> Pace {
     Pace { so_far, under_way: if late.1 > 0.0 { late.0 / late.1 } else { whole } }
 }
 
-/// Removes the classes that this load does not determine. The geometric mean of their two bounds replaces them.
+/// Replaces the time of each class that this load does not determine by the geometric mean of its bounds.
 fn settled(rows: &[&TensorRow], mut classes: Vec<(f64, f64)>) -> (Vec<(f64, f64)>, Vec<Untold>) {
     let first_ns = rows.first().map_or(0.0, |row| around_of(row));
     let mut untold = Vec::new();
@@ -317,7 +320,8 @@ fn settled(rows: &[&TensorRow], mut classes: Vec<(f64, f64)>) -> (Vec<(f64, f64)
     (classes, untold)
 }
 
-/// A copy out of the page cache is one mechanism at every size, so a line; all else may change its ways with the size.
+/// A copy out of the page cache works the same way at every size, so its law is a line. Other methods can change with
+/// the size.
 fn law(rows: &[&TensorRow], cache: CacheState, moved: impl Fn(&TensorRow) -> f64) -> Option<Law> {
     let copies = rows.iter().all(|r| r.phases.get(Phase::Copy) > 0 && r.phases.get(Phase::Transfer) == 0);
     if copies && cache == CacheState::Hot {
@@ -327,7 +331,7 @@ fn law(rows: &[&TensorRow], cache: CacheState, moved: impl Fn(&TensorRow) -> f64
         }
     }
     let mut corners = classes(rows.iter().map(|r| (r.bytes, moved(r))));
-    // Noise must not make a larger tensor cheaper.
+    // A larger tensor must not be faster because of noise.
     let mut most = 0.0_f64;
     for corner in &mut corners {
         most = most.max(corner.1);
@@ -342,7 +346,7 @@ fn only_copy(row: &TensorRow) -> TensorRow {
     TensorRow { phases, ..row.clone() }
 }
 
-/// Median size and time by size class (powers of two).
+/// The median size and time of each size class (powers of two).
 fn classes(points: impl Iterator<Item = (u64, f64)>) -> Vec<(f64, f64)> {
     let mut by_class: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for (bytes, ns) in points.filter(|p| p.0 > 0) {
@@ -360,8 +364,8 @@ fn classes(points: impl Iterator<Item = (u64, f64)>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The time of the class that is nearest in size, on the same side of [`PIECE_BYTES`] if there is one: the time of
-/// registrations grows in steps.
+/// The time of the class that is nearest in size, on the same side of [`PIECE_BYTES`] if there is one, because the
+/// time of a registration jumps at that size.
 pub(super) fn nearest(classes: &[(f64, f64)], bytes: u64) -> f64 {
     let side = |at: f64| at >= PIECE_BYTES;
     let far = |class: &&(f64, f64)| {
@@ -375,7 +379,7 @@ pub(super) fn nearest(classes: &[(f64, f64)], bytes: u64) -> f64 {
 }
 
 impl Law {
-    /// Nanoseconds for this number of bytes.
+    /// The time to move this number of bytes, in nanoseconds.
     pub(super) fn ns(&self, bytes: u64) -> f64 {
         match self {
             Self::Line { ns, ns_per_byte } => ns + ns_per_byte * bytes as f64,
@@ -384,8 +388,8 @@ impl Law {
     }
 }
 
-/// The height of a polyline: level before its first corner, extended beyond its last one; through the origin if there
-/// is only one corner.
+/// The value of a polyline at `x`. It is constant before the first corner and extended beyond the last one. With a
+/// single corner it is a line through the origin.
 pub(super) fn along(corners: &[(f64, f64)], x: f64) -> f64 {
     let next = corners.partition_point(|(at, _)| *at <= x).clamp(1, corners.len().saturating_sub(1).max(1));
     match (corners.get(next - 1), corners.get(next)) {

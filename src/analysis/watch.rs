@@ -1,12 +1,12 @@
-//! Advice for a watched program, as data. Each piece of advice has the calls that prove it.
+//! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
 use crate::core::{RouteProof, WatchReport, WatchedFailure, units};
 
-/// Fewer transfers than this show no habit.
+/// With fewer transfers than this there is no pattern.
 const HABIT: u64 = 16;
-/// Bytes from which reads without cuFile are more than the start of a program.
+/// Programs read up to this many bytes without cuFile during their start.
 const MUCH_PLAIN: u64 = 16 << 20;
-/// Bytes from which one thread is a limit.
+/// From this many bytes on, a single thread limits the rate.
 const MUCH_BYTES: u64 = 256 << 20;
 
 /// A piece of advice.
@@ -14,73 +14,73 @@ const MUCH_BYTES: u64 = 256 << 20;
 pub enum WatchAdvice {
     /// Calls failed.
     Failed(WatchedFailure),
-    /// Buffers are registered about once for each transfer.
+    /// The program registers a buffer for about every transfer.
     RegistersPerCall {
-        /// Registrations.
+        /// The number of registrations.
         registered: u64,
-        /// Transfers.
+        /// The number of transfers.
         transfers: u64,
-        /// Time to register and deregister, nanoseconds.
+        /// The time to register and deregister, in nanoseconds.
         total_ns: u64,
     },
-    /// Transfers use memory that is not registered.
+    /// Transfers use buffers that are not registered.
     Unregistered {
-        /// Such transfers.
+        /// The number of these transfers.
         count: u64,
-        /// All transfers.
+        /// The number of all transfers.
         of: u64,
     },
     /// Transfers are not aligned to 4 KiB.
     Unaligned {
-        /// Such transfers.
+        /// The number of these transfers.
         count: u64,
-        /// All transfers.
+        /// The number of all transfers.
         of: u64,
     },
     /// Most reads are below 1 MiB.
     SmallReads {
-        /// Such reads.
+        /// The number of these reads.
         count: u64,
-        /// All reads.
+        /// The number of all reads.
         of: u64,
     },
     /// One thread makes all single reads.
     OneThread {
-        /// Reads.
+        /// The number of reads.
         reads: u64,
-        /// Bytes.
+        /// The bytes of these reads.
         bytes: u64,
     },
-    /// Descriptors have no O_DIRECT.
+    /// Files were opened without `O_DIRECT`.
     NoODirect {
-        /// Such files.
+        /// The number of these files.
         files: u64,
-        /// All registered files.
+        /// The number of all registered files.
         of: u64,
     },
-    /// Files go through host memory.
+    /// The data of files goes through host memory.
     Compat {
-        /// Such files.
+        /// The number of these files.
         files: u64,
-        /// Whether this is proven.
+        /// Whether the trace proves it.
         proven: bool,
     },
     /// The program loaded libcufile and read most bytes without it.
     NotByCuFile {
-        /// Bytes of read calls and touched mappings.
+        /// The bytes of read calls and touched mappings.
         plain_bytes: u64,
-        /// Bytes by cuFile.
+        /// The bytes that cuFile transferred.
         cufile_bytes: u64,
-        /// Whether most of them came by mappings.
+        /// Whether most of the `plain_bytes` were read through mappings.
         mapped: bool,
     },
-    /// Nothing shows the route.
+    /// The route of the transfers is unknown.
     RouteUnknown,
-    /// Stream transfers had no result when the program ended, or it was not seen.
+    /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
-    /// Details of calls were lost.
+    /// Lost details of calls.
     Lost(u64),
-    /// Calls of further copies of libcufile were not recorded.
+    /// Calls of additional copies of libcufile, which were not recorded.
     LibrariesLeftOut(u64),
 }
 
@@ -174,7 +174,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     advice
 }
 
-/// Whether every transfer of the program takes a direct route and this is proven. `None` if it made no transfer.
+/// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
 #[must_use]
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
     let mut used = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).peekable();

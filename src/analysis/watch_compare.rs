@@ -1,54 +1,54 @@
-//! A watched program compared with an earlier time that it was watched.
+//! Compares two recordings of a watched program.
 
 use crate::core::{CallTotal, WatchReport};
 
-/// Fewer calls than this have no typical duration.
+/// With fewer calls there is no typical duration.
 const LEAST_CALLS: u64 = 16;
-/// The share by which calls may be slower, if nothing else is said: durations of single programs differ more than those of repeated loads.
+/// The default share by which calls may be slower. Single programs vary more than repeated loads.
 pub const WATCH_THRESHOLD: f64 = 0.2;
 
-/// Calls of a function, earlier and now.
+/// The calls of a function in both recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallChange {
     /// The function.
     pub function: String,
-    /// Its calls then; zeros if there were none.
+    /// Its calls in the earlier recording. All fields are zero if there were none.
     pub before: CallTotal,
-    /// Its calls now; zeros if there are none.
+    /// Its calls in the later recording. All fields are zero if there were none.
     pub now: CallTotal,
 }
 
-/// Something that is worse than it was.
+/// A result that is worse than in the earlier recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchRegression {
     /// The calls of a function take longer on average.
     Slower {
         /// The function.
         function: String,
-        /// Mean duration then, nanoseconds.
+        /// The earlier mean duration in nanoseconds.
         before_ns: u64,
-        /// Mean duration now.
+        /// The later mean duration in nanoseconds.
         now_ns: u64,
     },
     /// More calls fail.
     MoreErrors {
         /// The function.
         function: String,
-        /// Failed calls then.
+        /// The earlier number of failed calls.
         before: u64,
-        /// Failed calls now.
+        /// The later number of failed calls.
         now: u64,
     },
-    /// A file that took a direct route takes none now, or it is not proven any more.
+    /// A file used a direct route in the earlier recording. In the later one it does not, or there is no proof.
     RouteLost(String),
 }
 
-/// The comparison.
+/// The result of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchComparison {
-    /// Each function that was called at one of the times.
+    /// Each function that was called in at least one of the recordings.
     pub calls: Vec<CallChange>,
-    /// What is worse.
+    /// The results that are worse.
     pub regressions: Vec<WatchRegression>,
 }
 

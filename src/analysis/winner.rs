@@ -1,61 +1,62 @@
-//! The rule for the winner of a group. Screens, reports and advice use it.
+//! The rule that finds the winner of a group. Screens, reports and advice use it.
 
 use super::compare::{ComparisonGroup, RankedEngine};
 
-/// `auto` and the engine that it chose are two samples of the same reads: a smaller difference of medians is not
-/// relevant.
+/// `auto` and the engine that it chose measure the same reads, so a smaller ratio of their medians is ignored.
 const TWINS_DIFFER: f64 = 1.05;
-/// Medians of `auto` and the engine that it chose this far apart are noise even if their runs overlap.
+/// If the medians of `auto` and the engine that it chose differ by this factor, the session is noisy, even if their
+/// runs overlap.
 const TWINS_DISAGREE: f64 = 1.25;
-/// With one run of each engine, times closer than this are called a tie.
+/// With a single run of each engine, a smaller ratio of the times is a tie.
 const SINGLE_RUNS_DIFFER: f64 = 1.03;
 
-/// Runs of each engine before a winner is named.
+/// The number of runs of each engine that a winner needs.
 pub const LEAST_RUNS: u32 = 3;
 
-/// The result of a group's ranking.
+/// The result of the ranking of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<'g> {
     /// No engine moved a byte: every lookup missed, or there was nothing to load.
     NothingMoved,
-    /// There is one engine, or `auto` and the engine that it chose.
+    /// Only one engine ran, or `auto` and the engine that it chose.
     Alone {
-        /// The engine.
+        /// The only engine.
         first: &'g RankedEngine,
     },
-    /// One of the two fastest engines ran fewer than [`LEAST_RUNS`] times, so that the noise is not known.
+    /// One of the two fastest engines ran fewer than [`LEAST_RUNS`] times, so the noise is unknown.
     TooFewRuns {
-        /// The fastest.
+        /// The fastest engine.
         first: &'g RankedEngine,
-        /// The next.
+        /// The second fastest engine.
         next: &'g RankedEngine,
     },
-    /// `auto` and the engine that it chose read the same way, but their times differ: the conditions
-    /// changed between the runs, so no difference of the session means anything.
+    /// `auto` and the engine that it chose do the same reads, but their times differ. The conditions changed between
+    /// the runs, so no difference in the session is reliable.
     Noisy {
         /// The faster of the two.
         first: &'g RankedEngine,
-        /// The slower.
+        /// The slower of the two.
         next: &'g RankedEngine,
     },
     /// The runs of the two fastest engines overlap: the difference is within noise.
     Tie {
-        /// The fastest median.
+        /// The engine with the lowest median.
         first: &'g RankedEngine,
-        /// The next.
+        /// The second fastest engine.
         next: &'g RankedEngine,
     },
     /// Every run of the first engine was faster than every run of the next.
     Winner {
         /// The winner.
         first: &'g RankedEngine,
-        /// The next.
+        /// The second fastest engine.
         next: &'g RankedEngine,
     },
 }
 
 impl RankedEngine {
-    /// Whether it is clearly faster than a slower engine: their runs do not overlap. With a single run of each, times more than 3 % apart.
+    /// Whether it is clearly faster than a slower engine: their runs do not overlap. With a single run of each, the
+    /// times must differ by more than 3 %.
     #[must_use]
     pub fn clearly_ahead_of(&self, next: &Self) -> bool {
         if self.runs > 1 || next.runs > 1 {
@@ -67,7 +68,8 @@ impl RankedEngine {
 }
 
 impl ComparisonGroup {
-    /// The engines that compete, the fastest first: without those in doubt, and without the slower of `auto` and the engine that it chose.
+    /// The engines that compete, the fastest first. Engines in doubt and the slower of `auto` and its chosen engine
+    /// are left out.
     #[must_use]
     pub fn contenders(&self) -> Vec<&RankedEngine> {
         let mut contenders: Vec<&RankedEngine> = self.engines.iter().filter(|engine| !engine.in_doubt).collect();
@@ -79,7 +81,8 @@ impl ComparisonGroup {
         contenders
     }
 
-    /// `auto` and the engine that it chose, the faster first, if the repeats of both show a difference that cannot come from the engine.
+    /// `auto` and the engine that it chose, the faster first, if the repeats of both show a difference that the
+    /// engine cannot explain.
     fn twins_that_disagree(&self) -> Option<(&RankedEngine, &RankedEngine)> {
         let sure = || self.engines.iter().filter(|engine| !engine.in_doubt);
         let first = sure().next()?;
@@ -90,7 +93,7 @@ impl ComparisonGroup {
         (repeated && disagree).then_some((first, twin))
     }
 
-    /// The result of the ranking; `None` for a group without engines.
+    /// The result of the ranking. `None` for a group without engines.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome<'_>> {
         let contenders = self.contenders();
@@ -140,7 +143,7 @@ mod tests {
         ComparisonGroup { model: "m".into(), target: "GPU 0".into(), cache: CacheState::Cold, engines }
     }
 
-    /// The outcome in a word and its engines.
+    /// The name of the outcome and its engines.
     fn told(engines: Vec<RankedEngine>) -> (&'static str, Vec<Engine>) {
         let group = group(engines);
         match group.outcome().expect("engines") {
@@ -195,7 +198,7 @@ mod tests {
             "noisy",
             "far apart, although the runs overlap"
         );
-        // Apart, but by less than 5 %.
+        // The times do not overlap, but they differ by less than 5 %.
         assert_eq!(told(vec![auto(118, 118, Odirect), engine(Odirect, 122, 123), mmap()]).1, [Auto, Mmap]);
         let mut once = vec![auto(100, 100, Odirect), engine(Odirect, 120, 120), mmap()];
         once[..2].iter_mut().for_each(|e| e.runs = 1);

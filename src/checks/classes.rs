@@ -1,10 +1,10 @@
-//! The row of the support matrix of a GPU and of a path.
+//! The rows of the support matrix for a GPU and for a path.
 
 use crate::checks::context::GpuSeen;
 use crate::checks::matrix::{GpuClass, Storage};
 use crate::machine::{self, Architecture, BlockKind, PathFacts};
 
-/// The GPUs that NVIDIA lists for P2PDMA; L40 is in gds-diag's list.
+/// The GPUs that NVIDIA lists for P2PDMA. L40 is only in the list of gds-diag.
 const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
 /// Integrated GPUs: DGX Spark and Jetson.
 const INTEGRATED: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
@@ -19,7 +19,7 @@ pub(crate) fn is_integrated(gpu: &GpuSeen) -> bool {
     gpu.name.split([' ', '-', '(', ')']).any(|word| INTEGRATED.contains(&word))
 }
 
-/// The class of a GPU; `None` if too little is known.
+/// The class of a GPU. `None` if too few facts are known.
 pub(crate) fn of_gpu(gpu: &GpuSeen) -> Option<GpuClass> {
     let architecture = gpu.architecture;
     let capability = gpu.capability();
@@ -47,7 +47,7 @@ pub(crate) fn of_gpu(gpu: &GpuSeen) -> Option<GpuClass> {
     Some(if capability? < (8, 0) { GpuClass::Turing } else { GpuClass::Ampere })
 }
 
-/// The kind of storage under a path; `None` if too little is known.
+/// The kind of storage below a path. `None` if too few facts are known.
 pub(crate) fn of_path(facts: &PathFacts) -> Option<Storage> {
     let kind = facts.filesystem.as_deref()?;
     Some(match kind {
@@ -67,8 +67,8 @@ pub(crate) fn of_path(facts: &PathFacts) -> Option<Storage> {
     })
 }
 
-/// The network of a Lustre mount: `tcp` of `10.0.1.5@tcp:/scratch`. A network other than TCP comes first; `None` if
-/// the name has none.
+/// The network of a Lustre mount: `tcp` for `10.0.1.5@tcp:/scratch`. If there are several, a network other than TCP
+/// is preferred. `None` if the name has no network.
 pub(crate) fn lustre_network(facts: &PathFacts) -> Option<&str> {
     let servers = facts.source.as_deref()?.split(":/").next()?;
     let networks: Vec<&str> =
@@ -94,7 +94,7 @@ fn of_device(facts: &PathFacts) -> Option<Storage> {
     match facts.block_device.iter().find(|device| device.kind == BlockKind::Md) {
         Some(raid) if raid.level.as_deref() == Some("raid0") => Some(Storage::NvmeRaid0),
         Some(_) => Some(Storage::Mapped),
-        // Whether it is local or over RDMA is in sysfs, and the check of the transport reads it.
+        // sysfs shows whether the disk is local or over RDMA. The check of the transport reads that.
         None => Some(Storage::Nvme),
     }
 }

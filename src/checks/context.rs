@@ -1,5 +1,4 @@
-//! The input of all checks of a round: the view of the machine, the paths with their facts, the GPUs, the
-//! configuration.
+//! The input of all checks: the machine, the paths with their facts, the GPUs and the configuration.
 
 use crate::checks::cufile::config_file::Config;
 use crate::core::FixId;
@@ -7,17 +6,17 @@ use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, Pc
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The last driver branch for Maxwell, Pascal and Volta, always with the proprietary kernel modules.
+/// The last driver branch for Maxwell, Pascal and Volta. These GPUs always need the proprietary kernel modules.
 pub(crate) const LAST_PROPRIETARY: &str = "580";
 
-/// A path under examination.
+/// A path that the checks examine.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) path: PathBuf,
     pub(crate) facts: Option<PathFacts>,
 }
 
-/// A GPU under examination: its facts from NVML, if it answers, and from the bus.
+/// A GPU that the checks examine, with its facts from NVML (if it answers) and from the PCI bus.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GpuSeen {
     /// UUID, or the PCI address if the driver does not answer.
@@ -25,7 +24,7 @@ pub(crate) struct GpuSeen {
     pub(crate) name: String,
     pub(crate) address: String,
     pub(crate) nvml: Option<NvmlGpu>,
-    /// By compute capability, or by PCI device id if NVML does not list the GPU.
+    /// Derived from the compute capability, or from the PCI device id if NVML does not list the GPU.
     pub(crate) architecture: Option<Architecture>,
 }
 
@@ -67,12 +66,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether one GPU was requested, and not all.
+    /// Whether the user named a single GPU.
     pub(crate) fn one_was_asked_for(&self) -> bool {
         self.selected.is_some()
     }
 
-    /// GPUs on the bus; `None` if the bus cannot be listed.
+    /// The GPUs on the PCI bus. `None` if the bus cannot be listed.
     pub(crate) fn pci(&self) -> Option<&[PciGpu]> {
         self.nvidia().map(|seen| seen.gpus.as_slice())
     }
@@ -81,12 +80,12 @@ impl<'a> Context<'a> {
         self.pci.get_or_init(|| machine::pci_nvidia(self.root)).as_ref()
     }
 
-    /// Addresses of the NVSwitches on the bus.
+    /// The PCI addresses of the NVSwitches.
     pub(crate) fn nvswitches(&self) -> &[String] {
         self.nvidia().map_or(&[], |seen| &seen.nvswitches)
     }
 
-    /// The GPUs of this system that the open kernel modules cannot drive. Waits for NVML.
+    /// The GPUs of this machine that the open kernel modules do not support. Waits for NVML.
     pub(crate) fn before_turing(&self) -> impl Iterator<Item = &GpuKind> {
         self.kinds
             .get_or_init(|| machine::gpu_kinds(self.root))
@@ -94,7 +93,7 @@ impl<'a> Context<'a> {
             .filter(|gpu| gpu.architecture < Architecture::TuringOrLater)
     }
 
-    /// The fix that installs a driver for the GPUs of this machine; none for GPUs that no driver with GDS supports.
+    /// The fix that installs a driver for the GPUs of this machine. `None` if no driver with GDS supports them.
     pub(crate) fn driver_fix(&self) -> Option<FixId> {
         match self.before_turing().map(|gpu| gpu.architecture).max() {
             None => Some(FixId::NvidiaDriverOpen),
@@ -103,7 +102,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether CUDA waits for Fabric Manager on this machine: it has NVSwitches, or a GPU of an HGX board that shows none.
+    /// Whether CUDA waits for Fabric Manager: the machine has NVSwitches, or a GPU of an HGX board without visible
+    /// NVSwitches.
     pub(crate) fn has_fabric(&self) -> bool {
         let is_guest = || self.root.nvml().gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough"));
         !self.nvswitches().is_empty() || (self.hgx_blackwell().is_some() && !is_guest())
@@ -114,12 +114,12 @@ impl<'a> Context<'a> {
         self.pci()?.iter().find(|gpu| gpu.is_hgx_blackwell() && !gpu.is_lent())
     }
 
-    /// Whether the bus shows a GPU. It does not wait for NVML.
+    /// Whether the PCI bus shows a GPU. It does not wait for NVML.
     pub(crate) fn gpu_on_bus(&self) -> bool {
         self.pci().is_some_and(|gpus| !gpus.is_empty())
     }
 
-    /// The requested GPUs, by default all. Waits for NVML.
+    /// The GPUs that the user named, by default all. Waits for NVML.
     pub(crate) fn gpus(&self) -> &[GpuSeen] {
         self.gpus.get_or_init(|| {
             let nvml = self.root.nvml();
@@ -147,7 +147,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Whether there is a GPU. Waits for NVML only if the bus shows none.
+    /// Whether there is a GPU. It waits for NVML only if the PCI bus shows none.
     pub(crate) fn has_gpu(&self) -> bool {
         self.gpu_on_bus() || !self.root.nvml().gpus.is_empty()
     }
@@ -166,7 +166,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The name that the checks use for file systems with several names. Amazon's FSx is Lustre.
+/// Gives file systems with several names the name that the checks use. Amazon's FSx is Lustre.
 fn by_one_name(mut facts: PathFacts) -> PathFacts {
     let name = match facts.filesystem.as_deref() {
         Some("fuse.fsx_lustre" | "lustre2" | "lustre_lite") => "lustre",

@@ -1,26 +1,26 @@
-//! The result of a check and its meaning for each route, before the relevant routes are known.
+//! The result of a check and its effect on each route, before the verdict is known.
 
 use crate::checks::spec::CheckId;
 use crate::core::{Evidence, Finding, FindingFact, FixId, Route, Status};
 use crate::machine::Unread;
 
-/// The effort of a fix. The route with the smallest sum is the goal.
+/// The effort of a fix. The goal is the route with the smallest sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cost {
-    /// A file or a setting, at once.
+    /// A change of a file or a setting with immediate effect.
     Setting = 1,
-    /// Root, and possibly a remount or a new login.
+    /// Root rights, and possibly a remount or a new login.
     Root = 2,
-    /// Root and a reboot.
+    /// Root rights and a reboot.
     Reboot = 4,
-    /// Installing a package or module.
+    /// The installation of a package or module.
     Install = 6,
     /// Another kernel, driver or operating system.
     System = 16,
 }
 
 impl Cost {
-    /// The effort of a step, in words, as far as the sentence of the step does not say it.
+    /// The effort in words. `None` if the text of the step already mentions it.
     pub(crate) fn words(self, step: &str) -> Option<String> {
         let step = step.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| step.contains(word));
@@ -36,18 +36,18 @@ impl Cost {
     }
 }
 
-/// The meaning of a check for a route.
+/// The effect of a check on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// It blocks the route, and a fix takes this effort.
+    /// The check blocks the route. A fix takes this effort.
     Missing(Cost),
-    /// It blocks the route, and no fix can change that: hardware, or the kind of file system.
+    /// The check blocks the route permanently, because of the hardware or the kind of file system.
     Never,
-    /// It is not known whether it blocks the route.
+    /// It is unknown whether the check blocks the route.
     Unknown,
 }
 
-/// The subject of a check.
+/// What a check examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The machine.
@@ -60,17 +60,17 @@ pub(crate) enum Scope {
     Pair(usize, usize),
 }
 
-/// A finding with its weights.
+/// A finding and its effect on the routes.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
     pub(crate) id: CheckId,
     pub(crate) finding: Finding,
     pub(crate) bears: Vec<(Route, Weight)>,
     pub(crate) scope: Scope,
-    /// The status if it blocks a relevant route: fail, unless the check is uncertain.
+    /// The status if it blocks a relevant route. It is `Fail` unless the check is uncertain.
     pub(crate) severity: Status,
-    /// Whether it explains why a route that was set up is not used. It is a warning even if another route needs less
-    /// effort.
+    /// Whether it explains why the configured route is not used. It is then a warning even if another route needs
+    /// less effort.
     pub(crate) explains: bool,
 }
 
@@ -145,7 +145,7 @@ impl Judged {
         self
     }
 
-    /// [`Self::fix`], if there is one.
+    /// Sets [`Self::fix`] if there is a fix.
     pub(crate) fn fixes(mut self, id: Option<FixId>) -> Self {
         self.finding.fix = id;
         self
@@ -174,19 +174,19 @@ impl Judged {
         self
     }
 
-    /// At most a warning, even for a relevant route.
+    /// Limits the status to a warning, even if a relevant route is blocked.
     pub(crate) fn only_warn(mut self) -> Self {
         self.severity = Status::Warn;
         self
     }
 
-    /// Warns if no direct route is used, because it explains why the one that was set up is not.
+    /// Marks the finding as an explanation: it warns if no direct route is used although one is configured.
     pub(crate) fn explaining(mut self) -> Self {
         self.explains = true;
         self
     }
 
-    /// Information only: it blocks nothing.
+    /// Marks the finding as information that blocks no route.
     pub(crate) fn aside(mut self) -> Self {
         self.bears.clear();
         self.finding.permanent = false;
@@ -206,7 +206,7 @@ impl Judged {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
     }
 
-    /// The largest effort among the routes that it blocks and that can be fixed.
+    /// The largest effort among the blocked routes that can be fixed.
     pub(crate) fn price(&self) -> Option<Cost> {
         let prices = self.bears.iter().filter_map(|(_, weight)| match weight {
             Weight::Missing(cost) => Some(*cost),
@@ -223,5 +223,5 @@ impl Judged {
 /// All routes of cuFile reads.
 pub(crate) const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
 
-/// The routes without host memory.
+/// The direct routes.
 pub(crate) const DIRECT: &[Route] = &Route::DIRECT;

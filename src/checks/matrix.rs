@@ -1,8 +1,10 @@
-//! The support matrix: the routes of each class of GPU and each kind of storage. The checks, the verdicts, `explain matrix` and docs/matrix.md use it.
+//! The support matrix: the routes of each class of GPU and each kind of storage. The checks, the verdicts, `explain
+//! matrix` and docs/matrix.md use it.
 //!
-//! Sources: NVIDIA's GPUDirect Storage documentation (release notes, troubleshooting guide with its P2PDMA chapter, 'GDS Support for NVMe Drives Using Linux
-//! PCI P2PDMA' of September 2026, O_DIRECT requirements, page of nvidia-fs 2.30), NVIDIA AI Enterprise (vGPU), the driver installation guide (open kernel
-//! modules), and the messages of libcufile 1.14 to 1.20. Each row names its source.
+//! Sources: NVIDIA's GPUDirect Storage documentation (release notes, troubleshooting guide with its P2PDMA chapter,
+//! 'GDS Support for NVMe Drives Using Linux PCI P2PDMA' of September 2026, O_DIRECT requirements, page of nvidia-fs
+//! 2.30), NVIDIA AI Enterprise (vGPU), the driver installation guide (open kernel modules), and the messages of
+//! libcufile 1.14 to 1.20. Each row lists its source.
 
 use crate::core::Route;
 use serde::Serialize;
@@ -11,11 +13,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "support", content = "text")]
 pub enum Support {
-    /// It exists.
+    /// The route exists.
     Yes,
-    /// It exists under a condition.
+    /// The route exists under this condition.
     If(&'static str),
-    /// It does not exist, with the reason.
+    /// The route does not exist for this reason.
     No(&'static str),
 }
 
@@ -27,7 +29,7 @@ pub const ROUTES: [Route; 5] = [Route::Nvfs, Route::P2pdma, Route::C2c, Route::R
 /// A row of one of the two tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its stable id.
+    /// Its stable id in JSON.
     pub id: &'static str,
     /// Its name.
     pub name: &'static str,
@@ -51,7 +53,7 @@ impl Row {
     }
 }
 
-/// Declares an enum whose members are the rows of a table.
+/// Declares an enum with one variant per table row.
 macro_rules! table {
     ($(#[$about:meta])* $name:ident { $($member:ident = $id:literal, $text:literal, [$($route:expr),+], $source:literal;)+ }) => {
         $(#[$about])*
@@ -61,10 +63,10 @@ macro_rules! table {
         }
 
         impl $name {
-            /// All of them, in the order of the table.
+            /// All variants in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$member,)+];
 
-            /// Its row.
+            /// The table row of the variant.
             #[must_use]
             pub const fn row(self) -> Row {
                 match self {
@@ -155,7 +157,7 @@ table! {
     }
 }
 
-/// The support of a route for a GPU and a storage: both must have it.
+/// Whether a GPU with a storage supports a route: both must support it.
 #[must_use]
 pub fn support(gpu: GpuClass, storage: Storage, route: Route) -> Vec<Support> {
     let both = [gpu.row().support(route), storage.row().support(route)];

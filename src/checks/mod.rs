@@ -1,4 +1,4 @@
-//! Turns facts into findings, and findings into one verdict for each path and GPU. It changes nothing.
+//! Checks the machine, and derives one verdict for each (path, GPU) pair. It changes nothing on the machine.
 
 mod classes;
 mod container;
@@ -29,7 +29,8 @@ pub use verdict::proof::{Trial, with_counts, with_trial};
 use crate::core::Machine;
 use crate::machine::{self, Root};
 
-/// The machine with the storage below the examined paths and the settings of its cufile.json. Waits for NVML and libcufile, so call it after the checks.
+/// Describes the machine, the storage below the examined paths, and the keys of its cufile.json. It waits for NVML
+/// and libcufile, so call it after the checks.
 #[must_use]
 pub fn machine(root: &Root, report: &Report) -> Machine {
     let storage = machine::storage(root, &report.paths);

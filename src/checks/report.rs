@@ -1,14 +1,14 @@
-//! The findings and verdicts of a round of checks.
+//! The findings and verdicts of one round of checks.
 
 use crate::core::{Finding, Route, Status, Verdict};
 use crate::machine::PathFacts;
 
-/// The outcome of a round of checks.
+/// The result of a round of checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Findings, one for each check that applies, in the order of the groups.
+    /// The findings in the order of their groups, one for each check that applies.
     pub findings: Vec<Finding>,
-    /// A verdict for each path and GPU.
+    /// The verdicts, one for each (path, GPU) pair.
     pub verdicts: Vec<Verdict>,
     /// The facts of the examined paths.
     pub paths: Vec<PathFacts>,
@@ -19,8 +19,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the answer is bad: for some path and GPU no cuFile read works. (Exit status 1 of `gds-top check`; a race into host memory
-    /// on a machine without a GPU is not bad, which the caller knows from [`Report::has_gpu`].)
+    /// Whether no cuFile read works for some path and GPU. `gds-top check` then ends with exit status 1. The caller
+    /// uses [`Report::has_gpu`] to exclude benchmarks on a machine without a GPU.
     #[must_use]
     pub fn blocks_route_in_use(&self) -> bool {
         self.verdicts.iter().any(|verdict| verdict.route == Route::None)

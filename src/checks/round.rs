@@ -1,4 +1,4 @@
-//! A round of checks: the order of the checks, and the findings as they come.
+//! Runs a round of checks: their order, and the findings as they arrive.
 
 use super::container::{dynamic_routing, limits, surroundings};
 use super::context::{Context, Subject};
@@ -19,13 +19,13 @@ use std::path::PathBuf;
 use std::thread::Scope;
 use std::time::Instant;
 
-/// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they
-/// arrive. A finding that the rest of the round changes is emitted again and replaces the first.
+/// Runs all checks for `paths` and one GPU (by index or UUID, `None` for every GPU). Findings are emitted as they
+/// arrive. A finding that later checks change is emitted again and replaces the earlier one.
 pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding)) -> Report {
     let began = Instant::now();
     let _kept = root.keep_reads();
     std::thread::scope(|scope| {
-        // The slow sources are asked first. The view keeps their answers, and checks wait for them there.
+        // The slow sources are started first. The machine view stores their results, and checks wait for them.
         early(scope, || {
             let _ = root.nvml();
         });
@@ -40,7 +40,7 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
         early(scope, || {
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
-                // The kernel log has the reason if a driver or a disk was rejected.
+                // The kernel log contains the reason if a driver or a disk was rejected.
                 let _ = machine::kernel_log(root);
                 let _ = machine::nvidia_fs_known(root);
             }
@@ -49,7 +49,7 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
     })
 }
 
-/// Asks on a separate thread. If there is no thread, the first check that needs the answer asks.
+/// Queries a source on another thread. If no thread can be started, the first check that needs the result queries it.
 fn early<'scope>(scope: &'scope Scope<'scope, '_>, ask: impl FnOnce() + Send + 'scope) {
     let _ = std::thread::Builder::new().spawn_scoped(scope, ask);
 }
@@ -58,7 +58,7 @@ fn host_has_gpu(root: &Root) -> bool {
     crate::machine::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
 }
 
-/// The groups of checks in the order in which they run. Those that need no slow answer come first.
+/// The groups of checks in the order in which they run. Groups that do not wait for a slow source are first.
 const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 24] = [
     mount::run,
     file::run,
@@ -92,7 +92,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let mut sent: Vec<Finding> = Vec::new();
     let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
         if early {
-            // A finding that blocks a route gets its status at the end. The others can be shown immediately.
+            // The status of a finding that blocks a route is known only at the end. Other findings are emitted
+            // immediately.
             let known: Vec<Judged> = judged.iter().filter(|j| j.in_the_way().next().is_none()).cloned().collect();
             let whole = |f: &Finding| !judged.iter().any(|j| j.finding.id == f.id && j.in_the_way().next().is_some());
             for finding in merge(&ctx, &known).into_iter().filter(whole) {
@@ -110,7 +111,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let waits =
         |s: &Subject| s.facts.as_ref().and_then(|f| f.filesystem.as_deref()).is_some_and(kind::waits_for_version);
     if ctx.subjects.iter().any(waits) {
-        // Support for overlays and similar file systems depends on the library's version, which is known only now.
+        // Whether overlays and similar file systems are supported depends on the version of libcufile, which is known
+        // only now.
         let anew = mount::run(&ctx);
         all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
         take(anew, &mut all, false);

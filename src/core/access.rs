@@ -8,17 +8,17 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// From the file.
+    /// Bytes move from the file to memory.
     Read,
-    /// Into the file.
+    /// Bytes move from memory to the file.
     Write,
 }
 
 impl Access {
-    /// All of them.
+    /// All directions.
     pub const ALL: &'static [Self] = &[Self::Read, Self::Write];
 
-    /// The name as typed and reported.
+    /// Its name on the command line and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

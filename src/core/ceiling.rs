@@ -1,4 +1,4 @@
-//! Ceilings: rates that no load can exceed here, measured in the same session.
+//! Ceilings: rates measured in the same session that no load on this machine can exceed.
 
 use super::median::median;
 use super::units;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub enum CeilingKind {
     /// Copies from pinned host memory to the GPU.
     PinnedCopy,
-    /// O_DIRECT reads of the model's files by a plain reader, without a target.
+    /// `O_DIRECT` reads of the model's files by a plain reader, without copies to a target.
     DirectRead,
-    /// Reads of the model's files from the page cache by a plain reader, without a target.
+    /// Reads of the model's files from the page cache by a plain reader, without copies to a target.
     CachedRead,
 }
 
 impl CeilingKind {
-    /// As it is called in sentences: `the pinned copy rate`.
+    /// Its name in sentences: `the pinned copy rate`.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -31,31 +31,31 @@ impl CeilingKind {
 /// A measured ceiling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// What.
+    /// The kind of the ceiling.
     pub kind: CeilingKind,
-    /// UUID or ordinal of the GPU, for copies.
+    /// UUID or ordinal of the GPU. It is set for copies only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
-    /// Name of the model, for reads.
+    /// The name of the model. It is set for reads only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The rate.
+    /// The rate in bytes per second.
     pub bytes_per_s: f64,
-    /// Its method: block size, threads.
+    /// The method of its measurement: block size and threads.
     pub how: String,
-    /// The duration of its measurement.
+    /// The duration of its measurement in nanoseconds.
     pub took_ns: u64,
-    /// The plain reader's best setting, for O_DIRECT reads.
+    /// The fastest setting of the plain reader. It is set for `O_DIRECT` reads only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<ReaderSetting>,
-    /// Complete reads of the files, alternating with the cold loads that are compared with them; the rate is then the
-    /// median of these.
+    /// Complete reads of the files that alternate with the cold loads. If there are any, `bytes_per_s` is their
+    /// median.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<ReadPass>,
 }
 
 impl Ceiling {
-    /// Puts a pass to the others; the rate is then their median.
+    /// Adds a pass. The rate is then the median of all passes.
     pub fn add_pass(&mut self, pass: ReadPass, took_ns: u64) {
         self.passes.push(pass);
         self.took_ns = self.took_ns.saturating_add(took_ns);
@@ -72,21 +72,21 @@ impl Ceiling {
     }
 }
 
-/// The setting of a plain reader: each thread reads one block after another.
+/// The setting of a plain reader. Each thread reads one block after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReaderSetting {
-    /// Bytes of a block.
+    /// The block size in bytes.
     pub block_bytes: u64,
-    /// Threads, and so reads in flight.
+    /// The number of threads, which is also the number of reads in flight.
     pub threads: u64,
 }
 
 /// One read of all files of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadPass {
-    /// The repeat of the loads that it went before.
+    /// The repeat of the loads that followed this pass.
     pub round: u32,
-    /// Its rate.
+    /// Its rate in bytes per second.
     pub bytes_per_s: f64,
 }
 

@@ -6,54 +6,54 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A method of loading a model.
+/// A method to load a model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Engine {
-    /// Map the file and copy each tensor out of the mapping.
+    /// Maps the file and copies each tensor from the mapping.
     Mmap,
     /// Threads read through the page cache into a pinned ring.
     Pread,
-    /// O_DIRECT reads into a pinned ring.
+    /// `O_DIRECT` reads into a pinned ring.
     Odirect,
-    /// Register, submit, wait, deregister for each tensor (the NIXL pattern).
+    /// Registers, submits, waits and deregisters for each tensor, as NIXL does.
     GdsPerTensor,
     /// `cuFileRead` into unregistered memory.
     GdsBounce,
-    /// One slab, coalesced aligned `cuFileRead`s over threads.
+    /// Threads call `cuFileRead` with large aligned blocks into one registered slab.
     GdsSlab,
-    /// `cuFileBatchIOSubmit`.
+    /// Uses `cuFileBatchIOSubmit`.
     GdsBatch,
-    /// `cuFileReadAsync` on streams.
+    /// Uses `cuFileReadAsync` on CUDA streams.
     GdsStream,
-    /// The NIXL library, by one of its plugins for files.
+    /// Loads with the NIXL library and one of its file plugins.
     Nixl(NixlPlugin),
-    /// The fastest of the others for this path, machine and cache state.
+    /// Chooses the fastest engine for this path, machine and cache state.
     Auto,
-    /// Any loader as a command line, measured from outside.
+    /// Runs a command line that loads the model and measures its process.
     Command(String),
-    /// A loader with a script of gds-top (see [`LOADERS`]), measured like a command.
+    /// Runs a loader with a script of gds-top (see [`LOADERS`]) and measures it like a command.
     Loader(String),
-    /// A lane of a KV-cache workload.
+    /// A variant of a KV-cache workload.
     Workload(WorkloadLane),
 }
 
-/// Loaders with a script, by name: the published packages that load safetensors files.
+/// The names of the loaders with a script. They are the published packages that load safetensors files.
 pub const LOADERS: [&str; 6] =
     ["safetensors", "fastsafetensors", "runai-model-streamer", "instanttensor", "kvikio", "torch-cuda-gds"];
 
 /// A plugin of NIXL that reads files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NixlPlugin {
-    /// `GDS`: cuFile's batches.
+    /// `GDS`: the batch calls of cuFile.
     Gds,
-    /// `GDS_MT`: threads over `cuFileRead`.
+    /// `GDS_MT`: `cuFileRead` in threads.
     GdsMt,
-    /// `POSIX`: asynchronous reads of the kernel into host memory.
+    /// `POSIX`: asynchronous kernel reads into host memory.
     Posix,
 }
 
 impl NixlPlugin {
-    /// NIXL's name of it.
+    /// Its name in NIXL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl NixlPlugin {
         }
     }
 
-    /// Whether it reads by cuFile.
+    /// Whether it reads with cuFile.
     #[must_use]
     pub const fn uses_cufile(self) -> bool {
         matches!(self, Self::Gds | Self::GdsMt)
@@ -71,13 +71,13 @@ impl NixlPlugin {
 }
 
 impl Engine {
-    /// Whether it is another program's process, watched from outside.
+    /// Whether it is the process of another program, which is measured from outside.
     #[must_use]
     pub const fn is_outside(&self) -> bool {
         matches!(self, Self::Command(_) | Self::Loader(_))
     }
 
-    /// The direction of a workload's lane; `None` for engines that load models.
+    /// The direction of a workload. `None` for engines that load models.
     #[must_use]
     pub const fn direction(&self) -> Option<Access> {
         match self {
@@ -91,11 +91,11 @@ impl Engine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheState {
-    /// Dropped before the run.
+    /// The page cache is dropped before the run.
     Cold,
-    /// Read into the page cache before the run.
+    /// The files are read into the page cache before the run.
     Hot,
-    /// Left as found.
+    /// The page cache is not changed before the run.
     AsIs,
 }
 
@@ -122,20 +122,20 @@ impl FromStr for CacheState {
     }
 }
 
-/// The destination of the bytes.
+/// The memory in which the bytes are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Target {
     /// Memory of the GPU with this CUDA ordinal.
     Gpu {
-        /// CUDA ordinal.
+        /// The ordinal of the GPU in CUDA.
         ordinal: u32,
-        /// UUID as NVML prints it, `GPU-…`, where known.
+        /// The UUID as NVML prints it, `GPU-…`. `None` if it is unknown.
         uuid: Option<String>,
-        /// Marketing name.
+        /// The marketing name.
         name: String,
     },
-    /// Host memory, because there is no GPU or on request.
+    /// Host memory. It is used if there is no GPU, or on request.
     Host,
 }
 

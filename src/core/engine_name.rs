@@ -1,4 +1,4 @@
-//! Engines as they are typed and reported.
+//! The names of engines on the command line and in reports.
 
 use super::engine::{Engine, LOADERS};
 use super::spec::ENGINES;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The palette colour of engines without a fixed name, after those of the first ten engines.
+/// The palette index for engines without a fixed name. The first ten engines have the indices below it.
 const OUTSIDE: usize = 10;
 
 /// The prefix of a command line.
@@ -41,7 +41,7 @@ fn similar(text: &str) -> String {
 }
 
 impl Engine {
-    /// Its name in a session about one workload: the variant of a lane, the name of an engine.
+    /// Its name in a session with a single workload: the variant of a workload, or the name of an engine.
     #[must_use]
     pub fn label(&self) -> String {
         match self {
@@ -50,7 +50,8 @@ impl Engine {
         }
     }
 
-    /// Its place among the eleven colours of lanes: the order of [`ENGINES`], the plugins of NIXL as one, then everything outside.
+    /// Its index among the eleven run colours: the order of [`ENGINES`], one index for all NIXL plugins, then one for
+    /// all other engines.
     #[must_use]
     pub fn place(&self) -> usize {
         let same = |engine: &Self| matches!((engine, self), (Self::Nixl(_), Self::Nixl(_))) || engine == self;

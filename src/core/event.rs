@@ -1,4 +1,4 @@
-//! The one stream: everything that happens is an event with a time.
+//! The event stream: everything that happens in a session is an event with a time.
 
 use super::ceiling::Ceiling;
 use super::engine::{CacheState, Engine, Target};
@@ -17,27 +17,27 @@ use super::system::SystemSample;
 use super::watch::{WatchReport, WatchedCall};
 use serde::{Deserialize, Serialize};
 
-/// Something that happened.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Nanoseconds since the session began.
     pub at_ns: u64,
-    /// What.
+    /// The kind of event and its data.
     #[serde(flatten)]
     pub body: EventBody,
 }
 
-/// The stage of a lane.
+/// The stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneStage {
-    /// The process starts and opens CUDA and libraries.
+    /// The process starts and opens CUDA and its libraries.
     Setup,
-    /// The page cache is being made cold or hot.
+    /// The page cache is dropped or filled.
     PreparingCache,
-    /// The clock runs.
+    /// The clock is running.
     Loading,
-    /// Bytes on the target are compared with the file.
+    /// The bytes on the target are compared with the file.
     Verifying,
 }
 
@@ -45,11 +45,11 @@ pub enum LaneStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// For the record.
+    /// Information that needs no action.
     Info,
-    /// The user should know.
+    /// A problem that the user should know about.
     Warn,
-    /// Something did not work.
+    /// An operation failed.
     Error,
 }
 
@@ -63,57 +63,57 @@ pub enum LogLevel {
 pub enum EventBody {
     /// The session began.
     SessionStarted {
-        /// `gds-top 0.1.0`.
+        /// The program and its version, `gds-top 0.1.0`.
         tool: String,
         /// Milliseconds since the Unix epoch.
         unix_ms: u64,
-        /// The command line that started it, without secrets. Empty in recordings of earlier versions.
+        /// The command line that started the session, without secrets. It is empty in recordings of earlier versions.
         #[serde(default)]
         command: String,
     },
-    /// The machine was examined, possibly again.
+    /// The machine was examined. This event can occur several times.
     MachineSeen {
         /// The description.
         machine: Machine,
     },
-    /// A check has an outcome; replaces an earlier one with the same id.
+    /// A check has a result. It replaces an earlier result of the same check.
     CheckDone {
-        /// The outcome.
+        /// The result.
         finding: Finding,
     },
-    /// A verdict was reached; replaces an earlier one for the same path and GPU.
+    /// There is a verdict for one (path, GPU) pair. It replaces an earlier verdict for the same pair.
     VerdictReached {
         /// The verdict.
         verdict: Verdict,
     },
     /// All checks of a round are done.
     ChecksDone {
-        /// Their duration.
+        /// Their duration in nanoseconds.
         took_ns: u64,
     },
-    /// A fix can be offered.
+    /// A fix is available.
     FixPlanned {
         /// Its preview.
         plan: FixPlan,
     },
-    /// The way to a direct route, step by step; replaces an earlier one.
+    /// The checklist to a direct route is available. It replaces an earlier one.
     GuideMade {
         /// The checklist.
         guide: Guide,
     },
-    /// A fix moved on.
+    /// A fix entered a stage or printed output.
     FixProgress {
-        /// How.
+        /// Its stage and text.
         progress: FixProgress,
     },
-    /// The applied fixes of the journal that can be undone; replaces the earlier list.
+    /// The applied fixes in the journal that can be undone. It replaces the earlier list.
     FixesApplied {
-        /// The newest last.
+        /// The fixes, the newest last.
         applied: Vec<AppliedFix>,
     },
-    /// The model's files were read.
+    /// The headers of the model's files were read.
     ModelOpened {
-        /// Their content.
+        /// The tensors and files of the model.
         model: ModelInfo,
     },
     /// A synthetic model is being written.
@@ -123,97 +123,97 @@ pub enum EventBody {
         /// Bytes of all files.
         of_bytes: u64,
     },
-    /// A lane will run.
+    /// A run was planned.
     LanePlanned {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
         /// Its engine.
         engine: Engine,
         /// Cache state.
         cache: CacheState,
-        /// Where to.
+        /// The target.
         target: Target,
-        /// Which repeat, from 0.
+        /// The number of the repeat, from 0.
         repeat: u32,
     },
-    /// The race was stopped: lanes that have not started will not run.
+    /// The race was stopped. Runs that have not started are skipped.
     RaceStopped,
-    /// The share of a planned lane, if the session has several models or targets.
+    /// The share of a planned run, if the session has several models or targets.
     LaneShared {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
         /// Its model or part, and its group.
         share: LaneShare,
     },
-    /// A rate that no load can exceed here was measured; replaces an earlier one of the same kind, GPU and model.
+    /// A ceiling was measured. It replaces an earlier one of the same kind, GPU and model.
     CeilingMeasured {
-        /// What.
+        /// The ceiling.
         ceiling: Ceiling,
     },
-    /// An engine cannot run here.
+    /// An engine cannot run on this machine.
     EngineUnavailable {
         /// The engine.
         engine: Engine,
-        /// Why, in a sentence.
+        /// The reason, in a sentence.
         why: String,
     },
-    /// The lane's process runs.
+    /// The process of a run was started.
     LaneStarted {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
-        /// Its process.
+        /// The id of its process.
         pid: u32,
     },
-    /// The lane entered a stage. `Loading` marks the start of its clock.
+    /// A run entered a stage. `Loading` marks the start of its clock.
     LaneStage {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
         /// The stage.
         stage: LaneStage,
     },
-    /// Bytes have landed (sampled, about twenty times a second).
+    /// Bytes reached the target. This is sampled about twenty times per second.
     LaneProgress {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
         /// Tensor bytes on the target so far.
         landed_bytes: u64,
-        /// Pinned memory now.
+        /// The pinned memory at this moment, in bytes.
         pinned_bytes: u64,
-        /// Verified so far.
+        /// The bytes that were verified so far.
         verified_bytes: u64,
     },
-    /// Spans of a lane, complete for the run once it finished.
+    /// Spans of a run. All of its spans have arrived when the run ends.
     LaneSpans {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
-        /// The spans, relative to the lane's clock.
+        /// The spans, with times relative to the clock of the run.
         spans: PackedSpans,
     },
-    /// The lane finished, well or with an error inside the result.
+    /// A run ended. If it failed, the error is in the result.
     LaneFinished {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
-        /// The measured value.
+        /// The result.
         result: Box<RunResult>,
     },
-    /// The lane died without a result.
+    /// The process of a run died without a result.
     LaneDied {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
-        /// How, in a sentence: exit status or signal.
+        /// The exit status or signal, in a sentence.
         how: String,
-        /// The end of its standard error.
+        /// The last lines of its standard error.
         #[serde(alias = "last_words")]
         stderr_tail: String,
     },
-    /// The user stopped the lane, so that it has no result.
+    /// The user stopped a run, so it has no result.
     LaneCancelled {
-        /// Its number.
+        /// The number of the run.
         lane: LaneId,
     },
-    /// A grid of storage measurements will be made.
+    /// A grid of storage measurements was planned.
     GridPlanned {
-        /// Its cells.
+        /// The cells of the grid.
         plan: GridPlan,
     },
     /// The grid's test files are being written.
@@ -223,40 +223,40 @@ pub enum EventBody {
         /// Bytes of all files.
         of_bytes: u64,
     },
-    /// A cell of the grid runs.
+    /// A cell of the grid was started.
     GridCellStarted {
         /// Its number in the plan.
         cell: u32,
     },
-    /// A cell of the grid ended, well or with an error inside the result.
+    /// A cell of the grid ended. If it failed, the error is in the result.
     GridCellDone {
-        /// The measured value.
+        /// The result.
         result: CellResult,
     },
-    /// The grid is over: all cells ended, or it was stopped.
+    /// The grid ended: either all cells ended, or it was stopped.
     GridEnded,
-    /// The plans that can run in this session, while a user can choose.
+    /// The plans that the user can choose to run in this session.
     RacePlansOffered {
-        /// In the order in which they are listed.
+        /// The plans in the order of the list.
         plans: Vec<RacePlan>,
     },
-    /// Another plan starts; all measurements until now belong to the plan before it.
+    /// Another plan was started. All measurements before this event belong to the previous plan.
     RacePlanStarted {
         /// Its name.
         name: String,
-        /// The plan.
+        /// The title of the plan.
         title: String,
     },
-    /// The report of a watched program so far; replaces an earlier one.
+    /// The report of a watched program so far. It replaces an earlier report.
     ProgramSeen {
         /// The report.
         report: Box<WatchReport>,
     },
     /// Calls of a watched program, for timelines.
     CallsSeen {
-        /// The calls, in order.
+        /// The calls in the order of their start.
         calls: Vec<WatchedCall>,
-        /// Calls since the last such event that are not among them.
+        /// The number of calls since the last such event that are not in `calls`.
         left_out: u64,
     },
     /// Meters were read.
@@ -264,22 +264,22 @@ pub enum EventBody {
         /// The readings.
         sample: Sample,
     },
-    /// The processes that use GPUs and storage now. Sent only while the screens show it, and never recorded: it names
-    /// processes of other users.
+    /// The processes that use GPUs and storage at this moment. This event is sent only while the screens show it. It
+    /// is never recorded, because it names processes of other users.
     SystemSeen {
-        /// The machine now.
+        /// The processes, GPUs and disks.
         system: SystemSample,
     },
     /// A message for the user.
     Said {
         /// Its severity.
         level: LogLevel,
-        /// A sentence.
+        /// The text, in a sentence.
         text: String,
     },
     /// The session ended.
     SessionEnded {
-        /// Whether it was cut short by the user.
+        /// Whether the user interrupted it.
         interrupted: bool,
     },
 }

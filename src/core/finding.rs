@@ -1,4 +1,4 @@
-//! Findings of the checks, and the verdict that they add up to.
+//! The findings of the checks, and the verdict that is derived from them.
 
 use super::fix_id::{self, FixId};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// The setting is as required.
     Pass,
-    /// Worth knowing, neither good nor bad.
+    /// A fact without a rating.
     Info,
-    /// Works, but not as well as it could.
+    /// It works, but not as fast as possible.
     Warn,
-    /// Blocks something.
+    /// It blocks a route or an operation.
     Fail,
-    /// Could not be checked or does not apply; the summary has the reason.
+    /// It could not be checked or does not apply. The summary has the reason.
     Na,
 }
 
@@ -34,7 +34,7 @@ impl Status {
         }
     }
 
-    /// Its severity; the worst status has the largest.
+    /// Its severity. The worst status has the highest number.
     #[must_use]
     pub const fn weight(self) -> u8 {
         match self {
@@ -46,7 +46,7 @@ impl Status {
         }
     }
 
-    /// The mark before a finding.
+    /// The mark in front of a finding.
     #[must_use]
     pub const fn mark(self) -> char {
         match self {
@@ -59,7 +59,7 @@ impl Status {
     }
 }
 
-/// A group of checks, in the order of the screen.
+/// A group of checks, in the order of the Checks screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
@@ -95,29 +95,29 @@ impl Group {
     }
 }
 
-/// A way that bytes can take from storage to the GPU.
+/// The route by which bytes reach the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
     /// DMA into GPU memory by the nvidia-fs kernel module.
     Nvfs,
-    /// DMA into GPU memory by the kernel's PCI P2PDMA.
+    /// DMA into GPU memory with PCI P2PDMA of the kernel.
     P2pdma,
     /// The coherent link of Grace systems.
     C2c,
-    /// RDMA from a user-space file system client.
+    /// RDMA from a client of a user-space file system.
     Rdma,
-    /// POSIX reads into host memory and a copy, inside libcufile.
+    /// libcufile reads into host memory with POSIX calls and copies the bytes to the GPU.
     Compat,
     /// No cuFile read works.
     None,
 }
 
 impl Route {
-    /// The routes on which no byte passes through host memory.
+    /// The direct routes: no byte passes through host memory.
     pub const DIRECT: [Self; 4] = [Self::Nvfs, Self::P2pdma, Self::C2c, Self::Rdma];
 
-    /// Whether the route bypasses host memory.
+    /// Whether the route is direct.
     #[must_use]
     pub const fn is_direct(self) -> bool {
         matches!(self, Self::Nvfs | Self::P2pdma | Self::C2c | Self::Rdma)
@@ -142,11 +142,11 @@ impl fmt::Display for Route {
 pub struct Evidence {
     /// A path, a command line, or an interface such as `NVML`.
     pub source: String,
-    /// The content, or that it is missing.
+    /// The content, or a note that it is missing.
     pub text: String,
 }
 
-/// The outcome of one check.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable id: `udev-database`.
@@ -155,27 +155,28 @@ pub struct Finding {
     pub group: Group,
     /// Its result.
     pub status: Status,
-    /// One sentence.
+    /// The summary, one sentence.
     pub summary: String,
-    /// The observation.
+    /// What the check observed.
     pub evidence: Vec<Evidence>,
     /// The reason why it is relevant, in one or two sentences.
     pub why: String,
-    /// The routes that this finding blocks: if it fails, or if it warns about something that no fix can change.
+    /// The routes that this finding blocks. A finding blocks a route if it fails, or if it warns about something that
+    /// no fix can change.
     pub blocks: Vec<Route>,
-    /// The fix for it.
+    /// The fix that resolves it. `None` if there is no fix.
     #[serde(default, deserialize_with = "fix_id::known")]
     pub fix: Option<FixId>,
-    /// The advice if no fix can do it.
+    /// The advice, if no fix can resolve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
-    /// The finding that causes this one, if any.
+    /// The id of the finding that causes this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Whether no fix can change it: hardware, or the kind of system or file system.
+    /// Whether no fix can change it. The reason is the hardware, the kind of system, or the file system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub permanent: bool,
-    /// Facts for the plan of its fix. Recordings do not contain them, because fixes are planned from fresh findings.
+    /// Facts that the plan of its fix needs. They are not recorded, because fixes are planned from new findings.
     #[serde(skip)]
     pub facts: Vec<FindingFact>,
 }
@@ -187,24 +188,24 @@ pub enum FindingFact {
     MissingFolder(String),
     /// The path of a configuration file with an error.
     BrokenFile(String),
-    /// The PCI address of a bridge that redirects transfers: `0000:40:01.0`.
+    /// The PCI address of a bridge with ACS redirection: `0000:40:01.0`.
     Bridge(String),
     /// The module files of the NVIDIA driver are compressed with zstd.
     ZstdModules,
-    /// nvidia-fs was built with the source of another driver than the loaded one.
+    /// nvidia-fs was built with the source of a different driver version than the loaded one.
     OtherDriverSource,
 }
 
-/// The basis of a verdict that no read proved.
+/// The basis of a verdict that is not proven by a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// The checks.
+    /// The results of the checks.
     #[default]
     Checks,
-    /// libcufile's table of routes lists the route.
+    /// The route table of libcufile lists the route.
     LibraryLists,
-    /// libcufile's table of routes does not list `possible`.
+    /// The route table of libcufile does not list `possible`.
     LibraryDenies,
     /// There is no GPU.
     NoGpu,
@@ -213,25 +214,26 @@ pub enum Basis {
 /// The route of cuFile reads of one path for one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The path.
+    /// The path that is read.
     #[serde(serialize_with = "super::lossy::path")]
     pub path: PathBuf,
-    /// The GPU, its UUID; `None` on a machine without one.
+    /// The UUID of the GPU. `None` on a machine without a GPU.
     pub gpu: Option<String>,
-    /// The route that a read takes now.
+    /// The route that a read uses now.
     pub route: Route,
-    /// The best route that this machine could take after fixes.
+    /// The best route that this machine can use after fixes.
     pub possible: Route,
-    /// Whether a read or a counter proved `route`; otherwise it is derived from the checks.
+    /// Whether a read or a counter proved `route`. Otherwise `route` is derived from the checks.
     pub proven: bool,
-    /// The basis of `route` if no read proved it.
+    /// The basis of `route` if it is not proven.
     #[serde(default)]
     pub basis: Basis,
     /// The proof, or the reason why there is none.
     pub proof: String,
     /// Ids of the checks that block a better route.
     pub blockers: Vec<String>,
-    /// Ids of the checks to fix on the way to `possible`, in order. The other blockers explain why the route that was set up is not taken.
+    /// The ids of the checks to fix before `possible` works, in order. The other blockers only explain why the
+    /// configured route is not used.
     #[serde(default)]
     pub steps: Vec<String>,
     /// The next action.

@@ -1,4 +1,4 @@
-//! Fixes: their changes, the rights that they need, and how they are undone.
+//! Fixes: their changes, the rights that they need, and how to undo them.
 
 use super::finding::Finding;
 use super::fix_id::FixId;
@@ -10,23 +10,23 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
-    /// The user as they are.
+    /// The current user.
     User,
     /// Root.
     Root,
-    /// Root, and a reboot to take effect.
+    /// Root. The fix takes effect after a reboot.
     Reboot,
 }
 
-/// How much can go wrong.
+/// The risk of a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FixRisk {
-    /// Nothing that undo does not restore.
+    /// Undo restores everything.
     Low,
-    /// Other programs may notice.
+    /// Other programs can be affected.
     Medium,
-    /// The machine may need manual repair.
+    /// The machine can need manual repair.
     #[serde(alias = "shown-only")]
     High,
 }
@@ -35,12 +35,12 @@ pub enum FixRisk {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FixPolicy {
-    /// gds-top, after consent.
+    /// gds-top, after the user consents.
     #[default]
     Ask,
-    /// The user; gds-top only shows how.
+    /// The user. gds-top only shows the steps.
     Show,
-    /// The user, if at all: the possible loss is too large for an automatic step.
+    /// Only the user, because a mistake can lose too much for an automatic step.
     Never,
 }
 
@@ -48,32 +48,32 @@ pub enum FixPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Change {
-    /// A file gets new content.
+    /// Writes a file.
     WriteFile {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// The present content; `None` if it does not exist.
+        /// The current content. `None` if the file does not exist.
         before: Option<String>,
         /// The new content.
         after: String,
-        /// Permission bits of the new file.
+        /// The permission bits of the new file.
         mode: u32,
     },
-    /// A command is run.
+    /// Runs a command.
     Run {
-        /// Program and arguments.
+        /// The program and its arguments.
         argv: Vec<String>,
     },
 }
 
-/// A fix, previewed.
+/// The plan of a fix, as shown in its preview.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixPlan {
     /// Its id.
     pub id: FixId,
     /// The check that it is for.
     pub check: String,
-    /// One line.
+    /// The title, one line.
     pub title: String,
     /// The reason why it works, with the source of the fact.
     pub why: String,
@@ -81,7 +81,7 @@ pub struct FixPlan {
     pub changes: Vec<Change>,
     /// The rights that it needs.
     pub needs: Needs,
-    /// Its risk.
+    /// The risk.
     pub risk: FixRisk,
     /// Whether gds-top or the user applies it.
     #[serde(default)]
@@ -90,32 +90,33 @@ pub struct FixPlan {
     pub verify: String,
     /// The way to undo it.
     pub undo: String,
-    /// Commands that follow when it is undone, after the files are restored.
+    /// The commands that undo runs after it restored the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undo_commands: Vec<Vec<String>>,
-    /// The remaining step for a person after gds-top has done its part: `sudo reboot`.
+    /// The command that the user must run after gds-top applied the fix: `sudo reboot`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining: Vec<String>,
-    /// The reason why it cannot be applied here, if any.
+    /// The reason why it cannot be applied on this machine. `None` if it can.
     pub obstacle: Option<String>,
 }
 
 impl FixPlan {
-    /// A digest of all that the plan does. The user consents to a plan by its digest, so that no other plan is applied.
+    /// A digest of all changes of the plan. The user consents to this digest, so that only the previewed plan is
+    /// applied.
     #[must_use]
     pub fn digest(&self) -> String {
-        // The text for debugging, because it has every field and no value makes it fail.
+        // The `Debug` text includes every field and cannot fail.
         let text = format!("{:?}", (self.id, &self.changes, &self.undo_commands, self.needs));
         Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Whether gds-top carries it out after consent.
+    /// Whether gds-top applies it after the user consents.
     #[must_use]
     pub fn applies(&self) -> bool {
         self.policy == FixPolicy::Ask
     }
 
-    /// The rights that it needs, in a word or two.
+    /// The required rights, in a few words.
     #[must_use]
     pub const fn who(&self) -> &'static str {
         match self.needs {
@@ -125,7 +126,7 @@ impl FixPlan {
         }
     }
 
-    /// Its execution.
+    /// How it is applied, in a few words.
     #[must_use]
     pub fn how(&self) -> String {
         match self.policy {
@@ -137,15 +138,15 @@ impl FixPlan {
     }
 }
 
-/// A fix that is applied according to the journal.
+/// A fix that the journal lists as applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedFix {
-    /// The applied plan: its changes with the previous content, how it is verified and undone.
+    /// The applied plan. Its changes contain the previous content of each file.
     pub plan: FixPlan,
-    /// When, in seconds since 1970.
+    /// The time in seconds since 1970.
     pub at_unix_s: u64,
-    /// Whether a change of it still exists: changes in memory are lost at a boot, and the fix can then be applied
-    /// again.
+    /// Whether at least one of its changes is still in effect. Changes in memory are lost at a reboot, and the fix
+    /// can then be applied again.
     pub stands: bool,
 }
 
@@ -153,29 +154,30 @@ pub struct AppliedFix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixStage {
-    /// Shown to the user.
+    /// The plan is shown to the user.
     Previewed,
-    /// Being applied.
+    /// The plan is being applied.
     Applying,
-    /// Written; the check runs again.
+    /// The changes are written, and the check runs again.
     Verifying,
-    /// In place; its proof waits for a reboot, or for the machine that a directory represents.
+    /// The changes are written. The check can verify them only after a reboot, or on the machine that a capture
+    /// describes.
     Waiting,
-    /// The check passes now.
+    /// The check passes.
     #[serde(alias = "mended")]
     Fixed,
-    /// Applied, but the check still fails.
+    /// The fix was applied, but the check still fails.
     StillWrong,
-    /// Undone.
+    /// The fix was undone.
     Undone,
-    /// Could not be applied or undone.
+    /// The fix could not be applied or undone.
     Failed,
 }
 
-/// News of a fix.
+/// The progress of a fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixProgress {
-    /// Which fix.
+    /// The fix.
     pub id: FixId,
     /// Its stage.
     pub stage: FixStage,

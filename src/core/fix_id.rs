@@ -1,4 +1,4 @@
-//! The ids of all fixes. `fixes/spec.rs` describes each fix.
+//! The ids of all fixes. `fixes/spec.rs` has the specification of each fix.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -28,61 +28,61 @@ macro_rules! fix_ids {
 }
 
 fix_ids! {
-    /// The udev record of the disk.
+    /// Makes the udev record of the disk available.
     UdevRecord = "udev-record",
-    /// NVIDIA's package repository.
+    /// Adds NVIDIA's package repository.
     NvidiaRepository = "nvidia-repository",
-    /// The open kernel modules of the NVIDIA driver.
+    /// Installs the open kernel modules of the NVIDIA driver.
     NvidiaDriverOpen = "nvidia-driver-open",
-    /// The proprietary driver, for GPUs before Turing.
+    /// Installs the proprietary driver, for GPUs older than Turing.
     NvidiaDriverProprietary = "nvidia-driver-proprietary",
-    /// Fabric Manager for NVSwitches.
+    /// Starts Fabric Manager for NVSwitches.
     NvidiaFabricmanager = "nvidia-fabricmanager",
-    /// The packages of nvidia-fs.
+    /// Installs the packages of nvidia-fs.
     NvfsInstall = "nvfs-install",
-    /// nvidia-fs loaded now and at every boot.
+    /// Loads nvidia-fs now and at every boot.
     NvfsLoad = "nvfs-load",
-    /// nvidia-fs built for the running kernel.
+    /// Builds nvidia-fs for the running kernel.
     NvfsDkms = "nvfs-dkms",
-    /// The signing key enrolled for Secure Boot.
+    /// Enrols the signing key for Secure Boot.
     SecureBootKey = "secure-boot-key",
-    /// The NVMe driver of DOCA.
+    /// Installs the NVMe driver of DOCA.
     NvmePatch = "nvme-patch",
-    /// The IOMMU in pass-through mode.
+    /// Sets the IOMMU to pass-through mode.
     IommuOff = "iommu-off",
-    /// ACS redirection off for the bridges between GPU and disk.
+    /// Switches ACS redirection off in the bridges between GPU and disk.
     AcsRedirect = "acs-redirect",
-    /// The mount option data=ordered.
+    /// Adds the mount option `data=ordered`.
     Ext4Ordered = "ext4-ordered",
-    /// NVMe multipath off.
+    /// Switches NVMe multipath off.
     NvmeMultipathOff = "nvme-multipath-off",
-    /// The registry keys of the driver for P2PDMA.
+    /// Sets the registry keys of the driver for P2PDMA.
     P2pdmaRegistryKeys = "p2pdma-registry-keys",
-    /// The initramfs with the present settings of modules.
+    /// Rebuilds the initramfs with the current module settings.
     Initramfs = "initramfs",
-    /// The keys of P2PDMA in cufile.json.
+    /// Sets the keys for P2PDMA in cufile.json.
     CufileP2pdmaKeys = "cufile-p2pdma-keys",
-    /// The package of libcufile.
+    /// Installs the package of libcufile.
     LibcufileInstall = "libcufile-install",
-    /// A container with the devices and files that cuFile needs.
+    /// Starts the container with the devices and files that cuFile needs.
     ContainerDevices = "container-devices",
-    /// The udev rule for the level of RAIDs.
+    /// Adds the udev rule that reports the level of RAIDs.
     MdUdev = "md-udev",
-    /// The counters of nvidia-fs.
+    /// Switches the counters of nvidia-fs on.
     NvfsStats = "nvfs-stats",
-    /// A large BAR1.
+    /// Enlarges BAR1.
     Bar1Large = "bar1-large",
-    /// The limit on locked memory.
+    /// Raises the limit on locked memory.
     Memlock = "memlock",
-    /// A valid cufile.json.
+    /// Repairs cufile.json.
     CufileConfig = "cufile-config",
-    /// A log that libcufile can write.
+    /// Gives libcufile a log file that it can write.
     CufileLog = "cufile-log",
-    /// A kernel with PCI P2PDMA.
+    /// Installs a kernel with PCI P2PDMA.
     KernelP2pdma = "kernel-p2pdma",
-    /// The GPU nearest to the disk.
+    /// Uses the GPU that is nearest to the disk.
     GpuNearDisk = "gpu-near-disk",
-    /// The model on a local NVMe disk.
+    /// Moves the model to a local NVMe disk.
     MoveModel = "move-model",
 }
 
@@ -116,10 +116,11 @@ impl PartialEq<&str> for FixId {
     }
 }
 
-/// Reads the fix of a finding. A recording of a later version may name a fix that this version does not know: the finding is kept without it.
+/// Reads the fix of a finding. A recording of a later version can name a fix that this version does not know. The
+/// finding is then read without a fix.
 ///
 /// # Errors
-/// The deserializer's.
+/// If the value is not a string.
 pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FixId>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| text.parse().ok()))

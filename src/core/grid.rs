@@ -8,37 +8,37 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The path of bytes, as in the transfer types of NVIDIA's gdsio.
+/// The transfer method, as in the transfer types of NVIDIA's gdsio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transfer {
-    /// cuFile into memory that was registered (gdsio `-x 0`).
+    /// cuFile into registered memory (gdsio `-x 0`).
     GdsRegistered,
-    /// cuFile into memory that was not: the library goes through its own buffers.
+    /// cuFile into unregistered memory. The library copies through its own buffers.
     Gds,
-    /// O_DIRECT into pinned host memory, then a copy, one after the other (gdsio `-x 2`).
+    /// `O_DIRECT` into pinned host memory, then a copy to the GPU (gdsio `-x 2`).
     CpuGpu,
-    /// O_DIRECT into host memory, no GPU (gdsio `-x 1`).
+    /// `O_DIRECT` into host memory without a GPU (gdsio `-x 1`).
     Cpu,
 }
 
-/// In which order blocks are taken.
+/// The order of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One after another; each thread in a separate region.
+    /// One block after another. Each thread has a separate region.
     Sequential,
-    /// At random, in the thread's region.
+    /// Random blocks in the region of each thread.
     Random,
 }
 
 macro_rules! named {
     ($type:ident, $what:literal, [$($variant:ident => $name:literal),+]) => {
         impl $type {
-            /// All of them, in the order in which they are drawn.
+            /// All values, in the order in which tables list them.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name as typed and reported.
+            /// Its name on the command line and in reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -66,7 +66,7 @@ macro_rules! named {
 }
 
 impl Transfer {
-    /// The transfer in a few words.
+    /// The transfer method in a few words.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -92,26 +92,26 @@ impl Transfer {
 /// The parameters of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellKey {
-    /// How bytes travel.
+    /// The transfer method.
     pub transfer: Transfer,
-    /// Which way.
+    /// Read or write.
     pub access: Access,
-    /// In which order.
+    /// The order of the blocks.
     pub pattern: Pattern,
-    /// Bytes of one operation.
+    /// The bytes of one operation.
     pub block_bytes: u64,
-    /// Threads, each with a separate file descriptor, buffer and region, and one operation in flight.
+    /// The number of threads. Each has its own file descriptor, buffer and region, and one operation in flight.
     pub threads: u32,
 }
 
 /// A grid that will be measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GridPlan {
-    /// The folder whose storage is measured.
+    /// The directory whose storage is measured.
     pub dir: PathBuf,
-    /// The target of the bytes: a GPU's name or `host memory`.
+    /// The target of the bytes: the name of a GPU, or `host memory`.
     pub target: String,
-    /// Bytes of each of the two files that are made there and removed.
+    /// The size in bytes of each of the two test files. They are created in `dir` and removed at the end.
     pub file_bytes: u64,
     /// The duration of a cell in nanoseconds.
     pub cell_ns: u64,
@@ -120,7 +120,7 @@ pub struct GridPlan {
 }
 
 impl GridPlan {
-    /// The values of one axis that occur, sorted.
+    /// The distinct values of one axis, sorted.
     pub fn axis<T: Ord>(&self, of: impl Fn(&CellKey) -> T) -> Vec<T> {
         let mut values: Vec<T> = self.cells.iter().map(of).collect();
         values.sort();
@@ -128,7 +128,7 @@ impl GridPlan {
         values
     }
 
-    /// All cells of the axes. Reads come first, so that later writes cannot disturb them.
+    /// All cells of the axes. Reads are first, so that writes cannot affect them.
     #[must_use]
     pub fn cells_of(
         transfers: &[Transfer],
@@ -154,40 +154,41 @@ impl GridPlan {
     }
 }
 
-/// One cell, measured.
+/// The result of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
-    /// The measurement.
+    /// The parameters of the cell.
     #[serde(flatten)]
     pub key: CellKey,
-    /// Bytes moved.
+    /// The number of bytes that were moved.
     pub bytes: u64,
-    /// Operations.
+    /// The number of operations.
     pub operations: u64,
-    /// From the common start of the threads to the end of the last, in nanoseconds.
+    /// The time from the common start of the threads to the end of the last one, in nanoseconds.
     pub wall_ns: u64,
-    /// `bytes` over `wall_ns`; `None` for a cell that failed.
+    /// `bytes` divided by `wall_ns`, per second. `None` for a failed cell.
     pub bytes_per_s: Option<f64>,
-    /// Latency of an operation.
+    /// The latency of an operation.
     pub latency_ns: Option<Percentiles>,
-    /// CPU time of the process meanwhile, user and system.
+    /// The CPU time of the process during the measurement (user and system), in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Opening, registering and allocating, before the clock.
+    /// The time to open, register and allocate before the clock starts, in nanoseconds.
     pub setup_ns: u64,
-    /// The route of cuFile's operations with its source.
+    /// The route of the cuFile operations and its source.
     pub route: Option<RouteCounts>,
-    /// Bytes that were compared: the last block of each thread, on the target for reads and in the file for writes.
+    /// The number of bytes that were compared: the last block of each thread, on the target for reads and in the file
+    /// for writes.
     #[serde(default)]
     pub checked_bytes: u64,
-    /// Whether they were correct. Recordings of earlier versions have `true` for a part of the bytes; see
-    /// [`Self::verified`].
+    /// Whether the compared bytes were correct. Recordings of earlier versions contain `true` even if only a part was
+    /// compared, see [`Self::verified`].
     pub verified: Option<bool>,
     /// The reason why it failed, in a sentence.
     pub error: Option<String>,
 }
 
 impl CellResult {
-    /// A cell that could not be measured.
+    /// The result of a cell that could not be measured.
     #[must_use]
     pub fn failed(key: CellKey, why: impl Into<String>) -> Self {
         Self {
@@ -206,15 +207,15 @@ impl CellResult {
         }
     }
 
-    /// Whether all bytes were right; `None` if only some of them were compared and those were right.
+    /// Whether all bytes were correct. `None` if only some were compared and those were correct.
     #[must_use]
     pub fn verified(&self) -> Option<bool> {
         self.verified.filter(|right| !right || (self.bytes > 0 && self.checked_bytes >= self.bytes))
     }
 }
 
-/// The colour of a warmth from 0 to 1: five stops of matplotlib's viridis (CC0), which rises in lightness and can be
-/// distinguished without red and green.
+/// The colour of a value from 0 to 1. It is interpolated between five colours of matplotlib's viridis (CC0), whose
+/// lightness increases and which is readable with colour blindness.
 #[must_use]
 pub fn heat_colour(warmth: f64) -> (u8, u8, u8) {
     const STOPS: [(f64, f64, f64); 5] =
@@ -233,11 +234,11 @@ pub struct Grid {
     pub plan: GridPlan,
     /// Results in the order of the plan's cells; `None` if a cell has no result yet.
     pub results: Vec<Option<CellResult>>,
-    /// The cell that runs now.
+    /// The index of the running cell.
     pub running: Option<u32>,
-    /// While the test files are written: bytes so far, and the total.
+    /// The progress of the test files: bytes written and total bytes. `None` when they are complete.
     pub written: Option<(u64, u64)>,
-    /// Nothing more will come.
+    /// Whether the grid has ended.
     pub ended: bool,
 }
 
@@ -249,7 +250,7 @@ impl Grid {
         Self { plan, results, running: None, written: None, ended: false }
     }
 
-    /// Nothing more will come.
+    /// Marks the grid as ended.
     pub const fn end(&mut self) {
         self.running = None;
         self.written = None;
@@ -263,13 +264,13 @@ impl Grid {
         self.results.get(at)?.as_ref()
     }
 
-    /// Cells that have ended.
+    /// The number of cells that have ended.
     #[must_use]
     pub fn done(&self) -> usize {
         self.results.iter().flatten().count()
     }
 
-    /// The good result with the highest rate among those that `of` accepts.
+    /// The fastest successful result among those that `of` accepts.
     #[must_use]
     pub fn best(&self, of: impl Fn(&CellKey) -> bool) -> Option<&CellResult> {
         let good =

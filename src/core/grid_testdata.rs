@@ -1,4 +1,4 @@
-//! Made-up grids for tests. Nothing here was measured.
+//! Example grids for tests. The numbers are made up.
 
 use super::{Access, CellResult, Grid, GridPlan, Pattern, Percentiles, Transfer};
 
@@ -17,7 +17,7 @@ fn measured(at: CellResult, bytes_per_s: f64, verified: bool) -> CellResult {
     }
 }
 
-/// Eight cells of two transfers: one with wrong bytes, one that failed, and one that was not measured.
+/// Eight cells of two transfer methods. One has wrong bytes, one failed, and one was not measured.
 pub(crate) fn with_gaps() -> Grid {
     let mut grid = empty("/d", 1 << 30, &[Transfer::GdsRegistered, Transfer::Gds]);
     grid.end();
@@ -29,7 +29,7 @@ pub(crate) fn with_gaps() -> Grid {
     grid
 }
 
-/// A failed and a measured cell, with text that files must quote.
+/// A failed and a measured cell whose texts need quotes in files.
 pub(crate) fn to_quote() -> Grid {
     let mut grid = empty("/d<", 1, &[Transfer::Cpu]);
     let cells = grid.plan.cells.clone();

@@ -1,4 +1,4 @@
-//! The way from a bare machine to a proven direct route, and plans that wait for a reboot.
+//! The checklist from an unconfigured machine to a proven direct route, and applied fixes that wait for a reboot.
 
 use super::finding::Route;
 use super::fix::FixPlan;
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// Its checks pass.
+    /// All checks of the step pass.
     Done,
-    /// It must be done.
+    /// The step must still be done.
     Open,
-    /// Nothing helps: hardware, or the kind of disk.
+    /// The step cannot be done because of the hardware or the kind of disk.
     Impossible,
-    /// It could not be checked.
+    /// The step could not be checked.
     Unknown,
 }
 
 impl StepState {
-    /// A sign.
+    /// The mark of the state.
     #[must_use]
     pub const fn mark(self) -> char {
         match self {
@@ -31,7 +31,7 @@ impl StepState {
         }
     }
 
-    /// A word or three.
+    /// The state in one to three words.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -43,46 +43,46 @@ impl StepState {
     }
 }
 
-/// One step of the way.
+/// One step of the checklist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuideStep {
-    /// What.
+    /// The title of the step.
     pub title: String,
-    /// How far.
+    /// The state of the step.
     pub state: StepState,
-    /// The checks that decide it.
+    /// The ids of the checks that decide the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
-    /// The result of the checks, or the missing part.
+    /// The results of the checks, or the missing parts.
     pub found: Vec<String>,
-    /// Fixes that do it.
+    /// The plans of the fixes for this step.
     pub plans: Vec<FixPlan>,
     /// The advice if there is no fix.
     pub advice: Vec<String>,
 }
 
-/// The way, as a checklist.
+/// The checklist to a direct route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guide {
-    /// The route that it leads to.
+    /// The direct route that the steps configure.
     pub route: Route,
-    /// Why that one.
+    /// Why this route was chosen.
     pub reason: String,
-    /// Fixes that were applied and are not verified yet.
+    /// Applied fixes that are not verified yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenPlan>,
-    /// Steps in order.
+    /// The steps in order.
     pub steps: Vec<GuideStep>,
 }
 
 impl Guide {
-    /// The number of steps done.
+    /// The number of steps that are done.
     #[must_use]
     pub fn done(&self) -> usize {
         self.steps.iter().filter(|step| step.state == StepState::Done).count()
     }
 
-    /// The two sentences on top: the number of remaining steps, and the reason for this route.
+    /// The two sentences above the checklist: the number of remaining steps, and the reason for the route.
     #[must_use]
     pub fn head(&self) -> [String; 2] {
         let mut reason = self.reason.chars();
@@ -98,32 +98,32 @@ impl Guide {
     }
 }
 
-/// A step of a plan that was applied and waits for its proof.
+/// A step of an applied fix that is not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenStep {
-    /// What.
+    /// The text of the step.
     pub text: String,
-    /// How far.
+    /// The state of the step.
     pub state: StepState,
 }
 
-/// An applied fix whose proof needs a reboot, or was done after one.
+/// An applied fix that can be verified only after a reboot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPlan {
     /// The fix.
     pub id: FixId,
-    /// One line.
+    /// The title, one line.
     pub title: String,
     /// Its steps, in order.
     pub steps: Vec<OpenStep>,
-    /// Whether its check passes: then it is closed.
+    /// Whether its check passes. The entry is then complete.
     pub verified: bool,
     /// The next action, or the result.
     pub next: String,
 }
 
 impl OpenPlan {
-    /// The plan as lines of text.
+    /// The fix and its steps as lines of text.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut out = vec![format!("{}: {}", self.id, self.title)];

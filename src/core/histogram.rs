@@ -1,8 +1,8 @@
-//! Counts of durations by upper bounds.
+//! A histogram of durations.
 
 use serde::{Deserialize, Serialize};
 
-/// The upper bounds of the buckets, in nanoseconds: 50 µs to 10 s, three in each decade.
+/// The upper bounds of the buckets in nanoseconds: 50 µs to 10 s, three per decade.
 const BOUNDS_NS: [u64; 17] = [
     50_000,
     100_000,
@@ -23,19 +23,20 @@ const BOUNDS_NS: [u64; 17] = [
     10_000_000_000,
 ];
 
-/// A distribution of durations. The bounds are part of it, so that recordings keep theirs.
+/// A histogram of durations. It stores its bounds, so that recordings stay valid if the bounds change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// The upper bounds, rising, in nanoseconds.
+    /// The upper bounds in nanoseconds, ascending.
     pub upper_ns: Vec<u64>,
-    /// Values at most as long as the bound of the same place and longer than the one before; the last is of those longer than all bounds.
+    /// The counts per bucket. Each bucket has the values above the previous bound and up to its own bound. An extra
+    /// last bucket has the values above all bounds.
     pub counts: Vec<u64>,
-    /// All values together.
+    /// The sum of all values in nanoseconds.
     pub sum_ns: u64,
 }
 
 impl Histogram {
-    /// Of these values; `None` of none.
+    /// The histogram of these values. `None` if there are no values.
     #[must_use]
     pub fn of(values: &[u64]) -> Option<Self> {
         if values.is_empty() {
@@ -55,7 +56,7 @@ impl Histogram {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Each bound with the number of values up to it; the last one has no bound.
+    /// For each bound the number of values up to it. The last entry has no bound and counts all values.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
         let bounds = self.upper_ns.iter().copied().map(Some).chain([None]);
         bounds.zip(&self.counts).scan(0_u64, |sum, (bound, count)| {

@@ -1,23 +1,23 @@
-//! The colours of a session's lanes, out of eleven, and the numbers of lanes without a fixed colour.
+//! The eleven colours of the runs in a session, and the numbers of engines without a fixed colour.
 
 use super::Engine;
 
-/// The colours for lanes without a fixed one, beginning with those that are distinct in every theme; `Engine::place`
-/// numbers them.
+/// The colours for engines without a fixed one. The first ones are distinct in every theme. `Engine::place` defines
+/// the indices.
 const ORDER: [usize; 10] = [1, 0, 5, 4, 3, 6, 2, 8, 9, 7];
-/// The colour that a palette calls `command`.
+/// The index of the colour `command` in theme files.
 const OUTSIDE: usize = 10;
 
-/// The colours of a session's lanes. An engine with a fixed name always has the same; commands, loaders and the lanes
-/// of workloads get the colours that the session's engines leave free, in the order in which they were planned.
-/// Writes and reads of one variant of a workload have the same colour.
+/// The colours of the runs in a session. An engine with a fixed name always has the same colour. Commands, loaders
+/// and workloads get the colours that no engine of the session uses, in the order in which they were planned. Writes
+/// and reads of one variant of a workload have the same colour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneInks {
     others: Vec<(String, usize)>,
 }
 
 impl LaneInks {
-    /// The colours for these lanes, in the order in which they were planned.
+    /// Assigns colours to these engines, in the order in which they were planned.
     #[must_use]
     pub fn of<'e>(engines: impl IntoIterator<Item = &'e Engine>) -> Self {
         let (mut taken, mut others) = ([false; OUTSIDE + 1], Vec::new());
@@ -39,7 +39,7 @@ impl LaneInks {
         let others = others
             .into_iter()
             .map(|(key, outside)| {
-                // The first command keeps the colour that has its name in theme files.
+                // The first command has the colour `command` of the theme files.
                 if outside && !command {
                     command = true;
                     return (key, OUTSIDE);
@@ -51,13 +51,13 @@ impl LaneInks {
         Self { others }
     }
 
-    /// The place of an engine's colour among the eleven.
+    /// The index of an engine's colour among the eleven.
     #[must_use]
     pub fn place(&self, engine: &Engine) -> usize {
         self.other(engine).and_then(|number| Some(self.others.get(number)?.1)).unwrap_or_else(|| engine.place())
     }
 
-    /// The number, from 0, among the lanes without a fixed colour.
+    /// The number of an engine without a fixed colour, from 0. `None` for other engines.
     #[must_use]
     pub fn other(&self, engine: &Engine) -> Option<usize> {
         if engine.place() < OUTSIDE {
@@ -67,14 +67,14 @@ impl LaneInks {
         self.others.iter().position(|(known, _)| *known == key)
     }
 
-    /// Whether every lane has the colour of its name.
+    /// Whether every engine has the colour of its own name.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.others.is_empty()
     }
 }
 
-/// A lane without its direction.
+/// The name of an engine without the direction of its workload.
 fn key(engine: &Engine) -> String {
     match engine {
         Engine::Workload(lane) => lane.without_direction(),

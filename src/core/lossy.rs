@@ -1,21 +1,21 @@
-//! Paths in JSON. Names on Linux are bytes; in a name that is not UTF-8, replacement characters are written for the
+//! Paths in JSON. File names on Linux are bytes. If a name is not valid UTF-8, replacement characters stand for the
 //! invalid bytes.
 
 use serde::Serializer;
 use std::path::{Path, PathBuf};
 
-/// A path as text.
+/// Serializes a path as text.
 ///
 /// # Errors
-/// The serializer's.
+/// If the serializer fails.
 pub fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
 
-/// The same for a path that may be absent.
+/// Serializes an optional path as text.
 ///
 /// # Errors
-/// The serializer's.
+/// If the serializer fails.
 pub fn optional<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     match path {
         Some(path) => serializer.serialize_some(&path.to_string_lossy()),

@@ -3,18 +3,18 @@
 use super::units;
 use serde::{Deserialize, Serialize};
 
-/// A machine as the report names it.
+/// The machine that a report describes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Host name (redacted in captures).
+    /// The host name. Captures contain a placeholder instead.
     pub host: String,
     /// Kernel release.
     pub kernel: String,
-    /// Distribution, `PRETTY_NAME` of os-release.
+    /// The distribution, `PRETTY_NAME` of os-release.
     pub distribution: String,
-    /// Logical CPUs that this process may use; 0 if unknown.
+    /// The logical CPUs that this process can use. 0 if unknown.
     pub cpus: u32,
-    /// Memory in bytes; 0 if unknown.
+    /// The memory in bytes. 0 if unknown.
     pub memory_bytes: u64,
     /// GPUs by NVML index.
     pub gpus: Vec<Gpu>,
@@ -22,22 +22,23 @@ pub struct Machine {
     pub driver: Option<String>,
     /// CUDA version that the driver supports, `13.0`.
     pub cuda: Option<String>,
-    /// The libcufile that was chosen.
+    /// The libcufile that gds-top uses.
     pub libcufile: Option<LibcufileSeen>,
     /// The nvidia-fs kernel module, if it is loaded.
     pub nvidia_fs: Option<NvidiaFsSeen>,
-    /// Container runtime, where the process runs in one.
+    /// The container runtime. `None` outside of containers.
     pub container: Option<String>,
-    /// Name of the processor. Absent in recordings of earlier versions, as are the fields below.
+    /// The name of the processor. Recordings of earlier versions do not have this field and the fields below.
     #[serde(default)]
     pub cpu: Option<String>,
-    /// Words of the kernel's command line that concern devices, memory and the NVIDIA driver.
+    /// The kernel parameters that affect devices, memory and the NVIDIA driver.
     #[serde(default)]
     pub kernel_parameters: Vec<String>,
     /// The storage below each examined path.
     #[serde(default)]
     pub storage: Vec<Storage>,
-    /// Keys of cufile.json that do not have the library's default, by name. Empty in recordings of earlier versions.
+    /// The keys of cufile.json whose value is not the default of the library, by name. It is empty in recordings of
+    /// earlier versions.
     #[serde(default)]
     pub cufile_settings: Vec<CufileSetting>,
 }
@@ -47,15 +48,15 @@ pub struct Machine {
 pub struct Storage {
     /// The path that was examined.
     pub path: String,
-    /// File-system type as the kernel names it.
+    /// The type of the file system, as the kernel names it.
     pub filesystem: Option<String>,
     /// Mount point.
     pub mount_point: Option<String>,
-    /// Mount options without addresses, names and passwords.
+    /// The mount options without addresses, names and passwords.
     pub mount_options: Option<String>,
-    /// The block device that is mounted; `None` for a network file system, because its source is a host name.
+    /// The mounted block device. `None` for a network file system, because its source is a host name.
     pub device: Option<String>,
-    /// The disks below the file system; empty for a network file system.
+    /// The disks below the file system. It is empty for a network file system.
     pub disks: Vec<Disk>,
 }
 
@@ -68,7 +69,7 @@ pub struct Disk {
     pub model: Option<String>,
     /// Firmware revision as the disk reports it.
     pub firmware: Option<String>,
-    /// Kernel driver, `nvme`.
+    /// The name of its kernel driver, `nvme`.
     pub driver: Option<String>,
     /// PCI address of its controller.
     pub pci_bus_id: Option<String>,
@@ -79,17 +80,16 @@ pub struct Disk {
 /// A key of cufile.json with the value that libcufile uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CufileSetting {
-    /// Dotted name, `properties.max_direct_io_size_kb`.
+    /// The name with dots between levels, `properties.max_direct_io_size_kb`.
     pub key: String,
     /// The value as JSON text.
     pub value: String,
-    /// Its origin: a file with the line, or a variable.
+    /// The origin of the value: a file and line, or an environment variable.
     pub origin: String,
 }
 
 impl Machine {
-    /// Its CPUs and its memory in words. A directory that represents a machine may have neither, and a missing value
-    /// is not 0.
+    /// The CPUs and the memory in words. A missing value is shown as unknown, because a capture can lack it.
     #[must_use]
     pub fn size(&self) -> (String, String) {
         let cpus = if self.cpus > 0 { format!("{} CPUs", self.cpus) } else { "CPUs not known".to_owned() };
@@ -102,7 +102,7 @@ impl Machine {
 /// A GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// NVML index.
+    /// The index in NVML.
     pub index: u32,
     /// UUID, `GPU-…`.
     pub uuid: String,
@@ -116,16 +116,16 @@ pub struct Gpu {
     pub memory_total_bytes: Option<u64>,
     /// BAR1 aperture in bytes.
     pub bar1_total_bytes: Option<u64>,
-    /// PCIe generation now and at most.
+    /// The current and the highest PCIe generation.
     pub pcie_generation: Option<(u32, u32)>,
-    /// PCIe lanes now and at most.
+    /// The current and the highest number of PCIe lanes.
     pub pcie_width: Option<(u32, u32)>,
-    /// NUMA node. Absent in recordings of earlier versions.
+    /// The NUMA node. `None` in recordings of earlier versions.
     #[serde(default)]
     pub numa_node: Option<u32>,
 }
 
-/// The libcufile in use.
+/// The libcufile that gds-top uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibcufileSeen {
     /// Its path.

@@ -1,6 +1,6 @@
-//! Medians.
+//! The median of values.
 
-/// The median of values; of an even number, the mean of the middle two. `None` of none.
+/// The median of values. For an even count it is the mean of the two middle values. `None` if there are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -10,7 +10,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     if sorted.len() % 2 == 1 { Some(upper) } else { Some((sorted.get(middle.checked_sub(1)?)? + upper) / 2.0) }
 }
 
-/// The median of whole numbers, rounded down.
+/// The median of integers, rounded down. `None` if there are no values.
 #[must_use]
 pub fn median_u64(values: &[u64]) -> Option<u64> {
     let mut sorted = values.to_vec();

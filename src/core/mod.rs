@@ -1,4 +1,4 @@
-//! Shared types: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
+//! Shared data types: units, ids, phases, events, samples, findings and plans. The module has no I/O.
 
 mod access;
 pub mod ceiling;

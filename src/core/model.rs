@@ -1,34 +1,34 @@
-//! The content of a model according to its files.
+//! The tensors and files of a model, as its file headers describe them.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Alignment of each shard in the image, in bytes: the page size and the largest logical block size in use.
+/// The alignment of each file in the image, in bytes: the page size and the largest logical block size in use.
 pub const IMAGE_ALIGN: u64 = 4096;
 
-/// A model: shards and the tensors in them, in file order.
+/// A model: its files and their tensors, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// A short name for titles: the folder's or file's name, or the profile's.
+    /// A short name for titles: the name of the directory or file, or of the profile.
     pub name: String,
-    /// The path that the user gave, made absolute.
+    /// The path that the user passed, made absolute.
     pub path: PathBuf,
-    /// The files, in the order in which they are read.
+    /// The files in the order in which they are read.
     pub shards: Vec<ShardInfo>,
-    /// The tensors, sorted by shard and offset.
+    /// The tensors, sorted by file and offset.
     pub tensors: Vec<TensorInfo>,
 }
 
 impl ModelInfo {
-    /// Bytes of all tensors together.
+    /// The sum of the bytes of all tensors.
     #[must_use]
     pub fn tensor_bytes(&self) -> u64 {
         self.tensors.iter().fold(0, |sum, t| sum.saturating_add(t.bytes))
     }
 
-    /// The begin of each shard in the *image*, the layout that every engine uses on the target: file after file,
-    /// headers included, each at a multiple of [`IMAGE_ALIGN`], so that an offset on the target equals the offset in
-    /// the file modulo the page size and large reads need no unaligned head.
+    /// The start of each file in the *image*. The image is the layout that every engine uses on the target: all files
+    /// one after another with their headers, each at a multiple of [`IMAGE_ALIGN`]. So an offset on the target equals
+    /// the offset in the file modulo the page size, and large reads are aligned.
     #[must_use]
     pub fn image_bases(&self) -> Vec<u64> {
         let mut base = 0_u64;
@@ -48,14 +48,14 @@ impl ModelInfo {
         self.shards.iter().fold(0, |sum, s| sum.saturating_add(aligned(s.file_bytes)))
     }
 
-    /// Bytes of all files together, headers included.
+    /// The sum of the sizes of all files in bytes, including headers.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.shards.iter().fold(0, |sum, s| sum.saturating_add(s.file_bytes))
     }
 }
 
-/// Rounds up to [`IMAGE_ALIGN`]; numbers of a damaged recording may be too large for that.
+/// Rounds up to [`IMAGE_ALIGN`]. It does not overflow for the numbers of a damaged recording.
 fn aligned(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(IMAGE_ALIGN).unwrap_or(u64::MAX)
 }
@@ -67,7 +67,7 @@ pub struct ShardInfo {
     pub path: PathBuf,
     /// Length of the file in bytes.
     pub file_bytes: u64,
-    /// Offset of the first tensor byte: eight bytes of length and the header.
+    /// The offset of the first tensor byte. The file starts with an eight-byte length and the header.
     pub data_offset: u64,
 }
 
@@ -76,13 +76,13 @@ pub struct ShardInfo {
 pub struct TensorInfo {
     /// Its name.
     pub name: String,
-    /// Element type as written in the header, `BF16`.
+    /// The element type as in the header, `BF16`.
     pub dtype: String,
     /// Its shape.
     pub shape: Vec<u64>,
     /// Index into [`ModelInfo::shards`].
     pub shard: u32,
-    /// Offset of its first byte in the file (not in the data section).
+    /// The offset of its first byte in the file, not in the data section.
     pub file_offset: u64,
     /// Its length in bytes.
     pub bytes: u64,

@@ -1,15 +1,15 @@
-//! Spans in little memory: the packed encoding as bytes, which a state keeps of every run.
+//! A compact encoding of spans in memory. The state keeps the spans of every run in it.
 
 use super::span::Span;
 use super::span_columns::{Coder, Difference, SpanColumns};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Spans in the order in which they were appended, about ten bytes each. A copy shares them.
+/// Spans in the order in which they were appended, about ten bytes each. Clones share the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SpanColumns", into = "SpanColumns")]
 pub struct PackedSpans {
-    /// The first span of a chunk does not refer to an earlier one.
+    /// The first span of a chunk does not depend on an earlier chunk.
     chunks: Vec<Arc<[u8]>>,
     len: usize,
 }
@@ -20,7 +20,8 @@ const SAME_TENSOR: u8 = 0x20;
 const NO_BYTES: u8 = 0x40;
 const SAME_OFFSET: u8 = 0x80;
 
-/// Writes or reads one chunk: seven-bit numbers, most of which are left out because they are the same as in the span before.
+/// Encodes or decodes one chunk. Numbers are stored in groups of seven bits. A number that equals that of the
+/// previous span is left out.
 struct Chunk {
     coder: Coder,
     slot: u16,
@@ -33,7 +34,8 @@ impl Chunk {
     }
 
     fn write(&mut self, out: &mut Vec<u8>, span: &Span) {
-        // A span without bytes has its offset itself as the difference; near the last bytes it is shorter as a distance from them.
+        // The difference of a span without bytes is its complete offset. If the offset is near the last moved bytes,
+        // the distance to them is shorter.
         let bytes_end = self.coder.bytes_end;
         let difference = self.coder.encode(span);
         let (same_slot, same_offset) = (span.slot == self.slot, span.offset == self.offset);
@@ -81,7 +83,7 @@ impl Chunk {
 }
 
 impl PackedSpans {
-    /// Packs spans. A span that ends before it begins is kept as one without length.
+    /// Packs spans. A span that ends before it starts gets length 0.
     #[must_use]
     pub fn pack(spans: &[Span]) -> Self {
         Self::of(spans.len(), spans.iter().copied())
@@ -101,13 +103,13 @@ impl PackedSpans {
         Self { chunks: vec![bytes.into()], len }
     }
 
-    /// Appends spans, which both share from then on.
+    /// Appends spans. Both objects then share their memory.
     pub fn append(&mut self, more: &Self) {
         self.chunks.extend(more.chunks.iter().cloned());
         self.len += more.len;
     }
 
-    /// The spans, in order.
+    /// The spans in order.
     pub fn iter(&self) -> impl Iterator<Item = Span> + '_ {
         self.chunks.iter().flat_map(|bytes| {
             let (mut rest, mut chunk): (&[u8], _) = (bytes, Chunk::new());
@@ -115,13 +117,13 @@ impl PackedSpans {
         })
     }
 
-    /// The form in recordings and messages, with times rounded down to multiples of `resolution_ns`.
+    /// The encoding for recordings and messages, with times rounded down to multiples of `resolution_ns`.
     #[must_use]
     pub fn columns(&self, resolution_ns: u64) -> SpanColumns {
         SpanColumns::of(self.iter(), self.len, resolution_ns)
     }
 
-    /// All spans as they are.
+    /// All spans without rounding.
     #[must_use]
     pub fn unpack(&self) -> Vec<Span> {
         let mut spans = Vec::with_capacity(self.len);
@@ -135,7 +137,7 @@ impl PackedSpans {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no spans.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -154,7 +156,7 @@ impl From<PackedSpans> for SpanColumns {
     }
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
+/// Writes seven bits per byte, the lowest first. The top bit is set if more bytes follow.
 fn put(chunk: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         chunk.push(number as u8 | 0x80);
@@ -176,7 +178,7 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A number with its sign in the lowest bit, so that small ones are short on both sides of zero.
+/// Writes a signed number with the sign in the lowest bit, so that small negative numbers are short too.
 fn put_signed(chunk: &mut Vec<u8>, number: i64) {
     put(chunk, ((number << 1) ^ (number >> 63)) as u64);
 }

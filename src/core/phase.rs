@@ -1,8 +1,9 @@
-//! The phases of a load. On one slot they never overlap, and with `idle` they add up to the slot's wall time.
+//! The phases of a load. On one slot they never overlap, and together with `idle` they add up to the wall time of the
+//! slot.
 
 use serde::{Deserialize, Serialize};
 
-/// The activity of a slot (a worker's timeline).
+/// What a slot (the timeline of a worker) does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -17,23 +18,23 @@ pub enum Phase {
     RegisterHandle,
     /// `cuFileBufRegister`, or pinning host memory.
     RegisterBuffer,
-    /// Handing work to the kernel or the library.
+    /// Passing work to the kernel or a library.
     Submit,
-    /// Bytes moving from storage or the page cache (and, for cuFile, on to the target).
+    /// Bytes move from storage or the page cache. With cuFile, they move on to the target.
     Transfer,
-    /// Bytes moving from host staging to the target.
+    /// Bytes move from staging buffers to the target.
     Copy,
-    /// Waiting for copies that are still in flight.
+    /// Waiting for copies in flight.
     Sync,
     /// `cuFileBufDeregister` and `cuFileHandleDeregister`.
     Deregister,
-    /// Freeing memory, unpinning, closing files.
+    /// Freeing and unpinning memory, closing files.
     Release,
-    /// Nothing to do.
+    /// Waiting without work.
     Idle,
 }
 
-/// All phases in the order in which they are drawn.
+/// All phases in the order in which charts draw them.
 pub const PHASES: [Phase; 12] = [
     Phase::Open,
     Phase::Map,
@@ -69,20 +70,20 @@ impl Phase {
         }
     }
 
-    /// The phase with this number, as spans store it.
+    /// The phase with this number in stored spans.
     #[must_use]
     pub fn from_index(index: u8) -> Option<Self> {
         PHASES.get(usize::from(index)).copied()
     }
 
-    /// Whether the phase moves bytes; the others are what a tensor pays before and after.
+    /// Whether bytes move in this phase. The other phases are overhead.
     #[must_use]
     pub const fn moves_bytes(self) -> bool {
         matches!(self, Self::Transfer | Self::Copy)
     }
 }
 
-/// Time per phase, in nanoseconds. A phase that did not happen is zero and is left out of files.
+/// The time of each phase in nanoseconds. Phases with zero time are left out of JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseTimes([u64; PHASES.len()]);
 
@@ -92,19 +93,19 @@ impl PhaseTimes {
         self.0[phase as usize] = self.0[phase as usize].saturating_add(ns);
     }
 
-    /// Nanoseconds in a phase.
+    /// The time of a phase in nanoseconds.
     #[must_use]
     pub fn get(&self, phase: Phase) -> u64 {
         self.0[phase as usize]
     }
 
-    /// All phases together, in nanoseconds.
+    /// The time of all phases in nanoseconds.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Everything but moving bytes and idling, in nanoseconds.
+    /// The overhead: the time of all phases in which no byte moves, without idle time, in nanoseconds.
     #[must_use]
     pub fn overhead_ns(&self) -> u64 {
         self.iter()
@@ -112,7 +113,7 @@ impl PhaseTimes {
             .fold(0, |sum, (_, ns)| sum.saturating_add(ns))
     }
 
-    /// The phases that happened, in drawing order.
+    /// The phases with a time above zero, in the order of charts.
     pub fn iter(&self) -> impl Iterator<Item = (Phase, u64)> + '_ {
         PHASES.iter().copied().zip(self.0.iter().copied()).filter(|(_, ns)| *ns > 0)
     }

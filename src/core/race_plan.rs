@@ -9,10 +9,10 @@ pub struct RacePlan {
     pub name: String,
     /// The title, with the model or directory: `load Qwen3-0.6B`.
     pub title: String,
-    /// The question that it answers, in one sentence.
+    /// The question that the plan answers, in one sentence.
     pub answers: String,
-    /// The files that it writes: where, how much, and when they are removed.
+    /// The files that it writes: the directory, the size, and when they are removed.
     pub writes: String,
-    /// The reason why it cannot run here, in a sentence.
+    /// The reason why it cannot run on this machine, in a sentence. `None` if it can.
     pub obstacle: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The order of a lane and its result.
+//! The order for one run and its result.
 
 use super::engine::{CacheState, Engine, Target};
 use super::failure::Failure;
@@ -13,58 +13,59 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Number of a lane within a session.
+/// The number of a run within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LaneId(pub u32);
 
-/// The order that a lane process reads from its standard input.
+/// The order of a run. Its process reads it from standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneOrder {
     /// The engine.
     pub engine: Engine,
-    /// The model, already parsed by the session.
-    /// Shared: a race of a thousand runs plans a thousand of these.
+    /// The model, parsed by the session. It is shared, because a race of a thousand runs plans a thousand orders.
     #[serde(with = "shared")]
     pub model: Arc<ModelInfo>,
-    /// Cache state to make before the run.
+    /// The cache state to prepare before the run.
     pub cache: CacheState,
     /// The target.
     pub target: Target,
-    /// Number of this run, from 0.
+    /// The number of this repeat, from 0.
     pub repeat: u32,
-    /// Compare the bytes on the target with the file afterwards.
+    /// Whether the bytes on the target are compared with the file after the load.
     pub verify: bool,
-    /// The settings that were ordered. The engine chooses the others.
+    /// The settings that the user set. The engine chooses the others.
     pub settings: EngineSettings,
-    /// Time limit for a command or loader, in seconds.
+    /// The time limit of a command or loader in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_s: Option<u64>,
-    /// The libcufile that the session found; if absent, it is searched again.
+    /// The libcufile that the session found. If it is `None`, the process searches for it.
     pub libcufile: Option<PathBuf>,
-    /// Folder for cufile.log and other droppings of the lane.
+    /// The directory for cufile.log and other files of the process.
     pub scratch: PathBuf,
-    /// CLOCK_MONOTONIC when the session spawned the lane: the start of its set-up time.
+    /// The value of `CLOCK_MONOTONIC` in nanoseconds when the session started the process. The set-up time starts
+    /// here.
     pub spawned_monotonic_ns: u64,
-    /// The range of each file that this lane loads, if the model is divided among several targets (begins are
-    /// multiples of 4 KiB); `model` then has only the tensors, and pieces of tensors, in these ranges. Empty for the
+    /// The range of each file that this run loads, if the model is divided among several targets. `model` then has
+    /// only the tensors and parts of tensors in these ranges. Ranges start at multiples of 4 KiB. It is empty for the
     /// complete model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<std::ops::Range<u64>>,
-    /// The lane runs together with others: it waits for the word to start its clock, and again before it verifies.
+    /// Whether the run is part of a group. It then waits for a message before it starts its clock, and again before
+    /// it verifies.
     #[serde(default)]
     pub gated: bool,
-    /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
+    /// Whether the target is filled with a pattern before the clock starts, so that missing bytes are detected.
     pub poison: bool,
-    /// Drop the complete page cache if files of the model stay in it before a cold run.
+    /// Whether the complete page cache is dropped if files of the model stay in it before a cold run.
     #[serde(default)]
     pub drop_caches: bool,
-    /// For a lane of a workload: its order.
+    /// The order of a workload. `None` for loads of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadOrder>,
 }
 
-/// A shared model is written and read as a model.
+/// Serializes a shared model like a model.
 mod shared {
     use super::ModelInfo;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -79,90 +80,90 @@ mod shared {
     }
 }
 
-/// Reads by route, with the source.
+/// The reads per route and the source of the counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteCounts {
     /// The route that these counts show.
     pub route: Route,
-    /// Reads by nvidia-fs.
+    /// The reads with nvidia-fs.
     pub nvfs_reads: Option<u64>,
-    /// Reads by P2PDMA.
+    /// The reads with P2PDMA.
     pub p2p_reads: Option<u64>,
-    /// POSIX reads inside libcufile (compat).
+    /// The POSIX reads inside libcufile (compat mode).
     pub posix_reads: Option<u64>,
     /// The source: `cuFile level-3 statistics`, `/proc/driver/nvidia-fs/stats`, or the reason why there is none.
     pub source: String,
-    /// Whether the source is proof (counters) and not inference.
+    /// Whether the source is a counter. Otherwise the route is inferred.
     pub proven: bool,
 }
 
 impl RouteCounts {
-    /// A route that libcufile's counters do not show: from the counters of nvidia-fs if they changed, or by
-    /// inference.
+    /// The route if libcufile has no counters: from the counters of nvidia-fs if they changed, otherwise inferred.
     #[must_use]
     pub const fn without_libcufile(route: Route, nvfs_reads: Option<u64>, source: String, proven: bool) -> Self {
         Self { route, nvfs_reads, p2p_reads: None, posix_reads: None, source, proven }
     }
 
-    /// Whether all that was counted went straight to the GPU, by counters.
+    /// Whether counters prove that every read used a direct route.
     #[must_use]
     pub fn straight(&self) -> bool {
         self.proven && self.route.is_direct() && self.posix_reads.unwrap_or(0) == 0
     }
 }
 
-/// Additional observations of a command from outside.
+/// Measurements of a command from outside of its process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
-    /// Name and version, as the command reported them.
+    /// The name and version that the command reported.
     pub program: Option<String>,
     /// `status 0` or `signal 9`.
     pub exit: String,
-    /// The end of its standard output and standard error.
+    /// The last lines of its standard output and standard error.
     #[serde(alias = "last_words")]
     pub stderr_tail: Option<String>,
-    /// The begin and end of the wall time.
+    /// When the wall time starts and ends.
     pub clock: String,
     /// The source of the number of bytes.
     pub bytes_source: String,
-    /// Most processes at once.
+    /// The largest number of processes at one time.
     pub processes: u32,
-    /// Bytes read by system calls during the clock (rchar of /proc/PID/io), all processes.
+    /// The bytes that system calls read during the clock (`rchar` of `/proc/PID/io`), of all processes.
     pub read_call_bytes: Option<u64>,
-    /// Bytes fetched from storage during the clock (read_bytes), all processes.
+    /// The bytes that were read from storage during the clock (`read_bytes`), of all processes.
     pub storage_read_bytes: Option<u64>,
-    /// Page faults during the clock that needed storage.
+    /// The page faults during the clock that read from storage.
     pub major_faults: Option<u64>,
-    /// Most resident memory, shared pages counted for each process.
+    /// The peak of resident memory in bytes. Shared pages count once per process.
     pub rss_peak_bytes: Option<u64>,
-    /// Most resident memory, shared pages counted once.
+    /// The peak of resident memory in bytes. Shared pages count once.
     pub pss_peak_bytes: Option<u64>,
 }
 
-/// The engine that `auto` chose for a run, and why.
+/// The engine that `auto` chose for a run, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AutoChoice {
     /// The engine that loaded the model.
     pub engine: Engine,
-    /// Why; `None` if it was not recorded, or if several loads gave different reasons.
+    /// The reason. `None` if it was not recorded, or if several loads had different reasons.
     pub reason: Option<AutoReason>,
 }
 
-/// Why `auto` chose an engine. The cached share of the model that it looked at first is [`RunResult::cache_resident_before_fraction`].
+/// Why `auto` chose an engine. [`RunResult::cache_resident_before_fraction`] is the share of the model in the page
+/// cache, which `auto` checks first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoReason {
-    /// So much of the model is in the page cache that reads through it are faster.
+    /// Most of the model is in the page cache, so reads through the page cache are faster.
     Cached,
-    /// A read before the clock took this direct route, by the counters of cuFile.
+    /// The cuFile counters showed this direct route for a read before the clock.
     DirectRoute(Route),
-    /// The model is not cached, and its file system accepts O_DIRECT reads.
+    /// The model is not in the page cache, and its file system supports `O_DIRECT` reads.
     NotCached,
-    /// The model is not cached, but its file system does not support O_DIRECT reads.
+    /// The model is not in the page cache, but its file system does not support `O_DIRECT` reads.
     NoDirectIo,
 }
 
-/// One load, measured.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// The engine.
@@ -171,67 +172,70 @@ pub struct RunResult {
     pub model: String,
     /// The requested cache state.
     pub cache: CacheState,
-    /// Share of the model's pages in the page cache just before the clock started, 0 to 1; `None` where it could not be read.
+    /// The share of the model's pages in the page cache just before the clock started, 0 to 1. `None` if it could not
+    /// be read.
     pub cache_resident_before_fraction: Option<f64>,
-    /// The target of the bytes: a GPU's name, or `host memory`.
+    /// The target of the bytes: the name of a GPU, or `host memory`.
     pub target: String,
-    /// Number of the run, from 0.
+    /// The number of the repeat, from 0.
     pub repeat: u32,
-    /// Tensor bytes loaded.
+    /// The tensor bytes that were loaded.
     pub bytes: u64,
-    /// From 'context up, nothing pinned' to 'all tensors on the target', in nanoseconds.
+    /// The time from the start of the clock (CUDA context open, no memory pinned) until all tensors are on the
+    /// target, in nanoseconds.
     pub wall_ns: u64,
-    /// Process start, CUDA context, library and driver open: before the clock.
+    /// The time before the clock in nanoseconds: process start, CUDA context, opening the library and its driver.
     pub setup_ns: u64,
-    /// `bytes` over `wall_ns`.
+    /// `bytes` divided by `wall_ns`, per second.
     pub bytes_per_s: f64,
-    /// Whether every byte on the target equals the file; `None` when not asked for or not finished.
+    /// Whether every byte on the target equals the file. `None` if verification was off or did not finish.
     pub verified: Option<bool>,
-    /// The route of the reads; `None` for engines that do not use cuFile.
+    /// The route of the reads. `None` for engines that do not use cuFile.
     pub route: Option<RouteCounts>,
-    /// Time by phase, averaged over the slots, so that with `idle` they add up to `wall_ns`.
+    /// The time by phase, averaged over the slots. Together with `idle` the phases add up to `wall_ns`.
     pub phases: PhaseTimes,
-    /// Number of slots (worker timelines).
+    /// The number of slots (timelines of workers).
     pub slots: u32,
-    /// Peak resident memory of the lane process during the load (VmHWM).
+    /// The peak resident memory of the process during the load in bytes (`VmHWM`).
     pub host_peak_bytes: Option<u64>,
-    /// Of the resident memory at the end of the load, the part that is not of files (RssAnon and RssShmem).
+    /// The resident memory at the end of the load that is not mapped files, in bytes (`RssAnon` and `RssShmem`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_anonymous_bytes: Option<u64>,
-    /// The part that is mapped files, which the kernel can drop (RssFile).
+    /// The resident memory at the end of the load that is mapped files, in bytes (`RssFile`). The kernel can drop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_file_bytes: Option<u64>,
-    /// Most memory pinned at once.
+    /// The peak of pinned memory in bytes.
     pub pinned_peak_bytes: Option<u64>,
-    /// Device memory allocated by the engine.
+    /// The device memory that the engine allocated, in bytes.
     pub gpu_peak_bytes: Option<u64>,
-    /// CPU time of the lane during the clock, user and system.
+    /// The CPU time of the process during the clock (user and system), in nanoseconds.
     pub cpu_ns: Option<u64>,
-    /// Settings that the engine used, by name.
+    /// The settings that the engine used, by name.
     #[serde(alias = "knobs")]
     pub settings: BTreeMap<String, u64>,
-    /// The reason for each of them, in a few words: the machine, the model, or the order.
+    /// The reason for each setting in a few words: the machine, the model, or the user's order.
     #[serde(default, alias = "knobs_why", skip_serializing_if = "BTreeMap::is_empty")]
     pub settings_why: BTreeMap<String, String>,
-    /// Set-up parts by name, in nanoseconds: `process`, `context`, `library`, `driver_open`.
+    /// The parts of the set-up time in nanoseconds, by name: `process`, `context`, `library`, `driver_open`.
     pub setup_parts_ns: BTreeMap<String, u64>,
-    /// The engine that `auto` chose; `None` for other engines.
+    /// The engine that `auto` chose. `None` for other engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_choice: Option<AutoChoice>,
-    /// The first place where the bytes on the target differ from the file; `None` if none was found.
+    /// The first position where the bytes on the target differ from the file. `None` if no difference was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
-    /// cuFile reads that failed and were repeated by pread and a copy; `None` for engines that repeat none.
+    /// The number of cuFile reads that failed and were repeated with pread and a copy. `None` for engines that do not
+    /// repeat reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated_reads: Option<u64>,
     /// Notes of the engine: fallbacks, limits, values that could not be measured.
     pub notes: Vec<String>,
-    /// The reason why the run failed, in a sentence.
+    /// The reason why the run failed, in a sentence. `None` if it succeeded.
     pub error: Option<String>,
-    /// Observations of a command from outside; `None` for engines of this program.
+    /// Measurements of a command from outside. `None` for engines of gds-top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<Outside>,
-    /// Measurements that only workloads have; `None` for loads of models.
+    /// Measurements that only workloads have. `None` for loads of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadResult>,
 }
@@ -243,13 +247,13 @@ impl RunResult {
         self.settings.get(setting.name()).copied()
     }
 
-    /// The engine that `auto` chose.
+    /// The engine that `auto` chose. `None` for other engines.
     #[must_use]
     pub fn chosen_engine(&self) -> Option<&Engine> {
         self.auto_choice.as_ref().map(|choice| &choice.engine)
     }
 
-    /// The reason why the run failed; `None` if it succeeded.
+    /// The reason why the run failed. `None` if it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         match (&self.error, self.verified) {
@@ -259,15 +263,15 @@ impl RunResult {
         }
     }
 
-    /// Whether its time and bytes count: it finished, took time, and its bytes were not found wrong.
+    /// Whether its time and bytes count: it succeeded, took time, and has no wrong bytes.
     #[must_use]
     pub const fn is_good(&self) -> bool {
         self.error.is_none() && !matches!(self.verified, Some(false)) && self.wall_ns > 0
     }
 
-    /// Whether it is unknown if the model was loaded: a command that compared no bytes and for which less than half a
-    /// model of `whole_bytes` was reported or counted. It may have read from mappings, which are not counted, or
-    /// nothing at all.
+    /// Whether it is unknown if the model was loaded. This is true for a command that did not verify bytes and for
+    /// which less than half of `whole_bytes` was reported or counted. The command may have read from mappings, which
+    /// are not counted, or not at all.
     #[must_use]
     pub fn in_doubt(&self, whole_bytes: u64) -> bool {
         self.outside.is_some() && self.verified.is_none() && self.bytes < whole_bytes / 2

@@ -1,10 +1,10 @@
-//! Samples: readings of meters at a time. A meter that could not be read is absent, never zero.
+//! Samples: readings of metrics at one time. A metric that could not be read is absent, never zero.
 
 use super::run::LaneId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A meter. The name carries the unit.
+/// A metric. Its name includes the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -12,52 +12,53 @@ pub enum Metric {
     GpuMemoryBytes,
     /// GPU utilisation, 0 to 100 (NVML).
     GpuUtilizationPercent,
-    /// PCIe bytes the GPU receives a second (NVML, over about 20 ms).
+    /// PCIe bytes per second that the GPU receives (NVML, over about 20 ms).
     PcieRxBytesPerS,
-    /// PCIe bytes the GPU sends a second (NVML).
+    /// PCIe bytes per second that the GPU sends (NVML, over about 20 ms).
     PcieTxBytesPerS,
     /// Board power in watts (NVML).
     PowerWatts,
-    /// BAR1 in use (NVML).
+    /// BAR1 memory in use (NVML).
     Bar1UsedBytes,
-    /// Resident memory of the lane process (`/proc/PID/status` VmRSS).
+    /// Resident memory of the run's process (`VmRSS` of `/proc/PID/status`).
     LaneRssBytes,
-    /// Anonymous part of it (RssAnon).
+    /// The anonymous part of that memory (`RssAnon`).
     LaneRssAnonBytes,
-    /// Mapped-file part of it (RssFile).
+    /// The mapped-file part of that memory (`RssFile`).
     LaneRssFileBytes,
-    /// Pinned memory of the lane, as its own allocator counts it.
+    /// Pinned memory of the run, as its allocator counts it.
     LanePinnedBytes,
-    /// CPU time of the lane so far, user and system (`/proc/PID/stat`).
+    /// CPU time of the run so far, user and system (`/proc/PID/stat`).
     LaneCpuNs,
-    /// Bytes the lane fetched from storage so far (`/proc/PID/io` read_bytes).
+    /// Bytes that the run read from storage so far (`read_bytes` of `/proc/PID/io`).
     LaneStorageReadBytes,
-    /// Bytes the lane read by system calls so far (`/proc/PID/io` rchar).
+    /// Bytes that the run read with system calls so far (`rchar` of `/proc/PID/io`).
     LaneReadCallBytes,
-    /// Threads of the lane.
+    /// The number of threads of the run.
     LaneThreads,
     /// Page cache of the machine (`/proc/meminfo` Cached).
     PageCacheBytes,
     /// Bytes read from the storage device of the model so far (`/proc/diskstats`).
     DeviceReadBytes,
-    /// Share of the last ten seconds in which some task of the machine waited for a CPU, 0 to 100 (`/proc/pressure/cpu`).
+    /// The share of the last ten seconds in which a task of the machine waited for a CPU, 0 to 100
+    /// (`/proc/pressure/cpu`).
     CpuPressurePercent,
-    /// The same for storage (`/proc/pressure/io`).
+    /// The share of the last ten seconds in which a task waited for storage, 0 to 100 (`/proc/pressure/io`).
     IoPressurePercent,
-    /// The same for memory (`/proc/pressure/memory`).
+    /// The share of the last ten seconds in which a task waited for memory, 0 to 100 (`/proc/pressure/memory`).
     MemoryPressurePercent,
-    /// Bytes of the model that have arrived on the target, as the lane counts them.
+    /// Bytes of the model on the target, as the run counts them.
     LandedBytes,
-    /// CPU of gds-top's own screen process, percent of one core.
+    /// CPU use of gds-top's main process, in percent of one core.
     SelfCpuPercent,
-    /// Resident memory of gds-top's own screen process.
+    /// Resident memory of gds-top's main process.
     SelfRssBytes,
 }
 
-/// Readings taken together.
+/// Readings that were taken at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The lane that was being watched, if any.
+    /// The run that the readings belong to. `None` if no run was active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<LaneId>,
     /// The readings.

@@ -1,11 +1,11 @@
-//! The storage part of a serving system's configuration: which path it takes, and which options have no effect.
+//! The storage settings of a serving system: the path that bytes take, and options that have no effect.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A program whose configuration is read.
+/// A program whose configuration gds-top can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Serving {
@@ -15,15 +15,15 @@ pub enum Serving {
     Llmd,
     /// vLLM: its `--kv-transfer-config`.
     Vllm,
-    /// NIXL: a back end with parameters.
+    /// NIXL: a back end and its parameters.
     Nixl,
 }
 
 impl Serving {
-    /// All of them.
+    /// All programs.
     pub const ALL: [Self; 4] = [Self::Lmcache, Self::Llmd, Self::Vllm, Self::Nixl];
 
-    /// The name as typed.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl FromStr for Serving {
 pub enum StoreKind {
     /// LMCache's GDS L1 tier: one slab.
     LmcacheGdsL1,
-    /// LMCache's GDS back end: a file for each chunk.
+    /// LMCache's GDS back end: one file per chunk.
     LmcacheGds,
     /// LMCache's back end on NIXL.
     LmcacheNixl,
@@ -76,73 +76,75 @@ pub enum StoreKind {
     None,
 }
 
-/// The fallback for a transfer that cuFile cannot make.
+/// The fallback if cuFile cannot make a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WithoutCufile {
     /// The program does not start.
     StartFails,
-    /// The program uses POSIX calls and a copy instead.
+    /// The program uses POSIX calls and a copy.
     Posix,
-    /// The program uses pinned staging, if the driver does not open; single failures drop the write or ignore the read.
+    /// If the driver does not open, the program uses pinned staging buffers. If a single transfer fails, it drops the
+    /// write or ignores the read.
     StagingAtStart,
-    /// It uses no cuFile.
+    /// The program does not use cuFile.
     NotUsed,
 }
 
-/// An option that today's version does not read.
+/// An option that the current version of the program ignores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IgnoredOption {
-    /// The option, with dots between levels.
+    /// The name of the option, with dots between levels.
     pub option: String,
-    /// The option that takes its place; empty if none does.
+    /// The option that replaces it. It is empty if there is none.
     pub instead: String,
 }
 
-/// The storage part of a configuration.
+/// The storage settings of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServingConfig {
     /// The program.
     pub serving: Serving,
-    /// The part that stores.
+    /// The part that stores the KV cache.
     pub store: StoreKind,
-    /// The folder or folders of the store.
+    /// The directories of the store.
     pub paths: Vec<PathBuf>,
-    /// Whether cuFile reads.
+    /// Whether reads use cuFile.
     pub cufile_reads: bool,
-    /// Whether cuFile writes.
+    /// Whether writes use cuFile.
     pub cufile_writes: bool,
-    /// Whether files are opened with O_DIRECT.
+    /// Whether files are opened with `O_DIRECT`.
     pub direct_io: bool,
-    /// The behaviour without cuFile.
+    /// The fallback without cuFile.
     pub without_cufile: WithoutCufile,
-    /// Whether the user named the use of GDS, so that the file system does not switch it off.
+    /// Whether the user set the use of GDS explicitly. The program then keeps it on for every file system.
     pub insists: bool,
-    /// Options with their values that matter here, in order.
+    /// The relevant options with their values, in order.
     pub options: Vec<(String, String)>,
-    /// Options that are not read.
+    /// The options that the program ignores.
     pub ignored: Vec<IgnoredOption>,
-    /// Options without which it cannot work.
+    /// The required options that are missing.
     pub missing: Vec<String>,
 }
 
-/// A folder that holds KV caches.
+/// A directory with KV caches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvStore {
-    /// The system whose files these are, as `bench-kv` names it.
+    /// The system that wrote the files, as `bench-kv` names it.
     pub system: String,
-    /// Complete files, or slabs.
+    /// The number of complete files or slabs.
     pub files: u64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Files that were not completed.
+    /// The number of incomplete files.
     pub partial: u64,
-    /// Chunks without metadata, which their system does not find.
+    /// The number of chunks without metadata. Their system does not find them.
     pub without_metadata: u64,
-    /// The models that names or descriptions mention.
+    /// The models in file names or metadata.
     pub models: Vec<String>,
-    /// The dimensions of the first chunk: vectors, layers, tokens, elements; empty if files do not describe them.
+    /// The dimensions of the first chunk: vectors, layers, tokens, elements. It is empty if the files have no
+    /// metadata.
     pub shape: Vec<u64>,
-    /// Whether the folder has more files than were looked at.
+    /// Whether the directory has more files than were examined.
     pub truncated: bool,
 }

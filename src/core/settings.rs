@@ -1,4 +1,4 @@
-//! Settings of engines as they are ordered: parsed, checked against the specification, and the values for one engine.
+//! The settings that a user sets: parsing, validation against the specification, and the values for one engine.
 
 use super::engine::Engine;
 use super::engine_name::EngineError;
@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// The settings of one run that were ordered; the engine chooses the others.
+/// The settings of one run that the user set. The engine chooses the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EngineSettings(BTreeMap<Setting, u64>);
 
 impl EngineSettings {
-    /// The value of a setting, if it was ordered.
+    /// The value of a setting. `None` if the user did not set it.
     #[must_use]
     pub fn get(&self, setting: Setting) -> Option<u64> {
         self.0.get(&setting).copied()
     }
 
-    /// Whether the setting was ordered.
+    /// Whether the user set the setting.
     #[must_use]
     pub fn has(&self, setting: Setting) -> bool {
         self.0.contains_key(&setting)
@@ -31,7 +31,7 @@ impl EngineSettings {
         self.0.insert(setting, value);
     }
 
-    /// All of them, in the order of the specification.
+    /// All settings with their values, in the order of the specification.
     pub fn iter(&self) -> impl Iterator<Item = (Setting, u64)> + '_ {
         self.0.iter().map(|(setting, value)| (*setting, *value))
     }
@@ -49,10 +49,10 @@ impl Extend<(Setting, u64)> for EngineSettings {
     }
 }
 
-/// A setting as it was ordered: `threads=8` for all engines that accept it, or `pread.threads=8`.
+/// A setting as the user typed it: `threads=8` for all engines that accept it, or `pread.threads=8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingOrder {
-    /// The engine, if it is for one.
+    /// The engine, if the setting is for one engine only.
     pub engine: Option<Engine>,
     /// The setting.
     pub setting: Setting,
@@ -63,13 +63,13 @@ pub struct SettingOrder {
 /// The reason why a setting is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// Not `NAME=NUMBER`.
+    /// The text is not `NAME=NUMBER`.
     #[error("expected NAME=NUMBER, for example threads=8")]
     Form,
-    /// An unknown name.
+    /// The name is not a setting.
     #[error("'{0}' is not a setting; known settings: {known}", known = names(Setting::ALL.iter().copied()))]
     Unknown(String),
-    /// The engine before the dot is not an engine.
+    /// The text before the dot is not an engine.
     #[error("{0}")]
     Engine(#[from] EngineError),
     /// The value is not a number.
@@ -83,12 +83,12 @@ pub enum SettingError {
         /// The smallest and the largest value.
         bounds: (u64, u64),
     },
-    /// The value is between two steps.
+    /// The value is not a multiple of the step.
     #[error("{order} is not a multiple of {step}; the next one is {}", order.value.next_multiple_of(*step))]
     Step {
         /// The setting.
         order: SettingOrder,
-        /// Values are multiples of this.
+        /// The step: values are multiples of it.
         step: u64,
     },
     /// The engine has no such setting.
@@ -99,7 +99,7 @@ pub enum SettingError {
         /// The setting.
         setting: Setting,
     },
-    /// None of the engines of a race accepts it.
+    /// None of the engines in the race accepts it.
     #[error("'{setting}' would change nothing here: {}", accepted(engines))]
     Unused {
         /// The setting.
@@ -139,14 +139,14 @@ impl SettingOrder {
         self.engine.as_ref().map_or_else(|| self.setting.to_string(), |engine| format!("{engine}.{}", self.setting))
     }
 
-    /// Rejects a value that its engine, or all engines, do not accept.
+    /// Rejects a value that its engine, or every engine, does not accept.
     ///
     /// # Errors
-    /// [`SettingError::NotAccepted`], [`SettingError::OutOfBounds`], [`SettingError::Step`].
+    /// [`SettingError::NotAccepted`], [`SettingError::OutOfBounds`] or [`SettingError::Step`].
     pub fn check(&self) -> Result<(), SettingError> {
         let spec = self.setting.spec();
         let bounds = match &self.engine {
-            // A command or loader may know what gds-top does not.
+            // A command or loader can have settings that gds-top does not know.
             Some(engine) if engine.is_outside() => return Ok(()),
             Some(engine) if self.setting.use_of(engine).is_none() => {
                 return Err(SettingError::NotAccepted { engine: engine.clone(), setting: self.setting });
@@ -163,10 +163,10 @@ impl SettingOrder {
         Ok(())
     }
 
-    /// The same for a race of these engines, of which one must accept it.
+    /// Like [`Self::check`], for a race of these engines. At least one of them must accept the setting.
     ///
     /// # Errors
-    /// [`SettingError::OtherEngine`], [`SettingError::Unused`]; as [`Self::check`].
+    /// [`SettingError::OtherEngine`], [`SettingError::Unused`], and the errors of [`Self::check`].
     pub fn check_for(&self, engines: &[Engine]) -> Result<(), SettingError> {
         if let Some(engine) = &self.engine {
             if !engines.contains(engine) {
@@ -183,7 +183,7 @@ impl SettingOrder {
         if users.all(Engine::is_outside) { Ok(()) } else { self.check() }
     }
 
-    /// The settings for one engine: those for all, overridden by its own.
+    /// The settings for one engine. A setting for this engine overrides a setting for all engines.
     #[must_use]
     pub fn settings_for(orders: &[Self], engine: &Engine) -> EngineSettings {
         let of = |wanted: Option<&Engine>| {
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(order("pread.slots=3").check_for(&usual), Ok(()));
         let own = order("gds-batch.block_bytes=33554432").check().unwrap_err();
         assert!(matches!(own, SettingError::OutOfBounds { bounds: (4096, 16_777_216), .. }));
-        // A script may know what gds-top does not.
+        // A loader script can have settings that gds-top does not know.
         let outside = Engine::Loader("fastsafetensors".to_owned());
         assert_eq!(order("cufile=2").check_for(std::slice::from_ref(&outside)), Ok(()));
         assert!(order("cufile=2").check_for(&[outside, Engine::Auto]).is_err());

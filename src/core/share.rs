@@ -1,4 +1,4 @@
-//! Lanes that run at the same time: the share of each, and their common result.
+//! Runs that are active at the same time: the share of each, and their common result.
 
 use super::engine::Target;
 use super::phase::PhaseTimes;
@@ -6,30 +6,32 @@ use super::run::{AutoChoice, RunResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A part of a model that is cut over several targets: of each file a contiguous range, equally long for all, cut at multiples of 4 KiB.
+/// A part of a model that is divided among several targets. Each part has a contiguous range of each file. The ranges
+/// have equal lengths and start at multiples of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Part {
-    /// Which, from 0.
+    /// The number of the part, from 0.
     pub index: u32,
-    /// Of how many.
+    /// The number of parts.
     pub of: u32,
 }
 
-/// The share of a lane, in a session with several models or targets.
+/// The share of a run, in a session with several models or targets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneShare {
-    /// Lanes with the same number run at the same time, and their clocks start together; `None` runs alone.
+    /// Runs with the same number are active at the same time, and their clocks start together. `None` if the run is
+    /// alone.
     pub group: Option<u32>,
     /// Name of the model.
     pub model: String,
-    /// Tensor bytes that the lane loads.
+    /// The tensor bytes that the run loads.
     pub bytes: u64,
-    /// The part of the model; `None` for the complete model.
+    /// The part of the model. `None` for the complete model.
     pub part: Option<Part>,
 }
 
 impl LaneShare {
-    /// The label that distinguishes the lane in its group: `1/2 on GPU 0`, or the model.
+    /// The label of the run in its group: `1/2 on GPU 0`, or the model.
     #[must_use]
     pub fn label(&self, target: &Target) -> String {
         let place = match target {
@@ -43,9 +45,9 @@ impl LaneShare {
     }
 }
 
-/// The common result of a group's lanes: the time from the first clock's start to the last one's end, and the rate of
-/// all bytes. Each lane is given with the start of its clock in nanoseconds of the session; the error of a lane
-/// without one is the error of the group. `None` without lanes.
+/// The common result of the runs in a group. Its time is from the start of the first clock to the end of the last
+/// one, and its rate is that of all bytes. Each run is passed with the start of its clock, in nanoseconds of the
+/// session. If a run failed, its error is the error of the group. `None` without runs.
 #[must_use]
 pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
     let (_, first) = lanes.first()?;
@@ -62,7 +64,7 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
     } else {
         lanes.iter().all(|(_, r)| r.verified == Some(true)).then_some(true)
     };
-    // Shares of the cache are weighed by bytes, as one lane's would be.
+    // The cached shares are weighted by bytes, as in a single run.
     let resident =
         lanes.iter().try_fold(0.0, |sum, (_, r)| Some(sum + r.cache_resident_before_fraction? * r.bytes as f64));
     Some(RunResult {
@@ -99,7 +101,7 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
     })
 }
 
-/// The engine that `auto` chose, if it chose the same for every part: the group is then a second sample of that
+/// The engine that `auto` chose, if it chose the same one for every part. The group is then a second sample of that
 /// engine.
 fn common_choice(lanes: &[(u64, &RunResult)]) -> Option<AutoChoice> {
     let first = lanes.first()?.1.auto_choice.as_ref()?;
@@ -109,7 +111,7 @@ fn common_choice(lanes: &[(u64, &RunResult)]) -> Option<AutoChoice> {
     same.then(|| AutoChoice { engine: first.engine.clone(), reason })
 }
 
-/// Different names joined, each once.
+/// The distinct names, joined.
 fn joined<'a>(names: impl Iterator<Item = &'a str>, by: &str) -> String {
     let mut seen: Vec<&str> = Vec::new();
     for name in names {
@@ -120,7 +122,7 @@ fn joined<'a>(names: impl Iterator<Item = &'a str>, by: &str) -> String {
     seen.join(by)
 }
 
-/// `2 × NVIDIA H200`, `host memory`: a shared target is named once only if it is host memory.
+/// The targets in words, `2 × NVIDIA H200` or `host memory`. Several runs can share host memory, so it has no count.
 fn counted<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     for target in targets {

@@ -2,23 +2,23 @@
 
 use super::phase::{Phase, PhaseTimes};
 
-/// One stretch of one phase on one slot. Times are nanoseconds since the run's clock started.
+/// One interval of one phase on one slot. Times are in nanoseconds since the clock of the run started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The worker's timeline.
+    /// The number of the slot (the timeline of a worker).
     pub slot: u16,
     /// The phase.
     pub phase: Phase,
-    /// The tensor it was for, an index into the model's tensors; `None` for a block of several or for set-up.
+    /// The tensor, as an index into the model's tensors. `None` for a block of several tensors and for set-up.
     pub tensor: Option<u32>,
-    /// Start.
+    /// The start in nanoseconds.
     pub start_ns: u64,
-    /// End, not before the start.
+    /// The end in nanoseconds. It is not before the start.
     pub end_ns: u64,
-    /// Bytes moved.
+    /// The number of bytes that were moved.
     pub bytes: u64,
-    /// Offset in the model's image (see [`super::ModelInfo::image_bases`]) at which those bytes begin; 0 if no bytes
-    /// moved.
+    /// The offset of the first of these bytes in the model's image (see [`super::ModelInfo::image_bases`]). It is 0
+    /// if no bytes moved.
     pub offset: u64,
 }
 
@@ -31,8 +31,8 @@ impl Span {
 }
 
 impl Span {
-    /// Time by phase of all slots, averaged over the slots, with time outside spans as `idle`, so that everything
-    /// adds up to `wall_ns`. Spans beyond the wall are cut at it.
+    /// The time by phase, averaged over the slots. Time outside of spans counts as `idle`, so that the phases add up
+    /// to `wall_ns`. Spans that exceed `wall_ns` are cut.
     #[must_use]
     pub fn phase_times(spans: &[Self], wall_ns: u64, slots: u32) -> PhaseTimes {
         let slots = u64::from(slots.max(1));
@@ -79,7 +79,7 @@ mod tests {
         let spans = [of(0, Phase::Transfer, 50, 150), of(0, Phase::Release, 150, 200), of(0, Phase::Idle, 0, 50)];
         let told: Vec<_> = Span::phase_times(&spans, 100, 1).iter().collect();
         assert_eq!(told, [(Phase::Transfer, 50), (Phase::Idle, 50)]);
-        // A run without spans or slots idles; none of it is lost.
+        // A run without spans or slots is idle for its complete time.
         assert_eq!(Span::phase_times(&[], 7, 0).iter().collect::<Vec<_>>(), [(Phase::Idle, 7)]);
     }
 
@@ -89,7 +89,7 @@ mod tests {
             lanes in proptest::collection::vec(proptest::collection::vec((0..11_u8, 0..5000_u64, 0..5000_u64), 0..30), 1..9),
             wall_ns in 0..300_000_u64,
         ) {
-            // On a slot, gaps and spans follow one another; some reach beyond the wall.
+            // Gaps and spans alternate on a slot. Some spans exceed the wall time.
             let mut spans = Vec::new();
             for (slot, lane) in lanes.iter().enumerate() {
                 let mut at = 0;
@@ -101,7 +101,7 @@ mod tests {
             }
             let times = Span::phase_times(&spans, wall_ns, lanes.len() as u32);
             prop_assert_eq!(times.total_ns(), wall_ns);
-            // Nothing is rounded up, and rounding down loses less than a nanosecond a phase to idling.
+            // Each phase is rounded down and never up. The lost fraction of a nanosecond counts as idle time.
             let busy = |s: &Span| s.end_ns.min(wall_ns).saturating_sub(s.start_ns.min(wall_ns));
             let busy: u64 = spans.iter().map(busy).sum();
             let exact = busy / lanes.len() as u64;

@@ -1,42 +1,43 @@
-//! The packed encoding of spans: differences to earlier spans, and the same numbers as columns, which is the form in recordings and messages.
+//! The packed encoding of spans: differences to earlier spans. Recordings and messages store the same numbers as
+//! columns.
 //!
-//! Neighbouring spans of a slot nearly touch and neighbouring reads nearly follow each other. Differences are therefore mostly zero, and columns of
-//! zeros compress well.
+//! The spans of a slot are nearly adjacent in time, and consecutive reads are nearly adjacent in the file. So most
+//! differences are zero, and columns of zeros compress well.
 
 use super::phase::Phase;
 use super::span::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Slots with an entry in a list: a run has at most a few hundred threads.
+/// The number of slots that are stored in a list. A run has at most a few hundred threads.
 const LISTED_SLOTS: usize = 512;
 
-/// A span as differences to the spans before it.
+/// A span as differences to earlier spans.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Difference {
     pub(super) slot: u16,
     pub(super) phase: u8,
-    /// Tensor index plus one (0 for none), as the difference to the span before.
+    /// The difference to the tensor index of the previous span. The index counts from one, and 0 means no tensor.
     pub(super) tensor: i64,
-    /// From the end of the span before on the same slot to the start of this one (wrapping).
+    /// The time from the end of the previous span on the same slot to the start of this one (wrapping).
     pub(super) gap: i64,
     pub(super) duration: u64,
     pub(super) bytes: u64,
-    /// If bytes moved: from the end of the bytes before to the start of these (wrapping); else the offset itself.
+    /// If bytes moved, the distance from the end of the last moved bytes (wrapping). Otherwise the offset.
     pub(super) offset: i64,
 }
 
-/// Turns spans into differences, or differences into spans, in order.
+/// Converts spans to differences, or differences to spans, in order.
 #[derive(Debug)]
 pub(super) struct Coder {
-    /// Unit of times, in nanoseconds.
+    /// The unit of times in nanoseconds.
     unit: u64,
-    /// The end of the last span of each of the first slots.
+    /// The end of the last span on each of the first [`LISTED_SLOTS`] slots.
     slot_end: Vec<u64>,
-    /// The same of higher slots. A list would take half a megabyte for one span of slot 65535.
+    /// The end of the last span on higher slots. A list would need half a megabyte for a single span on slot 65535.
     high_slot_end: BTreeMap<u16, u64>,
     tensor: i64,
-    /// The end of the last bytes that moved.
+    /// The end of the last bytes that were moved.
     pub(super) bytes_end: u64,
 }
 
@@ -57,7 +58,7 @@ impl Coder {
         &mut self.slot_end[slot]
     }
 
-    /// Starts and ends are rounded down to the unit, which keeps the spans of a slot apart.
+    /// Encodes a span. The start and the end are rounded down to the unit, so that spans on a slot do not overlap.
     pub(super) fn encode(&mut self, span: &Span) -> Difference {
         let start = span.start_ns / self.unit;
         let duration = (span.end_ns / self.unit).saturating_sub(start);
@@ -80,7 +81,7 @@ impl Coder {
         }
     }
 
-    /// The span; `None` for an unknown phase.
+    /// Decodes a span. `None` for an unknown phase.
     pub(super) fn decode(&mut self, difference: &Difference) -> Option<Span> {
         self.tensor = self.tensor.wrapping_add(difference.tensor);
         let slot_end = self.slot_end(difference.slot);
@@ -104,10 +105,10 @@ impl Coder {
     }
 }
 
-/// Spans by column, as in recordings and messages.
+/// Spans as columns. Recordings and messages store this form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpanColumns {
-    /// Unit of `gap` and `duration`, in nanoseconds.
+    /// The unit of `gap` and `duration` in nanoseconds.
     resolution_ns: u64,
     slot: Vec<u16>,
     phase: Vec<u8>,
@@ -119,7 +120,8 @@ pub struct SpanColumns {
 }
 
 impl SpanColumns {
-    /// The columns of these spans. With `resolution_ns` of 1 nothing is lost; otherwise starts and ends are rounded down to multiples of it.
+    /// The columns of these spans. A `resolution_ns` of 1 keeps all times exactly. Otherwise starts and ends are
+    /// rounded down to multiples of it.
     #[must_use]
     pub fn of(spans: impl Iterator<Item = Span>, count: usize, resolution_ns: u64) -> Self {
         let mut columns = Self {
@@ -146,12 +148,13 @@ impl SpanColumns {
         columns
     }
 
-    /// Number of spans.
+    /// The number of spans.
     pub(super) fn count(&self) -> usize {
         self.slot.len()
     }
 
-    /// The spans. Columns of unequal length (a damaged file) end at the shortest; an unknown phase drops its span.
+    /// The spans. If the columns of a damaged file have different lengths, the shortest one decides. Spans with an
+    /// unknown phase are skipped.
     pub fn iter(&self) -> impl Iterator<Item = Span> + '_ {
         let mut coder = Coder::new(self.resolution_ns);
         let columns = self

@@ -1,7 +1,9 @@
-//! The specification of engines and of their settings: names, units, bounds, defaults and help. The command line, the settings file, validation, the sweep,
-//! the documents and the engines read these two tables, and no other code names an engine or a setting in a string.
+//! The specification of engines and their settings: names, units, bounds, defaults and help. The command line, the
+//! settings file, validation, the sweep, the documents and the engines read these two tables. No other code names an
+//! engine or a setting in a string.
 //!
-//! The tables are in `core` because orders and results hold engines and settings by type, and `analysis`, `config` and the screens name them.
+//! The tables are in `core` because orders, results, `analysis`, `config` and the screens refer to engines and
+//! settings by type.
 
 use super::engine::{Engine, NixlPlugin};
 use super::units::{self, GIB, KIB, MIB};
@@ -11,15 +13,15 @@ use std::fmt;
 /// The meaning of a setting's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A count.
+    /// A number of things.
     Count,
-    /// Bytes.
+    /// A size in bytes.
     Bytes,
-    /// KiB.
+    /// A size in KiB.
     Kib,
     /// 1 for on, 0 for off.
     Switch,
-    /// Flags of a library call.
+    /// Flags of a library call as a number.
     Flags,
 }
 
@@ -37,14 +39,14 @@ impl Unit {
     }
 }
 
-/// The values that a sweep tries.
+/// The values that a sweep tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// These.
+    /// The listed values.
     Listed(&'static [u64]),
-    /// Those of these up to the number of CPUs.
+    /// The listed values that do not exceed the number of CPUs.
     UpToCpus(&'static [u64]),
-    /// The first, and its doubles up to the second.
+    /// All values from the first to the second, each twice the previous one.
     Doubles(u64, u64),
 }
 
@@ -67,28 +69,29 @@ impl Values {
 pub struct Use {
     /// The engine.
     pub engine: Engine,
-    /// Its upper bound, if that is below the setting's.
+    /// Its upper bound, if it is lower than that of the setting.
     pub most: Option<u64>,
-    /// The place among the settings that a sweep tries, from 1, and the values; `None` if it tries none.
+    /// The order among the settings of the engine's sweep, from 1, and the values to test. `None` if the sweep does
+    /// not change it.
     pub sweep: Option<(u8, Values)>,
 }
 
 /// The specification of one setting.
 #[derive(Debug)]
 pub struct SettingSpec {
-    /// The name as typed and reported.
+    /// The name on the command line and in reports.
     pub name: &'static str,
-    /// The meaning of its number.
+    /// The meaning of the number.
     pub unit: Unit,
     /// The smallest and the largest value.
     pub bounds: (u64, u64),
-    /// Values are multiples of this.
+    /// The step: values are multiples of it.
     pub step: u64,
-    /// The default of the engines, in words: most depend on the machine and the model.
+    /// The default in words. Most defaults depend on the machine and the model.
     pub default: &'static str,
     /// The engines that accept it.
     pub uses: &'static [Use],
-    /// Its meaning.
+    /// The help text.
     pub help: &'static str,
 }
 
@@ -97,12 +100,12 @@ const fn by(engine: Engine) -> Use {
     Use { engine, most: None, sweep: None }
 }
 
-/// An engine that accepts the setting and tries it in its sweep.
+/// An engine that accepts the setting and changes it in its sweep.
 const fn swept(engine: Engine, place: u8, values: Values) -> Use {
     Use { engine, most: None, sweep: Some((place, values)) }
 }
 
-/// The same with a lower upper bound.
+/// Like [`swept`], with a lower upper bound.
 const fn swept_up_to(engine: Engine, most: u64, place: u8, values: Values) -> Use {
     Use { engine, most: Some(most), sweep: Some((place, values)) }
 }
@@ -113,10 +116,10 @@ const THREADS: Values = Values::UpToCpus(&[1, 2, 4, 8, 12, 16, 24, 32]);
 const NIXL_GDS: Engine = Engine::Nixl(NixlPlugin::Gds);
 const NIXL_GDS_MT: Engine = Engine::Nixl(NixlPlugin::GdsMt);
 const NIXL_POSIX: Engine = Engine::Nixl(NixlPlugin::Posix);
-/// In compat mode each registration pins this size.
+/// In compat mode, each registration pins this size.
 const DIRECT_IO: Values = Values::Listed(&[1024, 4096, 16384]);
 
-/// Makes the enum and the table of one list.
+/// Generates the enum and the table from one list.
 macro_rules! settings {
     ($(#[doc = $help:literal] $setting:ident {
         $name:literal, $unit:ident, $bounds:expr, step $step:expr, default $default:literal, [$($uses:expr),* $(,)?]
@@ -139,7 +142,7 @@ macro_rules! settings {
             step: $step,
             default: $default,
             uses: &[$($uses),*],
-            // A doc comment begins with a blank.
+            // The text of a doc comment starts with a space.
             help: $help.trim_ascii(),
         }),*];
     };
@@ -175,7 +178,7 @@ settings! {
         "depth", Count, (1, 4096), step 1, default "depends on the engine and the disk",
         [
             swept(Engine::Odirect, 2, Values::Listed(&[2, 4, 8, 16, 32, 64, 128])),
-            // The number of entries that a batch can hold.
+            // A batch can hold 256 entries.
             swept_up_to(Engine::GdsBatch, 256, 2, Values::Listed(&[4, 8, 16, 32])),
             swept_up_to(Engine::GdsStream, 64, 2, Values::Listed(&[1, 2, 4, 8])),
             by(NIXL_GDS),
@@ -191,7 +194,7 @@ settings! {
             swept(Engine::Odirect, 1, Values::Doubles(MIB / 4, 8 * MIB)),
             swept(Engine::GdsBounce, 2, Values::Doubles(MIB, 32 * MIB)),
             swept(Engine::GdsSlab, 2, Values::Doubles(MIB, 32 * MIB)),
-            // The largest class of the library's buffer pool, and the most that nvidia-fs maps at once.
+            // 16 MiB is the largest buffer of the library's pool, and the largest size that nvidia-fs maps at once.
             swept_up_to(Engine::GdsBatch, 16 * MIB, 3, Values::Doubles(MIB, 16 * MIB)),
             swept(Engine::GdsStream, 3, Values::Doubles(MIB, 16 * MIB)),
             by(NIXL_GDS),
@@ -269,7 +272,7 @@ settings! {
     }
     /// longest transfer that libcufile passes to the kernel at once, and in compat mode the size that a registration pins
     MaxDirectIoSizeKb {
-        // The bounds of libcufile.
+        // These bounds are those of libcufile.
         "max_direct_io_size_kb", Kib, (64, 16384), step 64, default "from cufile.json; 1024 for gds-per-tensor in compat mode",
         [
             swept(Engine::GdsPerTensor, 1, DIRECT_IO),
@@ -302,31 +305,31 @@ settings! {
 }
 
 impl Setting {
-    /// Its specification.
+    /// The specification of the setting.
     #[must_use]
     pub fn spec(self) -> &'static SettingSpec {
         &SETTINGS[self as usize]
     }
 
-    /// The name as typed and reported.
+    /// The name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// The setting with this name.
+    /// The setting with this name. `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|setting| setting.name() == name)
     }
 
-    /// Its use by an engine; `None` if the engine does not accept it.
+    /// How an engine uses it. `None` if the engine does not accept it.
     #[must_use]
     pub fn use_of(self, engine: &Engine) -> Option<&'static Use> {
         self.spec().uses.iter().find(|one| one.engine == *engine)
     }
 
-    /// The smallest and the largest value for an engine.
+    /// The smallest and the largest value that an engine accepts.
     #[must_use]
     pub fn bounds(self, engine: &Engine) -> (u64, u64) {
         let (least, most) = self.spec().bounds;
@@ -342,12 +345,13 @@ impl Setting {
         }
     }
 
-    /// The settings that an engine of gds-top accepts. A command or loader gets all of them and uses those that it knows.
+    /// The settings that an engine of gds-top accepts. A command or loader gets all settings and ignores those that
+    /// it does not know.
     pub fn of(engine: &Engine) -> impl Iterator<Item = Self> + '_ {
         Self::ALL.iter().copied().filter(|setting| setting.use_of(engine).is_some())
     }
 
-    /// The settings that a sweep of an engine tries, in order, with the values.
+    /// The settings in the sweep of an engine with their values, in order.
     #[must_use]
     pub fn swept(engine: &Engine, cpus: u64) -> Vec<(Self, Vec<u64>)> {
         let place = |setting: Self| Some((setting.use_of(engine)?.sweep?, setting));
@@ -392,19 +396,19 @@ pub enum Need {
 pub struct EngineSpec {
     /// The engine.
     pub engine: Engine,
-    /// The name as typed and reported.
+    /// The name on the command line and in reports.
     pub name: &'static str,
-    /// Other names that are accepted: earlier ones, which recordings and settings files have.
+    /// Other accepted names. These are earlier names, which recordings and settings files can contain.
     pub aliases: &'static [&'static str],
-    /// Requirements.
+    /// The libraries and devices that it requires.
     pub needs: &'static [Need],
-    /// Whether it runs if no engine is named.
+    /// Whether it runs if the user names no engine.
     pub usual: bool,
-    /// The method.
+    /// The help text: its method.
     pub help: &'static str,
 }
 
-/// The engines with a fixed name, in the order of tables. The place of an engine here is its colour in palettes.
+/// The engines with a fixed name, in the order of tables. The index of an engine is its colour in palettes.
 pub static ENGINES: [EngineSpec; 12] = [
     EngineSpec {
         engine: Engine::Mmap,
@@ -513,7 +517,7 @@ impl EngineSpec {
 }
 
 impl Engine {
-    /// Its specification; `None` for commands, loaders and lanes of workloads.
+    /// The specification of the engine. `None` for commands, loaders and workloads.
     #[must_use]
     pub fn spec(&self) -> Option<&'static EngineSpec> {
         ENGINES.iter().find(|spec| spec.engine == *self)
@@ -524,7 +528,7 @@ impl Engine {
         ENGINES.iter().map(|spec| &spec.engine)
     }
 
-    /// The engines that run if none is named, in order.
+    /// The engines that run if the user names none, in order.
     #[must_use]
     pub fn usual() -> Vec<Self> {
         ENGINES.iter().filter(|spec| spec.usual).map(|spec| spec.engine.clone()).collect()
@@ -543,7 +547,7 @@ impl Engine {
         }
     }
 
-    /// Whether its process opens cuFile: to use it, or to read its statistics while another library uses it.
+    /// Whether its process opens cuFile, either to use it or to read its statistics while another library uses it.
     #[must_use]
     pub fn opens_cufile(&self) -> bool {
         self.uses_cufile() || self.needs(Need::Libcufile)

@@ -1,49 +1,49 @@
-//! The processes that use GPUs and storage at a moment, on the complete machine and not only in the session's lanes.
-//! Values that could not be read are absent.
+//! The processes on the complete machine that use GPUs and storage at one moment. Values that could not be read are
+//! absent.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine at a moment.
+/// The state of the machine at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SystemSample {
     /// GPUs by NVML index.
     pub gpus: Vec<GpuUse>,
-    /// The reason why it has no GPUs, in a sentence.
+    /// The reason why there are no GPUs in the list, in a sentence.
     pub gpu_problem: Option<String>,
-    /// Disks (not partitions) that have been read since the machine started.
+    /// The disks without partitions that were read since the machine started.
     pub disks: Vec<DiskUse>,
-    /// Processes that have libcuda or libcufile mapped, by process number.
+    /// The processes that have libcuda or libcufile mapped, by process id.
     pub processes: Vec<ProcessUse>,
-    /// Processes of other users whose mappings could not be read, so that it is not known whether they belong here.
+    /// The number of processes of other users whose mappings could not be read. They may use GPUs.
     pub hidden_processes: u32,
 }
 
-/// A GPU at a moment (NVML).
+/// The state of a GPU at one moment (NVML).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuUse {
-    /// NVML index.
+    /// The index in NVML.
     pub index: u32,
     /// Marketing name.
     pub name: String,
-    /// Memory in use by all processes.
+    /// The memory in use by all processes, in bytes.
     pub memory_used_bytes: Option<u64>,
-    /// Memory in all.
+    /// The total memory in bytes.
     pub memory_total_bytes: Option<u64>,
-    /// Share of time in which a kernel ran, 0 to 100.
+    /// The share of time in which a kernel ran, 0 to 100.
     pub utilization_percent: Option<f64>,
-    /// PCIe bytes received a second, over about 20 ms.
+    /// The PCIe bytes received per second, over about 20 ms.
     pub rx_bytes_per_s: Option<f64>,
-    /// PCIe bytes sent a second, over about 20 ms.
+    /// The PCIe bytes sent per second, over about 20 ms.
     pub tx_bytes_per_s: Option<f64>,
-    /// BAR1 in use.
+    /// The BAR1 memory in use, in bytes.
     pub bar1_used_bytes: Option<u64>,
-    /// BAR1 in all.
+    /// The size of BAR1 in bytes.
     pub bar1_total_bytes: Option<u64>,
-    /// Board power.
+    /// The board power in watts.
     pub power_watts: Option<f64>,
 }
 
-/// A disk since the picture before (`/proc/diskstats`).
+/// The activity of a disk since the previous sample (`/proc/diskstats`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Kernel name, `nvme0n1`.
@@ -54,72 +54,73 @@ pub struct DiskUse {
     pub written_bytes_per_s: Option<f64>,
     /// Reads a second.
     pub reads_per_s: Option<f64>,
-    /// Mean time from a read's submission to its completion, queueing included; absent where there was no read.
+    /// The mean time from the submission of a read to its completion, including the time in queues. `None` if there
+    /// was no read.
     pub read_latency_ns: Option<f64>,
-    /// Mean number of requests in flight.
+    /// The mean number of requests in flight.
     pub queue: Option<f64>,
-    /// Share of time with at least one request in flight, 0 to 100.
+    /// The share of time with at least one request in flight, 0 to 100.
     pub busy_percent: Option<f64>,
 }
 
-/// A process with a CUDA or cuFile library in it.
+/// A process that has a CUDA or cuFile library mapped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessUse {
-    /// Process number.
+    /// The process id.
     pub pid: u32,
     /// Its short name.
     pub name: String,
-    /// Its command line, cut.
+    /// Its command line, truncated.
     pub command: String,
-    /// Owner's number.
+    /// The user id of its owner.
     pub uid: Option<u32>,
     /// Whether libcuda is mapped.
     pub cuda: bool,
     /// File name of the libcufile that is mapped, `libcufile.so.1.15.1`.
     pub cufile: Option<String>,
-    /// CPU use since the picture before, percent of one core.
+    /// The CPU use since the previous sample, in percent of one core.
     pub cpu_percent: Option<f64>,
-    /// Resident memory.
+    /// The resident memory in bytes.
     pub rss_bytes: Option<u64>,
-    /// Page cache that it has mapped: its resident pages of files.
+    /// The resident pages of files that it has mapped, in bytes.
     #[serde(default)]
     pub page_cache_bytes: Option<u64>,
-    /// Threads.
+    /// The number of threads.
     pub threads: Option<u32>,
-    /// GPU memory, over all GPUs (NVML).
+    /// The GPU memory on all GPUs in bytes (NVML).
     pub gpu_memory_bytes: Option<u64>,
-    /// Bytes fetched from storage a second (`/proc/PID/io` read_bytes); `None` also without permission.
+    /// The bytes read from storage per second (`read_bytes` of `/proc/PID/io`). It is also `None` without permission.
     pub storage_bytes_per_s: Option<f64>,
-    /// Bytes read by system calls a second (`/proc/PID/io` rchar), from the page cache or not.
+    /// The bytes that system calls read per second (`rchar` of `/proc/PID/io`), from the page cache or from storage.
     pub call_bytes_per_s: Option<f64>,
-    /// The apparent route of its reads of models.
+    /// How it probably reads models.
     pub route: SeenRoute,
-    /// The evidence for it.
+    /// The evidence for `route`.
     pub evidence: String,
-    /// Model files that are mapped.
+    /// The model files that it has mapped.
     pub mapped: Vec<String>,
-    /// Model files that are open.
+    /// The model files that it has open.
     pub files: Vec<OpenFile>,
-    /// Whether its open files could be read.
+    /// Whether its open files could be listed.
     pub files_readable: bool,
 }
 
-/// The apparent route of reads, from outside. It is never a proof.
+/// How a process probably reads, judged from outside. It is never a proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeenRoute {
-    /// Nothing points to a way.
+    /// There is no indication.
     #[default]
     Unknown,
-    /// cuFile with the nvidia-fs device open.
+    /// It uses cuFile and has the nvidia-fs device open.
     NvidiaFs,
-    /// cuFile without the nvidia-fs device.
+    /// It uses cuFile without the nvidia-fs device.
     Cufile,
-    /// Model files open with `O_DIRECT`, without cuFile.
+    /// It has model files open with `O_DIRECT` and does not use cuFile.
     Direct,
-    /// Model files mapped.
+    /// It has model files mapped.
     Mapped,
-    /// Model files open for reads through the page cache.
+    /// It has model files open for reads through the page cache.
     Cached,
 }
 
@@ -128,9 +129,9 @@ pub enum SeenRoute {
 pub struct OpenFile {
     /// Its path.
     pub path: String,
-    /// The current offset of the file, at which its next read begins; positioned reads do not move it.
+    /// The current offset of the file, where its next read starts. Positioned reads do not change it.
     pub offset: u64,
-    /// Its length.
+    /// The size of the file in bytes.
     pub bytes: Option<u64>,
     /// Whether it is open with `O_DIRECT`.
     pub direct: bool,

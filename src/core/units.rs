@@ -1,4 +1,5 @@
-//! Sizes, times and rates as people read them: three significant digits, binary units for memory, decimal units for rates.
+//! Formats sizes, times and rates for people: three significant digits, binary units for sizes, decimal units for
+//! rates.
 
 /// Nanoseconds in a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
@@ -12,7 +13,7 @@ pub const GIB: u64 = 1 << 30;
 /// The advice if the system cannot start a thread or a process.
 pub const MORE_THREADS: &str = "raise the limit of processes and threads (ulimit -u, pids.max of the cgroup, TasksMax= of a systemd unit), or end others";
 
-/// The message if a thread could not be started: the system's error and the action.
+/// The message if a thread could not be started: the error of the system and the advice.
 #[must_use]
 pub fn no_thread(said: impl std::fmt::Display) -> String {
     format!("no more threads can be started ({said}); {MORE_THREADS}")
@@ -32,7 +33,7 @@ pub fn three_digits(value: f64) -> String {
     } else if size >= 0.9995 {
         2
     } else {
-        // 0.0xyz: keep three digits after the leading zeros, at most six places.
+        // Below 0.1, three digits after the leading zeros are shown, with at most six decimal places.
         (2 - size.log10().floor() as i32).clamp(3, 6) as usize
     };
     format!("{value:.decimals$}")
@@ -47,7 +48,7 @@ pub fn bytes(value: u64) -> String {
     }
     let mut scaled = value as f64;
     let mut unit = 0;
-    // 999.5 and above would print as four digits, so it moves to the next unit.
+    // A value of 999.5 or more would be rounded to four digits, so it uses the next unit.
     while scaled >= 999.5 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
@@ -55,11 +56,12 @@ pub fn bytes(value: u64) -> String {
     format!("{} {}", three_digits(scaled), UNITS[unit])
 }
 
-/// A moment in UTC for the name of a file: `20261123-031205Z`. The days are those of the Gregorian calendar, counted in years that begin in March.
+/// A time in UTC for file names: `20261123-031205Z`. Years start in March here, so that the leap day is the last day
+/// of a year.
 #[must_use]
 pub fn utc_stamp(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
-    // Day 0 is 1 March of the year 0; 400 years have 146 097 days.
+    // Day 0 is 1 March of the year 0. 400 years have 146 097 days.
     let days = seconds / 86_400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -71,7 +73,7 @@ pub fn utc_stamp(unix_ms: u64) -> String {
     format!("{year:04}{month:02}{date:02}-{hour:02}{minute:02}{second:02}Z")
 }
 
-/// A duration given in nanoseconds: `1.76 s`, `2.70 ms`, `36 µs`, `80 ns`, `3 min 20 s`.
+/// A duration of this many nanoseconds: `1.76 s`, `2.70 ms`, `36 µs`, `80 ns`, `3 min 20 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     let value = ns as f64;
@@ -111,7 +113,7 @@ pub fn rate(bytes_per_s: f64) -> String {
     }
 }
 
-/// A whole number with thin groups of three: `18 867`.
+/// An integer with thin spaces between groups of three digits: `18 867`.
 #[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -125,19 +127,19 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A number of things: `1 read`, `18 867 reads`.
+/// A count with its noun: `1 read`, `18 867 reads`.
 #[must_use]
 pub fn plural(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// A sum that stops at the largest number: recordings and watched programs may hold any numbers.
+/// A sum that saturates, because recordings and watched programs can contain any numbers.
 #[must_use]
 pub fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Bytes over nanoseconds as bytes per second; `None` when no time passed.
+/// The rate in bytes per second. `None` if no time passed.
 #[must_use]
 pub fn bytes_per_s(bytes: u64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes as f64 * NS_PER_S as f64 / ns as f64)

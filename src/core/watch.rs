@@ -3,71 +3,72 @@
 use super::finding::Route;
 use serde::{Deserialize, Serialize};
 
-/// All facts about a watched program so far. A later report replaces an earlier one.
+/// The facts about a watched program so far. A later report replaces an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WatchReport {
-    /// The command, or the program of the process that was attached to.
+    /// The command, or the program of the process that was attached.
     pub command: Vec<String>,
-    /// Its end; `None` while it runs.
+    /// How it ended. `None` while it runs.
     pub ended: Option<ProgramEnd>,
-    /// Time since it started, nanoseconds.
+    /// The time since it started, in nanoseconds.
     pub wall_ns: u64,
-    /// Programs that were started with the recording library, child processes included.
+    /// The number of programs that were started with the recording library, including child processes.
     pub processes: u64,
-    /// Copies of libcufile that were loaded.
+    /// The copies of libcufile that were loaded.
     pub libraries: Vec<WatchedLibrary>,
-    /// cuFile functions that were called, in the order of cufile.h.
+    /// The cuFile functions that were called, in the order of cufile.h.
     pub calls: Vec<CallTotal>,
-    /// Files that were registered or transferred, the most bytes first.
+    /// The files that were registered or transferred. Files with the most bytes are first.
     pub files: Vec<WatchedFile>,
-    /// Threads that called cuFile.
+    /// The number of threads that called cuFile.
     pub threads: u64,
-    /// Threads that read by cuFile.
+    /// The number of threads that read with cuFile.
     pub reading_threads: u64,
-    /// Calls whose details were not recorded. The totals of [`WatchReport::calls`] contain them unless [`WatchReport::uncounted`] is above 0.
+    /// The number of calls whose details were not recorded. The totals in [`WatchReport::calls`] include them unless
+    /// [`WatchReport::uncounted`] is above 0.
     pub lost_events: u64,
-    /// Calls that are in no total, because no memory was left for their thread.
+    /// The number of calls that are in no total, because there was no memory left for their thread.
     pub uncounted: u64,
-    /// Copies of libcufile in one process beyond the first four; their calls are not recorded.
+    /// The number of copies of libcufile beyond the first four in one process. Their calls are not recorded.
     pub libraries_left_out: u64,
-    /// Reads by size: each class has the reads up to `up_to_bytes` and above the class before.
+    /// The reads by size. Each class has the reads above the previous class and up to `up_to_bytes`.
     pub sizes: Vec<SizeClass>,
-    /// Errors that cuFile returned.
+    /// The errors that cuFile returned.
     pub failures: Vec<WatchedFailure>,
-    /// Registrations of buffers.
+    /// The registrations of buffers.
     pub buffers: BufferUse,
-    /// Stream transfers whose end was not seen.
+    /// The number of stream transfers whose end was not recorded.
     pub unfinished: u64,
-    /// libcufile's level-3 statistics of all processes, if they were switched on and read.
+    /// The level-3 statistics of libcufile for all processes, if they were on and could be read.
     pub statistics: Option<RouteStatistics>,
-    /// The running process that was attached to.
+    /// The running process that was attached.
     pub attached: Option<AttachedProcess>,
-    /// Large reads and mappings of files by libc, and copies by libcuda.
+    /// Large reads and mappings of files with libc, and copies with libcuda.
     pub other_calls: Vec<CallTotal>,
-    /// Reads of all kinds and page faults of the processes, as procfs counts them; `None` if it was not read.
+    /// The reads and page faults of the processes in procfs. `None` if they could not be read.
     pub process_io: Option<ProcessIo>,
-    /// The cufile.json that libcufile reads, by the environment of the processes.
+    /// The cufile.json that libcufile reads, according to the environment of the processes.
     pub configurations: Vec<WatchedConfiguration>,
-    /// libcufile's properties, when the program asked for them.
+    /// The properties of libcufile, if the program requested them.
     pub properties: Option<DriverProperties>,
-    /// cuFile calls by duration: each class has the calls up to `up_to_ns` and above the class before.
+    /// The cuFile calls by duration. Each class has the calls above the previous class and up to `up_to_ns`.
     pub latencies: Vec<LatencyClass>,
 }
 
-/// Counters of procfs, of all processes that were seen.
+/// The procfs counters of all observed processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessIo {
-    /// Bytes that read calls returned.
+    /// The bytes that read calls returned.
     pub read_call_bytes: u64,
-    /// Bytes that storage delivered through the kernel.
+    /// The bytes that were read from storage through the kernel.
     pub storage_read_bytes: u64,
-    /// Page faults that waited for storage.
+    /// The page faults that waited for storage.
     pub major_faults: u64,
-    /// Page faults that did not.
+    /// The page faults that did not wait for storage.
     pub minor_faults: u64,
-    /// Requests that io_uring completed.
+    /// The requests that io_uring completed.
     pub io_uring_requests: u64,
 }
 
@@ -76,18 +77,18 @@ pub struct ProcessIo {
 pub struct WatchedConfiguration {
     /// Its path.
     pub path: String,
-    /// Whether it is there; libcufile uses its defaults otherwise.
+    /// Whether the file exists. Without it, libcufile uses its defaults.
     pub exists: bool,
-    /// Whether `CUFILE_ENV_PATH_JSON` names it.
+    /// Whether `CUFILE_ENV_PATH_JSON` contains the path.
     pub from_environment: bool,
 }
 
-/// What cuFileDriverGetProperties returned.
+/// The result of cuFileDriverGetProperties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverProperties {
-    /// Version of nvidia-fs; 0.0 without it.
+    /// The major version of nvidia-fs. 0 without nvidia-fs.
     pub nvfs_major: u32,
-    /// Version of nvidia-fs.
+    /// The minor version of nvidia-fs.
     pub nvfs_minor: u32,
     /// `dstatusflags` of cufile.h.
     pub status_flags: u32,
@@ -97,59 +98,59 @@ pub struct DriverProperties {
     pub features: u32,
 }
 
-/// Single reads of a size class and a class of duration.
+/// The single reads in one size class and one duration class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyClass {
-    /// Largest size of the size class.
+    /// The upper bound of the size class in bytes.
     pub up_to_bytes: u64,
-    /// Longest duration of the class, nanoseconds.
+    /// The upper bound of the duration class in nanoseconds.
     pub up_to_ns: u64,
-    /// Reads.
+    /// The number of reads.
     pub count: u64,
 }
 
 /// One call, for timelines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedCall {
-    /// Process number.
+    /// The process id.
     pub process: u32,
-    /// Thread number.
+    /// The thread id.
     pub thread: u32,
     /// The function.
     pub function: String,
-    /// When it began, nanoseconds since the program started.
+    /// The start in nanoseconds since the program started.
     pub start_ns: u64,
-    /// How long it took, nanoseconds.
+    /// The duration in nanoseconds.
     pub duration_ns: u64,
-    /// Bytes that it asked for.
+    /// The number of bytes that it requested.
     pub bytes: u64,
-    /// The file, if it concerns one.
+    /// The file. `None` for calls without a file.
     pub file: Option<String>,
-    /// The error that it returned; 0 if it worked.
+    /// The error that it returned. 0 if it succeeded.
     pub error: i64,
 }
 
-/// A running process, as procfs shows it.
+/// A running process, according to procfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AttachedProcess {
-    /// Process number.
+    /// The process id.
     pub pid: u32,
-    /// Whether its calls are recorded, by probes of the kernel.
+    /// Whether kernel probes record its calls.
     pub recorded: bool,
-    /// Why its calls are not recorded.
+    /// The reason why its calls are not recorded.
     pub not_recorded: Option<String>,
     /// Whether its mappings and descriptors could be read.
     pub readable: bool,
     /// The libcufile that it has mapped.
     pub libcufile: Option<String>,
-    /// Files that it has open or mapped, without devices and libraries.
+    /// The files that it has open or mapped, without devices and libraries.
     pub files: Vec<AttachedFile>,
-    /// Bytes that its read calls returned since it was attached to; cuFile's direct routes make none.
+    /// The bytes that its read calls returned since the attach. Direct routes of cuFile make no read calls.
     pub read_call_bytes: Option<u64>,
-    /// Bytes that storage delivered to it through the kernel since then.
+    /// The bytes read from storage through the kernel since the attach.
     pub storage_read_bytes: Option<u64>,
-    /// Reads that nvidia-fs counted since then, of all processes.
+    /// The reads that nvidia-fs counted since the attach, of all processes.
     pub nvfs_reads: Option<u64>,
 }
 
@@ -158,23 +159,23 @@ pub struct AttachedProcess {
 pub struct AttachedFile {
     /// Its path.
     pub path: String,
-    /// Descriptors.
+    /// The number of its descriptors.
     pub descriptors: u64,
-    /// Whether all of them have O_DIRECT.
+    /// Whether all descriptors have `O_DIRECT`.
     pub o_direct: bool,
     /// Whether it is mapped.
     pub mapped: bool,
 }
 
-/// The end of a program.
+/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramEnd {
-    /// With this exit status.
+    /// It exited with this status.
     Status(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
-    /// Unknown: only the parent of a process gets its status.
+    /// It is unknown, because only the parent of a process gets its status.
     Unknown,
 }
 
@@ -183,9 +184,9 @@ pub enum ProgramEnd {
 pub struct WatchedLibrary {
     /// Its path.
     pub path: String,
-    /// Processes that loaded it.
+    /// The number of processes that loaded it.
     pub processes: u64,
-    /// Its answer to cuFileGetVersion, for example 1200; `None` if the program did not ask.
+    /// The result of cuFileGetVersion, for example 1200. `None` if the program did not call it.
     pub version: Option<u64>,
 }
 
@@ -194,34 +195,34 @@ pub struct WatchedLibrary {
 pub struct CallTotal {
     /// The function.
     pub function: String,
-    /// Calls.
+    /// The number of calls.
     pub count: u64,
-    /// Calls that failed.
+    /// The number of failed calls.
     pub errors: u64,
     /// Bytes that the calls reported as transferred.
     pub bytes: u64,
-    /// Time inside the calls, nanoseconds.
+    /// The time inside the calls in nanoseconds.
     pub total_ns: u64,
 }
 
-/// Transfers of a file in one direction. Batch entries and stream transfers count once each.
+/// The transfers of a file in one direction. Each batch entry and each stream transfer counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfers {
-    /// Transfers that were submitted.
+    /// The number of submitted transfers.
     pub count: u64,
-    /// Bytes that arrived.
+    /// The bytes that were transferred.
     pub bytes: u64,
-    /// Transfers that failed.
+    /// The number of failed transfers.
     pub errors: u64,
-    /// Transfers of less than 1 MiB.
+    /// The number of transfers below 1 MiB.
     pub below_mib: u64,
-    /// Transfers whose offset, size or memory address is not a multiple of 4 KiB.
+    /// The number of transfers whose offset, size or memory address is not a multiple of 4 KiB.
     pub unaligned: u64,
-    /// Transfers to or from memory that was not registered.
+    /// The number of transfers to or from unregistered memory.
     pub unregistered: u64,
-    /// Transfers as entries of a batch.
+    /// The number of transfers that were entries of a batch.
     pub batched: u64,
-    /// Transfers on a stream.
+    /// The number of transfers on a stream.
     pub streamed: u64,
 }
 
@@ -230,40 +231,40 @@ pub struct Transfers {
 pub struct WatchedFile {
     /// Its path when it was registered.
     pub path: String,
-    /// The route of its transfers; [`Route::None`] if nothing shows it.
+    /// The route of its transfers. [`Route::None`] if it is unknown.
     pub route: Route,
-    /// Whether the route was proven.
+    /// Whether the route is proven.
     pub proven: bool,
     /// The evidence for the route.
     pub proof: RouteProof,
-    /// Reads.
+    /// The reads of the file.
     pub reads: Transfers,
-    /// Writes.
+    /// The writes of the file.
     pub writes: Transfers,
-    /// Registrations of a descriptor of this file.
+    /// The number of registrations of its descriptors.
     pub registrations: u64,
-    /// Registrations that failed.
+    /// The number of failed registrations.
     pub failed_registrations: u64,
-    /// Whether its descriptors had O_DIRECT; `None` if this is not known or differs.
+    /// Whether its descriptors have `O_DIRECT`. `None` if it is unknown or differs between them.
     pub o_direct: Option<bool>,
-    /// Tensors that were read, for a safetensors file.
+    /// The tensors that were read, for a safetensors file.
     pub tensors: Vec<WatchedTensor>,
-    /// Tensors of the file; 0 if it is not a safetensors file.
+    /// The number of tensors in the file. 0 if it is not a safetensors file.
     pub tensors_of_file: u64,
-    /// The content of a KV-cache system's file, from its name.
+    /// What the file of a KV-cache system contains, according to its name.
     #[serde(default)]
     pub kv: Option<KvName>,
-    /// Reads by libc and mappings.
+    /// The reads with libc and through mappings.
     #[serde(default)]
     pub plain: PlainReads,
 }
 
-/// The name of a file of a KV cache.
+/// The parts of the file name of a KV cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvName {
     /// `lmcache`, `llmd` or `ucm`.
     pub system: String,
-    /// The chunk or block, in hexadecimal digits.
+    /// The chunk or block in hexadecimal digits.
     pub chunk: String,
     /// The layer or group, if the name has one.
     pub layer: Option<String>,
@@ -271,23 +272,24 @@ pub struct KvName {
     pub model: Option<String>,
 }
 
-/// Reads of a file that do not go through cuFile. Reads of less than 64 KiB are not recorded.
+/// The reads of a file without cuFile. Reads below 64 KiB are not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlainReads {
-    /// Read calls.
+    /// The number of read calls.
     pub count: u64,
-    /// Bytes that they returned.
+    /// The bytes that they returned.
     pub bytes: u64,
-    /// Read calls that failed.
+    /// The number of failed read calls.
     pub errors: u64,
-    /// Time inside them, nanoseconds.
+    /// The time inside the read calls in nanoseconds.
     pub total_ns: u64,
-    /// Mappings.
+    /// The number of mappings.
     pub mappings: u64,
-    /// Bytes of the largest mapping.
+    /// The size of the largest mapping in bytes.
     pub mapped_bytes: u64,
-    /// Mapped bytes that were in the page tables of a process when it was looked at: those that it touched or that the kernel mapped around them.
+    /// The mapped bytes that were in the page tables of a process when gds-top read them. The process touched them,
+    /// or the kernel mapped them together with touched pages.
     pub touched_bytes: u64,
 }
 
@@ -295,20 +297,20 @@ pub struct PlainReads {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteProof {
-    /// Nothing does.
+    /// There is no evidence.
     #[default]
     Nothing,
-    /// It was not transferred, so it has none.
+    /// There was no transfer, so there is no route.
     NoTransfer,
     /// All transfers failed.
     AllFailed,
-    /// libcufile's level-3 statistics count all transfers of the program on this route.
+    /// The level-3 statistics of libcufile count all transfers of the program on this route.
     Statistics,
-    /// libcufile's level-3 statistics count several routes, so the route of one file is open.
+    /// The level-3 statistics of libcufile count several routes, so the route of a single file is unknown.
     MixedStatistics,
-    /// nvidia-fs counted reads while the program ran. It counts the reads of all processes.
+    /// nvidia-fs counted reads while the program ran. Its counter includes the reads of all processes.
     NvidiaFsCounter,
-    /// Inferred: the module nvidia-fs is not loaded, and p2pdma is not configured.
+    /// The route is inferred: nvidia-fs is not loaded, and P2PDMA is not configured.
     NoDirectRoute,
 }
 
@@ -319,79 +321,79 @@ pub struct WatchedTensor {
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Reads that touched it.
+    /// The number of reads that touched it.
     pub reads: u64,
-    /// Its bytes that were read; a byte that was read twice counts twice.
+    /// The bytes of the tensor that were read. A byte that was read twice counts twice.
     pub bytes: u64,
 }
 
-/// Reads of one size class.
+/// The reads in one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeClass {
-    /// Largest size of the class.
+    /// The upper bound of the class in bytes.
     pub up_to_bytes: u64,
-    /// Calls of cuFileRead.
+    /// The number of cuFileRead calls.
     pub count: u64,
-    /// Time inside them, nanoseconds.
+    /// The time inside these calls in nanoseconds.
     pub total_ns: u64,
-    /// Longest of them, nanoseconds.
+    /// The duration of the longest call in nanoseconds.
     pub longest_ns: u64,
 }
 
 /// An error that cuFile returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedFailure {
-    /// The function, or `batch entry` and `stream transfer` for errors after the submission.
+    /// The function. For errors after the submission it is `batch entry` or `stream transfer`.
     pub function: String,
-    /// The code: a cuFile code, or below zero what a transfer returned.
+    /// The code of cuFile, or the negative result of a transfer.
     pub code: i64,
-    /// Its name, if cufile.h has one.
+    /// Its name. `None` if cufile.h has none.
     pub name: Option<String>,
-    /// How often.
+    /// The number of times it was returned.
     pub count: u64,
-    /// The first file that it concerned.
+    /// The first file with this error.
     pub file: Option<String>,
-    /// Whether only the result after the submission shows it.
+    /// Whether only the result after the submission has the error.
     pub after_submission: bool,
 }
 
-/// Registrations of buffers.
+/// The registrations of buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferUse {
-    /// Registrations that worked.
+    /// The number of successful registrations.
     pub registered: u64,
-    /// Time to register and deregister, nanoseconds.
+    /// The time to register and deregister in nanoseconds.
     pub total_ns: u64,
-    /// Most bytes registered at one time in one process.
+    /// The peak of registered bytes in one process.
     pub most_bytes: u64,
 }
 
-/// Counters of libcufile's level-3 statistics.
+/// The level-3 statistics of libcufile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteStatistics {
-    /// Processes whose statistics were read.
+    /// The number of processes whose statistics were read.
     pub processes: u64,
-    /// Processes that made transfers and whose statistics were not read.
+    /// The number of processes with transfers whose statistics could not be read.
     pub missing_processes: u64,
-    /// Reads that libcufile counted in these processes, single reads only.
+    /// The reads that libcufile counted in these processes, without batches and streams.
     pub reads: u64,
-    /// Writes that libcufile counted.
+    /// The writes that libcufile counted.
     pub writes: u64,
-    /// Entries of batches that libcufile processed.
+    /// The batch entries that libcufile processed.
     pub batch_entries: u64,
-    /// Transfers by p2pdma.
+    /// The transfers with P2PDMA.
     pub p2pdma: u64,
-    /// Transfers by nvidia-fs.
+    /// The transfers with nvidia-fs.
     pub nvfs: u64,
-    /// Transfers by POSIX calls, in compat mode.
+    /// The transfers with POSIX calls, in compat mode.
     pub posix: u64,
-    /// Bytes of the reads that were counted by route. Entries of batches are not among them in all versions.
+    /// The bytes of the reads that were counted by route. Some versions do not include batch entries.
     #[serde(default)]
     pub read_bytes: u64,
 }
 
 impl WatchReport {
-    /// Transfers of all files that did not fail.
+    /// The transfers of all files that did not fail.
     #[must_use]
     pub fn transfers(&self) -> u64 {
         let worked = |t: &Transfers| t.count.saturating_sub(t.errors);

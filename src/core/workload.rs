@@ -1,114 +1,115 @@
-//! Workloads other than loads of models: the orders of their lanes and their measurements.
+//! Workloads other than loads of models: the orders of their runs and their results.
 
 use super::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The order of a lane of a workload.
+/// The order of a workload run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadOrder {
-    /// The hidden subcommand whose process the lane is.
+    /// The hidden subcommand that the process runs.
     pub child: String,
-    /// Environment of that process, on top of the session's.
+    /// Environment variables of that process, in addition to those of the session.
     pub environment: BTreeMap<String, String>,
-    /// The workload's own order, which only it reads.
+    /// The order in the workload's format. Only the workload reads it.
     pub order: serde_json::Value,
 }
 
-/// Measurements of a workload's lane other than time, bytes and phases.
+/// Results of a workload run other than time, bytes and phases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkloadResult {
-    /// The workload: `lmcache`.
+    /// The name of the workload: `lmcache`.
     pub workload: String,
-    /// The path of the bytes: `gds`, `gds-registered`, `ram`, `disk`, with the settings that differ between lanes.
+    /// The path of the bytes (`gds`, `gds-registered`, `ram`, `disk`) and the settings that differ between runs.
     pub variant: String,
-    /// `read` (storage to target) or `write`.
+    /// `read` (from storage to the target) or `write`.
     pub direction: String,
-    /// The shape of the KV cache, by name.
+    /// The name of the KV-cache shape.
     pub shape: String,
-    /// Tokens of a sequence.
+    /// The tokens of a sequence.
     pub tokens: u64,
-    /// Sequences.
+    /// The number of sequences.
     pub batch: u64,
-    /// Transfers made.
+    /// The number of transfers.
     pub operations: u64,
-    /// Bytes of the largest transfer.
+    /// The size of the largest transfer in bytes.
     pub operation_bytes: u64,
-    /// Time in which at least one transfer was in flight.
+    /// The time with at least one transfer in flight, in nanoseconds.
     pub busy_ns: u64,
-    /// Bytes over `busy_ns`: the rate while there was something to transfer.
+    /// The bytes divided by `busy_ns`, per second: the rate while transfers were in flight.
     pub busy_bytes_per_s: Option<f64>,
-    /// `busy_ns` over the wall time, 0 to 1: the utilisation of the path to the storage.
+    /// `busy_ns` divided by the wall time, 0 to 1.
     pub busy_fraction: Option<f64>,
-    /// Latency of a transfer, including opening and registering if necessary.
+    /// The latency of a transfer, including the time to open and register if that was necessary.
     pub latency_ns: Option<Percentiles>,
-    /// The same latencies by buckets; `None` in recordings of older programs.
+    /// The same latencies as a histogram. `None` in recordings of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_histogram: Option<Histogram>,
-    /// Files or chunks that were looked up; `None` for writes.
+    /// The number of files or chunks that were looked up. `None` for writes.
     pub lookups: Option<u64>,
-    /// Those that were found completely.
+    /// The number of files or chunks that were found complete.
     pub hits: Option<u64>,
-    /// `hits` over `lookups`, 0 to 1.
+    /// `hits` divided by `lookups`, 0 to 1.
     pub hit_rate_fraction: Option<f64>,
-    /// Time of all lookups together.
+    /// The time of all lookups in nanoseconds.
     pub lookup_ns: Option<u64>,
     /// The cache of file handles; `None` if no file is opened.
     pub handle_cache: Option<HandleCacheCounts>,
-    /// Calls of `cuFileHandleRegister` that went well.
+    /// The number of successful `cuFileHandleRegister` calls.
     pub handle_registrations: u64,
-    /// Calls of `cuFileBufRegister` that went well.
+    /// The number of successful `cuFileBufRegister` calls.
     pub buffer_registrations: u64,
-    /// Chunks removed because the store was over its limit; `None` without a limit.
+    /// The number of chunks that were removed because the store exceeded its limit. `None` without a limit.
     pub evicted_chunks: Option<u64>,
-    /// Transfers with a fallback, by reason.
+    /// The transfers with a fallback, by reason.
     pub fallbacks: Vec<Fallback>,
-    /// Layers of a layer-wise read, in order; empty otherwise.
+    /// The layers of a layer-wise read in order. It is empty for other reads.
     pub layers: Vec<LayerTimes>,
-    /// Computing time that was simulated for each layer.
+    /// The simulated computing time of each layer in nanoseconds.
     pub simulated_compute_ns: Option<u64>,
-    /// When the simulated computing of the last layer ended, on the run's clock.
+    /// The end of the simulated computing of the last layer, in nanoseconds since the clock started.
     pub computed_ns: Option<u64>,
-    /// Share of the time with transfers in flight in which computing did not wait for them, 0 to 1.
+    /// The share of the transfer time in which computing did not wait for transfers, 0 to 1.
     pub hidden_fraction: Option<f64>,
-    /// Writes at the same time as a read; `None` without such writes.
+    /// The writes during a read. `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<BesideWrites>,
-    /// The CUDA streams that transfers ran on; `None` where they were synchronous.
+    /// The CUDA streams of the transfers. `None` if the transfers were synchronous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_streams: Option<OnStreams>,
-    /// Failures that a run did not look for, as LMCache's multi-process mode does not; `None` if results were checked.
+    /// The failures that the workload ignores, as the multi-process mode of LMCache does. `None` if it checks
+    /// results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<Unchecked>,
 }
 
-/// Asynchronous transfers whose results were not looked at.
+/// Asynchronous transfers whose results are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unchecked {
-    /// Transfers that failed or moved less than asked.
+    /// The number of transfers that failed or moved fewer bytes than requested.
     pub operations: u64,
-    /// Bytes that they did not move.
+    /// The bytes that these transfers did not move.
     pub lost_bytes: u64,
 }
 
-/// Asynchronous transfers on CUDA streams, with a callback at the end.
+/// Asynchronous transfers on CUDA streams with a callback at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnStreams {
-    /// Streams, one a worker.
+    /// The number of streams, one per worker.
     pub streams: u64,
     /// The limit of transfers in flight per worker.
     pub depth: u64,
-    /// The largest number in flight on one stream.
+    /// The largest number of transfers in flight on one stream.
     pub most_under_way: u64,
-    /// Time inside the calls, of all transfers together.
+    /// The time inside the calls of all transfers, in nanoseconds.
     pub in_call_ns: u64,
-    /// Time from the call to its callback, of all transfers together.
+    /// The time from the call to its callback, summed over all transfers, in nanoseconds.
     pub in_flight_ns: u64,
 }
 
 impl OnStreams {
-    /// This and what another worker saw.
+    /// The sum of this and the counters of another worker.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -120,9 +121,9 @@ impl OnStreams {
         }
     }
 
-    /// Share of the workers' time that passed inside the calls, 0 to 1, of a run of this length: near 1 if the
-    /// library makes a transfer before its call returns. The time to the callbacks does not show this: with many in
-    /// flight, each of them waits while the others are called. `None` without workers or time.
+    /// The share of the workers' time that was spent inside the calls, 0 to 1. It is near 1 if the library finishes a
+    /// transfer before its call returns. The time to the callbacks does not show this, because with many transfers in
+    /// flight each one waits for the other calls. `None` without workers or time.
     #[must_use]
     pub fn in_call_fraction(&self, wall_ns: u64) -> Option<f64> {
         let at_work = self.streams.saturating_mul(wall_ns);
@@ -130,38 +131,38 @@ impl OnStreams {
     }
 }
 
-/// Writes by the threads of a read while it ran.
+/// Writes that the threads of a read made during the read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BesideWrites {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Transfers.
+    /// The number of transfers.
     pub operations: u64,
-    /// Bytes.
+    /// The bytes that were written.
     pub bytes: u64,
-    /// Transfers that had ended when the last read did.
+    /// The number of transfers that ended before the last read ended.
     pub before_last_read_operations: u64,
-    /// When the last of them ended, on the run's clock.
+    /// The end of the last transfer, in nanoseconds since the clock started.
     pub ended_ns: u64,
-    /// Whether three of four threads took reads before writes.
+    /// Whether three of four threads preferred reads to writes.
     pub read_priority: bool,
 }
 
-/// Percentiles by the nearest rank.
+/// Percentiles by the nearest-rank method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Half are not longer.
+    /// 50 % of the values are at most this.
     pub p50: u64,
-    /// Nine of ten are not longer.
+    /// 90 % of the values are at most this.
     pub p90: u64,
-    /// 99 of 100 are not longer.
+    /// 99 % of the values are at most this.
     pub p99: u64,
-    /// The longest.
+    /// The largest value.
     pub max: u64,
 }
 
 impl Percentiles {
-    /// Of these values, which are sorted on the way; `None` of none.
+    /// The percentiles of these values. The values are sorted in place. `None` if there are none.
     #[must_use]
     pub fn of(values: &mut [u64]) -> Option<Self> {
         values.sort_unstable();
@@ -170,18 +171,18 @@ impl Percentiles {
     }
 }
 
-/// Counters of a cache of file handles.
+/// The counters of a cache of file handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandleCacheCounts {
-    /// Most handles kept; 0 keeps none beyond their use.
+    /// The largest number of handles that are kept. 0 closes each handle after its use.
     pub limit: u64,
-    /// Handles that were there.
+    /// The number of handles that were found in the cache.
     pub hits: u64,
-    /// Handles that had to be opened.
+    /// The number of handles that had to be opened.
     pub misses: u64,
-    /// Unused handles that were closed to keep the limit.
+    /// The number of unused handles that were closed because of the limit.
     pub evictions: u64,
-    /// Most handles open at once.
+    /// The largest number of handles that were open at one time.
     pub peak: u64,
 }
 
@@ -195,9 +196,10 @@ pub enum FallbackReason {
     InitFailed,
     /// The file system does not support O_DIRECT.
     NoOdirect,
-    /// The transfer, or registering its file, failed.
+    /// The transfer failed, or the registration of its file.
     OperationFailed,
-    /// Offset, length or address was not a multiple of 4 KiB, and the system does not give such a transfer to cuFile.
+    /// The offset, length or address is not a multiple of 4 KiB, and the system does not use cuFile for such a
+    /// transfer.
     Misaligned,
 }
 
@@ -206,7 +208,7 @@ impl FallbackReason {
     pub const ALL: [Self; 5] =
         [Self::NoLibrary, Self::InitFailed, Self::NoOdirect, Self::OperationFailed, Self::Misaligned];
 
-    /// The reason as reports and options name it.
+    /// The name of the reason in reports and options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -236,21 +238,21 @@ impl std::str::FromStr for FallbackReason {
     }
 }
 
-/// The fallback of a transfer that cuFile did not make.
+/// The fallback for a transfer that cuFile did not make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackAction {
-    /// It was made through a staging buffer.
+    /// The bytes were copied through a staging buffer.
     #[default]
     Staged,
-    /// The write was dropped: the file is not in the store.
+    /// The write was dropped, so the file is not in the store.
     Dropped,
-    /// The read was ignored: the target keeps its old bytes.
+    /// The read was ignored, so the target keeps its previous bytes.
     Ignored,
 }
 
 impl FallbackAction {
-    /// The action as reports name it.
+    /// The name of the fallback in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -261,35 +263,35 @@ impl FallbackAction {
     }
 }
 
-/// Transfers with a fallback.
+/// The transfers with a fallback for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// Why.
+    /// The reason.
     pub reason: FallbackReason,
-    /// Their fallback.
+    /// The fallback.
     #[serde(default)]
     pub action: FallbackAction,
-    /// Whether the workload falls back for this reason on request, as a test.
+    /// Whether the user requested the fallback as a test.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provoked: bool,
-    /// How many transfers.
+    /// The number of transfers.
     pub operations: u64,
-    /// The first case in a sentence.
+    /// The first case, in a sentence.
     pub detail: String,
 }
 
-/// One layer of a layer-wise read, on the run's clock.
+/// One layer of a layer-wise read. Starts are in nanoseconds since the clock started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerTimes {
-    /// Start of its first transfer.
+    /// The start of its first transfer.
     pub load_start_ns: u64,
-    /// From there to the end of its last transfer.
+    /// The time from the start of its first transfer to the end of its last one, in nanoseconds.
     pub load_ns: u64,
-    /// Start of its simulated computing.
+    /// The start of its simulated computing.
     pub compute_start_ns: u64,
-    /// Length of that.
+    /// The duration of its simulated computing in nanoseconds.
     pub compute_ns: u64,
-    /// The time that computing waited for this layer's bytes.
+    /// The time that computing waited for the bytes of this layer, in nanoseconds.
     pub wait_ns: u64,
 }
 
@@ -319,7 +321,8 @@ mod tests {
         let all = OnStreams { streams: 2, depth: 16, most_under_way: 9, in_call_ns: 30, in_flight_ns: 60 };
         assert_eq!((one.and(other), all.in_call_fraction(30)), (all, Some(0.5)));
         assert_eq!((OnStreams::default().in_call_fraction(30), all.in_call_fraction(0)), (None, None));
-        // Sixteen on one stream with calls that fill the time: waiting for the others changes nothing.
+        // 16 transfers on one stream whose calls take the complete time. The time that each one waits for the others
+        // does not change the share.
         let full = OnStreams { streams: 1, depth: 16, most_under_way: 16, in_call_ns: 90, in_flight_ns: 1440 };
         assert_eq!(full.in_call_fraction(100), Some(0.9));
     }

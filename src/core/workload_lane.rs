@@ -1,31 +1,31 @@
-//! A lane of a KV-cache workload: the system, the path of the bytes, settings of this lane, and the direction.
+//! A variant of a KV-cache workload: the system, the path of the bytes, the settings and the direction.
 
 use super::access::Access;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A KV-cache system whose accesses are run.
+/// A KV-cache system whose accesses gds-top repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KvSystem {
-    /// UCM's GDS proposal of October 2025: a file for each block, an operation for each tensor piece, cached handles.
+    /// UCM's GDS proposal of October 2025: one file per block, one operation per piece of a tensor, cached handles.
     Ucm,
-    /// llm-d's file-system back end: a file for each group of blocks, threads per GPU, `gds_mode` per direction.
+    /// llm-d's file-system back end: one file per group of blocks, threads per GPU, `gds_mode` per direction.
     Llmd,
-    /// vLLM's file-system tier: the same files, through host memory only.
+    /// vLLM's file-system tier: the same files as llm-d, through host memory only.
     VllmFs,
-    /// LMCache's GDS back end, deprecated there: a file for each chunk, found by token hash.
+    /// LMCache's GDS back end, which LMCache has deprecated: one file per chunk, found by token hash.
     Lmcache,
     /// LMCache's GDS L1 tier: one slab file, one handle, asynchronous transfers into registered regions.
     LmcacheMp,
 }
 
 impl KvSystem {
-    /// All of them.
+    /// All systems.
     pub const ALL: [Self; 5] = [Self::Ucm, Self::Llmd, Self::VllmFs, Self::Lmcache, Self::LmcacheMp];
 
-    /// The name as typed.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,45 +37,46 @@ impl KvSystem {
         }
     }
 
-    /// Whether a file holds blocks of the paged cache, each with all layers; the others contain complete layers.
+    /// Whether a file contains blocks of the paged cache, each with all layers. The files of the other systems
+    /// contain complete layers.
     #[must_use]
     pub const fn is_block_major(self) -> bool {
         matches!(self, Self::Llmd | Self::VllmFs)
     }
 
-    /// Whether it stores chunks that are gathered from the paged cache and scattered into it.
+    /// Whether it stores chunks. Chunks are gathered from the paged cache and scattered into it.
     #[must_use]
     pub const fn is_chunked(self) -> bool {
         matches!(self, Self::Lmcache | Self::LmcacheMp)
     }
 
-    /// Whether it has a path with cuFile.
+    /// Whether it can use cuFile.
     #[must_use]
     pub const fn has_cufile(self) -> bool {
         !matches!(self, Self::VllmFs)
     }
 }
 
-/// The path of the bytes of a lane.
+/// The path of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KvPath {
-    /// With cuFile, in memory that is not registered.
+    /// cuFile with unregistered memory.
     Gds,
-    /// With cuFile, in registered memory.
+    /// cuFile with registered memory.
     GdsRegistered,
-    /// With plain reads and writes through pinned staging.
+    /// Plain reads and writes through pinned staging buffers.
     Disk,
-    /// The same, under the name that llm-d has for it.
+    /// The same as `Disk`, under the name in llm-d.
     Staging,
-    /// To host memory and back.
+    /// Copies to host memory and back.
     Ram,
 }
 
 impl KvPath {
-    /// All of them.
+    /// All paths.
     pub const ALL: [Self; 5] = [Self::Gds, Self::GdsRegistered, Self::Disk, Self::Staging, Self::Ram];
 
-    /// The name as typed.
+    /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,21 +89,21 @@ impl KvPath {
     }
 }
 
-/// The reason why a text is not a lane.
+/// The reason why a text is not a variant of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadLaneError {
-    /// Not three parts between slashes.
+    /// The text does not have three parts between slashes.
     #[error("'{0}' is not a lane of a KV-cache workload, SYSTEM/VARIANT/DIRECTION")]
     Form(String),
-    /// An unknown system.
+    /// The system is unknown.
     #[error("'{0}' is not a KV-cache workload; known workloads: {known}", known = KvSystem::ALL.map(KvSystem::name).join(", "))]
     System(String),
-    /// An unknown variant.
+    /// The variant is unknown.
     #[error(
         "'{0}' is not a variant; known variants: gds, gds-registered, disk (or staging) and ram, each with settings after a colon: gds:handle_cache=0"
     )]
     Path(String),
-    /// An unknown direction.
+    /// The direction is unknown.
     #[error("'{0}' is not a direction; known directions: write and read")]
     Direction(String),
 }
@@ -116,21 +117,21 @@ impl FromStr for KvSystem {
     }
 }
 
-/// A lane of a workload, written as `SYSTEM/VARIANT/DIRECTION`: `lmcache/gds:prefetch_factor=0/read`.
+/// A variant of a workload, written as `SYSTEM/VARIANT/DIRECTION`: `lmcache/gds:prefetch_factor=0/read`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadLane {
     /// The system.
     pub system: KvSystem,
-    /// How bytes travel.
+    /// The path of the bytes.
     pub path: KvPath,
-    /// Settings of this lane, as typed after the path: `prefetch_factor=0:handle_cache=7`.
+    /// The settings as typed after the path: `prefetch_factor=0:handle_cache=7`.
     pub settings: Option<String>,
     /// The direction.
     pub access: Access,
 }
 
 impl WorkloadLane {
-    /// The path with the settings, as typed.
+    /// The path with the settings as typed.
     #[must_use]
     pub fn variant(&self) -> String {
         match &self.settings {
@@ -139,13 +140,13 @@ impl WorkloadLane {
         }
     }
 
-    /// The same lane without its direction, which distinguishes the variants of a session.
+    /// The name without the direction, which identifies a variant in a session.
     #[must_use]
     pub fn without_direction(&self) -> String {
         format!("{}/{}", self.system.name(), self.variant())
     }
 
-    /// Whether it calls cuFile.
+    /// Whether it uses cuFile.
     #[must_use]
     pub const fn uses_cufile(&self) -> bool {
         matches!(self.path, KvPath::Gds | KvPath::GdsRegistered)

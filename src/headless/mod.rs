@@ -1,4 +1,5 @@
-//! The same session without screens. Progress and trouble go to one stream (standard error), the result to the other (standard output), at the end.
+//! A session without screens. Progress and errors are written to standard error, the result to standard output at the
+//! end.
 
 mod options;
 mod progress;
@@ -21,19 +22,19 @@ use std::time::Duration;
 pub struct Outcome {
     /// The final state.
     pub state: State,
-    /// The exit status that `gds-top --help` promises: 0, 1, 2, 3 or 130.
+    /// The exit status as `gds-top --help` lists it: 0, 1, 2, 3 or 130.
     pub exit: u8,
-    /// The files of the export.
+    /// The paths of the exported files.
     pub exported: Vec<PathBuf>,
 }
 
-/// Time between two drawings of a bar without events.
+/// The interval between two redraws of a progress bar if no event arrives.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Follows a session to its end. A closed pipe on either stream has no other effect.
+/// Follows a session to its end. A closed pipe on either stream does not end it.
 ///
-/// The directory of the export is tested before the feed is read. If it is not writable, the session quits and the
-/// exit status is 2.
+/// The directory of the export is tested before the first event. If it is not writable, the session ends with exit
+/// status 2.
 pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl Write) -> Outcome {
     let mut state = State::default();
     if let Some(Err(e)) = options.export.as_ref().map(|(folder, formats)| report::prepare(folder, formats)) {
@@ -95,14 +96,14 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
 }
 
 fn say(err: &mut impl Write, text: &str) {
-    // If standard error is closed, nothing can be done about it.
+    // If standard error is closed, there is no other place for the message.
     let _ = writeln!(err, "{}", sanitise_line(text));
 }
 
 fn tell(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
     let text = |state: &State| match () {
         _ if options.quiet && !options.full => report::brief(state, options.width, options.colour),
-        // A recording is read elsewhere, where its machine is not known.
+        // A recording is often read on another machine, so the report includes the machine that it was made on.
         _ if options.verbose || replay => report::full_text(state, options.width, options.colour),
         _ => report::text(state, options.width, options.colour),
     };
@@ -129,7 +130,7 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
     }
 }
 
-/// The exit status of a session with these named requests.
+/// The exit status of a session in which the user named engines or targets.
 #[must_use]
 pub fn exit_code_of(state: &State, asked: &Asked) -> u8 {
     match exit_code(state) {
@@ -138,10 +139,13 @@ pub fn exit_code_of(state: &State, asked: &Asked) -> u8 {
     }
 }
 
-/// The exit status of a session: 130 interrupted · 1 wrong bytes · 3 nothing could be run · 1 a failing check blocks the
-/// route in use or leaves none · 0 fine.
+/// The exit status of a session:
+/// - 130: interrupted
+/// - 1: wrong bytes, or a failing check blocks the route in use or every route
+/// - 3: nothing could be run
+/// - 0: success
 ///
-/// A machine without a GPU has no route to be blocked: its race is judged by its runs alone.
+/// A machine without a GPU has no route to check, so only its runs decide.
 #[must_use]
 pub fn exit_code(state: &State) -> u8 {
     if state.ended == Some(true) {
@@ -164,7 +168,7 @@ pub fn exit_code(state: &State) -> u8 {
         return u8::from(!matches!(report.ended, None | Some(ProgramEnd::Status(0) | ProgramEnd::Unknown)));
     }
     let tried = !state.lanes.is_empty() || !state.unavailable.is_empty();
-    // Parts are a model only together.
+    // The parts of a model count as one run.
     let alone = |lane: &Lane| lane.share.as_ref().is_none_or(|share| share.part.is_none());
     let done = |lane: &Lane| lane.status == LaneStatus::Done;
     let whole = |group: &Group<'_>| group.is_one_model() && group.lanes.iter().all(|lane| done(lane));

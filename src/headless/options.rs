@@ -1,4 +1,4 @@
-//! The form of the output of a session, and the engines and targets that the user named.
+//! The output options of a session, and the engines and targets that the user named.
 
 use crate::core::Engine;
 use crate::report::Format;
@@ -8,40 +8,41 @@ use std::path::PathBuf;
 /// How a session is printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The result as JSON instead of text.
+    /// Whether the result is printed as JSON.
     pub json: bool,
-    /// Only the answers, the tables, the advice and errors.
+    /// Whether only results, tables, advice and errors are printed.
     pub quiet: bool,
-    /// The complete report, although there is no progress.
+    /// Whether the complete report is printed, even without progress output.
     pub full: bool,
-    /// Every finding and every note as it comes.
+    /// Whether each finding and each note is printed when it arrives.
     pub verbose: bool,
-    /// A bar that redraws itself; for a terminal only. Otherwise a line for each lane's start and end.
+    /// Whether a progress bar is drawn, which needs a terminal. Otherwise the start and the end of each run are
+    /// printed as lines.
     pub progress: bool,
-    /// Colours (ANSI); not with `--plain` or `NO_COLOR`.
+    /// Whether ANSI colours are used. They are off with `--plain` and `NO_COLOR`.
     pub colour: bool,
-    /// Only ASCII in the bar and its marks.
+    /// Whether the bar and its marks use only ASCII.
     pub ascii: bool,
-    /// The directory of the report that is written at the end, and its forms.
+    /// The directory and the formats of the report that is written at the end.
     pub export: Option<(PathBuf, Vec<Format>)>,
-    /// Columns of the text.
+    /// The width of the text in columns.
     pub width: u16,
     /// The engines and targets that the user named.
     pub asked: Asked,
 }
 
-/// The engines and targets that the user asked for by name. If one cannot run, the exit status is 3, although other
-/// runs may have succeeded.
+/// The engines and targets that the user named. If one of them cannot run, the exit status is 3, even if other runs
+/// succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Engines.
+    /// The named engines.
     pub engines: Vec<Engine>,
-    /// All cells of a storage grid.
+    /// Whether every cell of a storage grid must succeed.
     pub cells: bool,
 }
 
 impl Asked {
-    /// Whether something that was asked for did not run to its end.
+    /// Whether a named engine or target did not run to its end.
     pub(super) fn is_missing(&self, state: &State) -> bool {
         let ran = |engine: &Engine| {
             let mut lanes = state.lanes.iter().filter(|lane| lane.engine == *engine).peekable();

@@ -1,4 +1,4 @@
-//! Progress of a session: a bar on a terminal, otherwise a line for each start and end.
+//! The progress of a session: a bar on a terminal, otherwise one line per start and end.
 
 use super::options::Options;
 use crate::core::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
@@ -11,10 +11,10 @@ use crate::text::sanitise_line;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// At most this often a bar is redrawn while events pour in.
+/// The shortest interval between two redraws of the bar.
 const REDRAW: Duration = Duration::from_millis(66);
 
-/// A task that is shorter shows nothing.
+/// Tasks that are shorter than this print no progress.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// Prints the progress.
@@ -26,15 +26,15 @@ pub struct Progress {
     ascii: bool,
     width: usize,
     drawn: bool,
-    /// Bytes of test files when they were last printed.
+    /// The bytes of test files at the last progress line.
     files_told: u64,
     last: Option<Instant>,
-    /// The work of a session in which no load runs, and its start.
+    /// The task and its start, while the session does something other than a load.
     doing: Option<(String, Instant)>,
 }
 
 impl Progress {
-    /// A progress that nothing was printed of.
+    /// The state before any output.
     #[must_use]
     pub fn new(options: &Options) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// Prints an event that the state has just taken in.
+    /// Prints an event that is already part of `state`.
     pub fn event(&mut self, state: &State, event: &Event, err: &mut impl Write) {
         match &event.body {
             EventBody::SessionStarted { .. } => self.doing = Some(("checks".to_owned(), Instant::now())),
@@ -90,7 +90,7 @@ impl Progress {
         let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
     }
 
-    /// Takes the bar away.
+    /// Erases the bar.
     pub fn clear(&mut self, err: &mut impl Write) {
         if std::mem::take(&mut self.drawn) {
             let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
@@ -135,7 +135,7 @@ impl Progress {
             EventBody::EngineUnavailable { engine, why } => {
                 vec![marked(Status::Na, &format!("{} {}", labels::engine(engine), cannot_run(why)))]
             }
-            // The bar shows started runs.
+            // The bar already shows the runs that have started.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {
                 let started =
                     |lane| sanitise_line(&format!("{}: started", progress::run_name(state, lane))).into_owned();
@@ -146,7 +146,7 @@ impl Progress {
             | EventBody::LaneCancelled { lane: id } => {
                 lane(id).map(|lane| self.ending(state, lane)).unwrap_or_default()
             }
-            // The bar shows the progress; a log gets a line for each quarter.
+            // The bar shows this progress. A log gets one line per quarter.
             EventBody::GridFilesWritten { bytes, of_bytes } if !self.bar && *of_bytes > 0 => {
                 let quarter = |bytes: u64| bytes.saturating_mul(4) / *of_bytes;
                 if quarter(*bytes) > quarter(self.files_told) || self.files_told == 0 {
@@ -170,7 +170,7 @@ impl Progress {
         let Some((status, words)) = progress::ending(lane) else { return Vec::new() };
         let head = sanitise_line(&format!("{}: {words}", progress::run_name(state, lane))).into_owned();
         let mut lines = vec![format!("{} {head}", self.mark(status))];
-        // The last lines of a process that died show why.
+        // The last lines of standard error usually have the reason why a process died.
         let mut details = stderr_tail(lane.stderr_tail.as_deref().unwrap_or_default());
         if self.verbose {
             details.extend(lane.result.iter().flat_map(|run| progress::notes(run)));
@@ -179,7 +179,7 @@ impl Progress {
         lines
     }
 
-    /// The work of the session and its time so far: ceilings and checks have no known end.
+    /// The task of the session and its elapsed time. Ceilings and checks have no known end, so they have no bar.
     fn doing_text(&self) -> Option<String> {
         let (text, since) = self.doing.as_ref().filter(|(_, since)| since.elapsed() >= SHOWN_AFTER)?;
         let seconds = format!(" {} s", since.elapsed().as_secs());
@@ -200,7 +200,7 @@ impl Progress {
     }
 
     fn bar_text(&self, state: &State, lane: &Lane) -> String {
-        // Lanes that run together are one bar: all their bytes, by the clock of the first.
+        // Parallel loads share one bar: the sum of their bytes, and the clock of the first.
         let running =
             || state.lanes.iter().filter(|l| l.id == lane.id || lane.group().is_some() && l.group() == lane.group());
         let total = running().fold(0_u64, |sum, l| sum.saturating_add(state.bytes_of(l)));
@@ -224,12 +224,12 @@ impl Progress {
         let full = (share * room as f64) as usize;
         let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
         let text = format!("{head} {}{} {:>3.0} %  {tail}", on.repeat(full), off.repeat(room - full), share * 100.0);
-        // A line that wraps could not be redrawn.
+        // A line that wraps cannot be redrawn.
         text.chars().take(self.width.saturating_sub(1)).collect()
     }
 }
 
-/// Bytes of test files written and to be written, while that is what happens.
+/// The written and the total bytes of test files. `None` if no files are being written.
 fn files_share(state: &State) -> Option<(u64, u64)> {
     let grid = state.grid.as_ref().filter(|grid| grid.done() == 0 && !grid.ended)?;
     grid.written.filter(|(bytes, of_bytes)| bytes < of_bytes)

@@ -1,4 +1,4 @@
-//! Serves metrics over HTTP: read-only, one request at a time, no state kept for a client.
+//! Serves metrics over HTTP. The server is read-only, answers one request at a time and keeps no state for a client.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -36,7 +36,7 @@ impl MetricsServer {
         move || server.unblock()
     }
 
-    /// Answers requests until the stopper is called: `GET /metrics` with the text of `page`.
+    /// Answers requests until the stopper is called. `GET /metrics` returns the text of `page`.
     pub fn run(&self, mut page: impl FnMut() -> Vec<u8>) {
         while let Ok(request) = self.server.recv() {
             let path = request.url().split('?').next().unwrap_or_default();
@@ -54,7 +54,7 @@ impl MetricsServer {
     }
 }
 
-/// If a client has disconnected, its answer is dropped.
+/// If the client has disconnected, its response is dropped.
 fn answer(request: Request, status: u16, kind: &str, body: Vec<u8>) {
     let mut response = Response::from_data(body).with_status_code(status);
     if let Ok(header) = Header::from_bytes("Content-Type", kind) {

@@ -3,12 +3,12 @@
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::core::{Phase, Route, Setting, units};
 
-/// Shares of the wall time from which a cost is worth a word.
+/// The share of the wall time above which an overhead gets advice.
 const WORTH_A_WORD: f64 = 0.10;
 const DOMINANT: f64 = 0.25;
-/// From here on something was done many times, not once a thread.
+/// The count above which an operation was repeated many times, not once per thread.
 const MANY: u64 = 16;
-/// The longest transfer of libraries that keep it small, in KiB.
+/// The longest transfer size in KiB of libraries that keep their transfers short.
 const LITTLE_KIB: u64 = 1024;
 
 fn about(fact: &RunFacts<'_>, at_stake_ns: u64, lesson: Lesson) -> Advice {
@@ -24,7 +24,8 @@ pub(super) fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
     })
 }
 
-/// The memory that libcufile pins for a registration in compat mode, if it is more than necessary.
+/// The memory that libcufile pins for one registration in compat mode, in bytes. `None` if it pins no more than
+/// necessary.
 fn pinned_by_each(fact: &RunFacts<'_>) -> Option<u64> {
     let kib = fact.run.setting(Setting::MaxDirectIoSizeKb)?;
     let compat = fact.run.route.as_ref().is_some_and(|route| route.route == Route::Compat);
@@ -49,7 +50,7 @@ pub(super) fn one_time_cost(fact: &RunFacts<'_>) -> Option<Advice> {
 
 pub(super) fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, fraction) = fact.share(&[Phase::Idle]);
-    // Of two threads the second reads little: it checks the headers meanwhile.
+    // With two threads, one reads little because it checks the headers of the files.
     let idle = fact.run.slots > 2 && fraction >= 0.5;
     let lesson = Lesson::IdleWorkers { slots: fact.run.slots, fraction };
     idle.then(|| Advice { at_stake_ns: None, ..about(fact, ns, lesson) })

@@ -5,16 +5,16 @@ use crate::analysis::compare::{ComparisonGroup, RankedEngine};
 use crate::analysis::cost::crossover;
 use crate::core::{CacheState, Engine, KvPath, Route, Target};
 
-/// Engines closer than this are equally fast.
+/// Engines whose times differ by less than this factor count as equally fast.
 const SAME: f64 = 1.05;
-/// From here on an engine is another class of slow.
+/// An engine that is slower by at least this factor gets its own advice.
 const TWICE: f64 = 2.0;
 
-/// O_DIRECT reads from the disk although the page cache has the file.
+/// `O_DIRECT` reads from the disk although the page cache holds the file.
 pub(super) fn read_again(group: &ComparisonGroup) -> Option<Advice> {
     let fastest = group.fastest().filter(|s| s.engine != Engine::Odirect && !s.engine.opens_cufile())?;
     let direct = slower(group, fastest).find(|s| s.engine == Engine::Odirect)?;
-    // auto is a choice among engines: if it ran and was not faster, it does not help.
+    // `auto` chooses one of the engines. If it ran and was not faster, it is no help here.
     let auto = group.engines.iter().find(|s| s.engine == Engine::Auto);
     let use_auto = auto.is_none_or(|auto| auto.clearly_ahead_of(direct));
     (group.cache == CacheState::Hot).then(|| {
@@ -23,13 +23,13 @@ pub(super) fn read_again(group: &ComparisonGroup) -> Option<Advice> {
     })
 }
 
-/// Advice about an engine that loses to the fastest.
+/// Advice for an engine that is slower than the fastest.
 fn explained(group: &ComparisonGroup, slower: &RankedEngine, fastest: &RankedEngine, lesson: Lesson) -> Advice {
     let at_stake_ns = Some(slower.wall_ns.saturating_sub(fastest.wall_ns));
     Advice { at_stake_ns, explains: true, ..Advice::of(&slower.engine, group.cache, lesson) }
 }
 
-/// One thread that copies from memory which is not pinned.
+/// One thread copies from memory that is not pinned.
 pub(super) fn pageable(group: &ComparisonGroup) -> Option<Advice> {
     let fastest = group.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
     let mmap = group.engines.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
@@ -40,13 +40,13 @@ pub(super) fn pageable(group: &ComparisonGroup) -> Option<Advice> {
     })
 }
 
-/// Engines behind the fastest by more than noise.
+/// The engines that are slower than the fastest by more than noise.
 fn slower<'a>(group: &'a ComparisonGroup, fastest: &'a RankedEngine) -> impl Iterator<Item = &'a RankedEngine> {
     group.engines.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
 }
 
-/// Compat explains a loss of cuFile only against an engine with another route, and only if the target can have a
-/// direct one: not for host memory, and not against a copy of pages in host memory.
+/// Compat mode explains a slow cuFile run only if the faster engine used another route and the target supports a
+/// direct route. Host memory does not, and neither does a copy of pages in host memory.
 pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> Option<Advice> {
     if group.target == Target::Host.to_string() {
         return None;
@@ -74,7 +74,8 @@ pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> O
     Some(explained(group, slower, fastest, lesson))
 }
 
-/// Cold loads that all took the same time. Of `auto` and what it took one is counted; and workloads pace themselves, by their computing too.
+/// All cold loads took the same time. `auto` and the engine that it chose count once. Workloads are left out: their
+/// settings and their computation limit their speed.
 pub(super) fn disk_decides(group: &ComparisonGroup) -> Option<Advice> {
     let level: Vec<&RankedEngine> = group.engines.iter().filter(|s| s.ratio_to_fastest <= SAME).collect();
     let twin = |s: &&&RankedEngine| s.engine == Engine::Auto && level.iter().any(|other| s.is_twin_of(other));

@@ -5,24 +5,23 @@ use crate::analysis::median_u64;
 use crate::core::{CacheState, Engine, Phase, RunResult, Span};
 use std::collections::BTreeMap;
 
-/// A run and what else is known of it.
+/// A run with the figures that advice needs.
 #[derive(Clone, Debug)]
 pub struct RunFacts<'a> {
     /// The run.
     pub run: &'a RunResult,
-    /// Buffer registrations (or pinnings) in its spans.
+    /// The number of buffer registrations or pinnings in its spans.
     pub registrations: u64,
-    /// Tensors that it loaded.
+    /// The number of tensors that it loaded.
     pub tensors: u64,
-    /// The extra time of the first reads of its slots compared with later ones, averaged over the slots, in
-    /// nanoseconds.
+    /// How much longer the first read of a slot took than later reads, as an average over the slots in nanoseconds.
     pub first_reads_ns: u64,
-    /// Its cost model, where one could be fitted.
+    /// Its cost model. `None` if no line could be fitted.
     pub cost: Option<CostModel>,
 }
 
 impl<'a> RunFacts<'a> {
-    /// Counts in the spans what advice needs.
+    /// Counts the figures that advice needs in the spans of the run.
     #[must_use]
     pub fn new(run: &'a RunResult, spans: &[Span], tensors: u64, cost: Option<CostModel>) -> Self {
         let registrations = spans.iter().filter(|s| s.phase == Phase::RegisterBuffer).count() as u64;
@@ -35,8 +34,8 @@ impl<'a> RunFacts<'a> {
     }
 }
 
-/// If blocks of one size are read: how much longer than the median the first of each slot took, averaged over the
-/// slots. Single tensors differ in size and cannot be compared.
+/// How much longer the first read of a slot took than the median, as an average over the slots. It is defined only
+/// for blocks of one size: single tensors differ in size and cannot be compared.
 fn first_reads_ns(spans: &[Span], slots: u32) -> u64 {
     let reads = || spans.iter().filter(|s| s.phase == Phase::Transfer && s.bytes > 0);
     if slots == 0 || reads().any(|s| s.tensor.is_some()) {
@@ -57,76 +56,77 @@ fn first_reads_ns(spans: &[Span], slots: u32) -> u64 {
 /// An observation with the figures that support it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lesson {
-    /// Many buffer registrations take much of the time.
+    /// Many buffer registrations take a large share of the time.
     Registrations {
-        /// How many.
+        /// The number of registrations.
         count: u64,
-        /// Their time.
+        /// Their total time in nanoseconds.
         ns: u64,
-        /// The memory that libcufile pins for each in compat mode, if less is enough.
+        /// The memory that libcufile pins for each one in compat mode, in bytes. `None` if it pins no more than
+        /// necessary.
         pinned_each_bytes: Option<u64>,
     },
-    /// The overhead of many tensors takes much of the time.
+    /// The overhead of many tensors takes a large share of the time.
     PerTensor {
-        /// How many.
+        /// The number of tensors.
         tensors: u64,
-        /// The overhead of each.
+        /// The overhead of one tensor in nanoseconds.
         each_ns: u64,
-        /// The overhead of all.
+        /// The overhead of all tensors in nanoseconds.
         ns: u64,
     },
-    /// Allocating and registering memory once takes much of the time.
+    /// Allocation and registration before the first read take a large share of the time.
     Setup {
-        /// Its time.
+        /// Their time in nanoseconds.
         ns: u64,
     },
-    /// Workers idle.
+    /// Workers wait without work.
     IdleWorkers {
-        /// How many workers.
+        /// The number of workers.
         slots: u32,
-        /// Share of their time, 0 to 1.
+        /// The share of their time in which they wait, 0 to 1.
         fraction: f64,
     },
-    /// The first read of each thread takes much longer than later ones.
+    /// The first read of each thread takes much longer than its later reads.
     FirstReads {
-        /// How many threads.
+        /// The number of threads.
         slots: u32,
-        /// The additional time, on average.
+        /// The additional time per thread in nanoseconds, on average.
         ns: u64,
     },
-    /// O_DIRECT reads from disk what is in the page cache.
+    /// `O_DIRECT` reads bytes from the disk that are in the page cache.
     ReadsPastTheCache {
-        /// How many times slower it is.
+        /// How many times slower it is than `fastest`.
         ratio: f64,
-        /// Than this engine.
+        /// The fastest engine.
         fastest: Engine,
-        /// Whether `auto` would have looked at the page cache first.
+        /// Whether `auto` would have checked the page cache first.
         use_auto: bool,
     },
     /// One thread copies from memory that is not pinned.
     PageableCopies {
-        /// How many times slower it is.
+        /// How many times slower it is than `fastest`.
         ratio: f64,
-        /// Than this engine.
+        /// The fastest engine.
         fastest: Engine,
     },
-    /// cuFile copies through host memory as other engines do.
+    /// cuFile copies through host memory, as other engines do.
     Compat {
-        /// How many times slower it is.
+        /// How many times slower it is than `fastest`.
         ratio: f64,
-        /// Than this engine.
+        /// The fastest engine.
         fastest: Engine,
     },
-    /// The disk decides: engines take the same time.
+    /// The disk is the bottleneck: the engines take the same time.
     DiskBound {
-        /// The engines.
+        /// The engines that were compared.
         engines: Vec<Engine>,
-        /// Their rate.
+        /// Their median rate in bytes per second.
         bytes_per_s: f64,
     },
-    /// mmap loads small tensors faster than an engine of cuFile.
+    /// mmap loads small tensors faster than a cuFile engine.
     Crossover {
-        /// Below this size.
+        /// Tensors below this size are faster with mmap.
         bytes: u64,
     },
 }
@@ -134,24 +134,24 @@ pub enum Lesson {
 /// A piece of advice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// The engine that it is about, if one.
+    /// The engine that the advice is for. `None` if it is for several.
     pub engine: Option<Engine>,
-    /// The cache state in which it was seen, if one.
+    /// The cache state of the runs. `None` if the advice holds for both.
     pub cache: Option<CacheState>,
-    /// The model, if the session loaded several.
+    /// The model. `None` if the session loaded only one.
     pub model: Option<String>,
     /// The observation.
     pub lesson: Lesson,
     /// Wall time of the run, in nanoseconds; `None` if several runs were compared.
     pub wall_ns: Option<u64>,
-    /// The part of the wall time that is at stake, in nanoseconds, if it was measured.
+    /// The part of the wall time that the change could save, in nanoseconds. `None` if it was not measured.
     pub at_stake_ns: Option<u64>,
-    /// Whether it explains why the fastest engine is faster than another one.
+    /// Whether it explains why the fastest engine is faster than this one.
     pub explains: bool,
 }
 
 impl Advice {
-    /// About an engine in a cache state.
+    /// Advice for one engine in one cache state.
     pub(super) fn of(engine: &Engine, cache: CacheState, lesson: Lesson) -> Self {
         Self {
             engine: Some(engine.clone()),
@@ -164,7 +164,7 @@ impl Advice {
         }
     }
 
-    /// Whether reports list it with the fitted lines.
+    /// Whether reports list it next to the fitted lines.
     #[must_use]
     pub const fn is_crossover(&self) -> bool {
         matches!(self.lesson, Lesson::Crossover { .. })

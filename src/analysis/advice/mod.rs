@@ -1,4 +1,4 @@
-//! Advice, if the figures of the runs support it.
+//! Advice that is based on the measured times of the runs.
 
 mod alone;
 mod beside;
@@ -10,15 +10,17 @@ use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
 use beside::{compat_loses, crossing, disk_decides, pageable, read_again};
 pub use facts::{Advice, Lesson, RunFacts};
 
-/// Advice from the runs, the largest cost first, and advice without a measured cost last. Failed runs give no advice.
-/// Runs of a workload are only compared with one another, because each does what its settings ask for.
+/// Advice from the runs. Advice with the largest overhead is first, advice without a measured overhead is last.
+/// Failed runs give no advice. Runs of a workload are compared only with one another, because the settings decide
+/// what each of them reads.
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], groups: &[ComparisonGroup]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
     let middle = middles(facts);
     let several = groups.iter().any(|group| group.model != groups[0].model);
     for fact in middle.iter().filter(|fact| fact.run.engine.direction().is_none()) {
-        // Reading in larger blocks avoids the registrations too: if they are the smaller part, that is the advice.
+        // Larger blocks also avoid the registrations. If registrations are the smaller overhead, only the larger
+        // blocks are advised.
         let (registering, each) = (registrations(fact), per_tensor(fact));
         let smaller_part =
             |r: &Advice| each.as_ref().is_some_and(|each| each.at_stake_ns > r.at_stake_ns.map(|ns| 2 * ns));
@@ -35,12 +37,12 @@ pub fn advice(facts: &[RunFacts<'_>], groups: &[ComparisonGroup]) -> Vec<Advice>
     told
 }
 
-/// With the model's name, if several were loaded.
+/// Adds the model's name if the session loaded several models.
 fn of_model(advice: Advice, model: &str, several: bool) -> Advice {
     Advice { model: several.then(|| model.to_owned()), ..advice }
 }
 
-/// One run of each engine, cache state and model: the repeat with the median time, which is also the reported time.
+/// One run of each engine, cache state and model: the repeat with the median time. Results tables show the same time.
 fn middles<'f, 'r>(facts: &'f [RunFacts<'r>]) -> Vec<&'f RunFacts<'r>> {
     let key = |f: &RunFacts<'r>| (&f.run.engine, f.run.cache, &f.run.model);
     let mut kinds: Vec<Vec<&RunFacts<'_>>> = Vec::new();
@@ -69,7 +71,7 @@ mod tests {
         run
     }
 
-    /// Engine and lesson of all advice.
+    /// The engine and the lesson of each piece of advice.
     fn lessons(facts: &[RunFacts<'_>]) -> Vec<(Option<Engine>, Lesson)> {
         let runs: Vec<&RunResult> = facts.iter().map(|f| f.run).collect();
         advice(facts, &compare(&runs)).into_iter().map(|a| (a.engine, a.lesson)).collect()
@@ -140,14 +142,15 @@ mod tests {
         assert!(lessons(&[fact(&fast, 1), fact(&unproven, 1)]).is_empty());
         let blamed = |engine: Engine, ratio, fastest| vec![(Some(engine), Lesson::Compat { ratio, fastest })];
         assert_eq!(lessons(&[fact(&fast, 1), fact(&slow, 1)]), blamed(Engine::GdsSlab, 3.1, Engine::Pread));
-        // Host memory has no other route; an engine that wins by compat too wins by something else; runs that overlap have no reason.
+        // Host memory has no other route. If the winner also uses compat mode, compat mode is not the reason. If the
+        // runs overlap, there is no difference to explain.
         let fast_to_host = run(Engine::Pread, CacheState::Hot, 0, 100);
         assert!(lessons(&[fact(&fast_to_host, 1), fact(&to_host, 1)]).is_empty());
         let nixl = RunResult { route: Some(counts), ..on_gpu(Engine::Nixl(crate::core::NixlPlugin::Gds), 0, 100) };
         assert!(lessons(&[fact(&nixl, 1), fact(&slow, 1)]).is_empty());
         let (lucky, unlucky) = (RunResult { repeat: 1, ..slow.clone() }, on_gpu(Engine::Pread, 1, 320));
         assert!(lessons(&[fact(&fast, 1), fact(&unlucky, 1), fact(&slow, 1), fact(&lucky, 1)]).is_empty());
-        // A copy in host memory is not a disk.
+        // A copy within host memory says nothing about a disk.
         let lane =
             |name: &str, run: &RunResult| RunResult { engine: Engine::Workload(name.parse().unwrap()), ..run.clone() };
         let disk = lane("ucm/disk/read", &on_gpu(Engine::Pread, 0, 200));
@@ -226,7 +229,7 @@ mod tests {
         let pageable = (Some(Engine::Mmap), Lesson::PageableCopies { ratio: 6.0, fastest: Engine::Pread });
         let three = [(Engine::Mmap, 600), (Engine::Pread, 100), (Engine::Odirect, 1000)];
         assert_eq!(told(three, "NVIDIA H200"), [past(10.0, Engine::Pread, true), pageable]);
-        // auto ran and was not faster, so it does not help.
+        // `auto` ran and was not faster, so it is not advised.
         let auto = [(Engine::Mmap, 100), (Engine::Odirect, 160), (Engine::Auto, 170)];
         assert_eq!(told(auto, "host memory"), [past(1.6, Engine::Mmap, false)]);
     }

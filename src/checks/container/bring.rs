@@ -1,4 +1,4 @@
-//! The option by which a container gets a missing part of the host, for each runtime.
+//! How to give a container a missing part of the host, for each runtime.
 
 use crate::machine::Container;
 
@@ -17,7 +17,7 @@ pub(crate) enum Lack {
     Volume,
     /// The IPC namespace of the host.
     Ipc,
-    /// A limit of locked memory that suffices.
+    /// A sufficient limit on locked memory.
     Memlock,
 }
 

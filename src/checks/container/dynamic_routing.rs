@@ -1,4 +1,5 @@
-//! How data of network file systems finds a network card: dynamic routing, the policy for several cards, and the distance between GPU and card.
+//! How libcufile selects a network card for network file systems: dynamic routing, the policy for several cards, and
+//! the distance between GPU and card.
 
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, Judged, Scope};
@@ -33,7 +34,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// With SYS_MEM in the order, libcufile stages the data in host memory if no earlier method applies.
+/// If the order contains SYS_MEM, libcufile stages the data in host memory when no earlier method applies.
 fn routing(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CfgRdmaRouting;
     let (is_on, origin) = ctx.config().switch(KEY, false);
@@ -68,14 +69,14 @@ fn cards(ctx: &Context<'_>) -> Vec<(String, Vec<String>)> {
     ctx.root.entries(CARDS).unwrap_or_default().into_iter().filter_map(card).collect()
 }
 
-/// How many bridges from the host down two devices share.
+/// The number of bridges that two devices share, counted from the host.
 fn shared(one: &[String], other: &[String]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
-/// The nearest card of a GPU, and how many bridges they share.
+/// The card that is nearest to a GPU, and the number of bridges that they share.
 fn nearest<'a>(gpu: &[String], cards: &'a [(String, Vec<String>)]) -> Option<(&'a str, &'a [String], usize)> {
-    // Of cards at one distance the first is named.
+    // If several cards have the same distance, the first one is named.
     let best = cards.iter().rev().max_by_key(|(_, chain)| shared(gpu, chain)).filter(|_| !gpu.is_empty())?;
     Some((&best.0, &best.1, shared(gpu, &best.1)))
 }
@@ -99,7 +100,8 @@ fn affinity(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// The policy that chooses one of several network cards. libcufile's user-space RDMA has it (gds-diag's check of the same subject).
+/// The policy that selects one of several network cards. It belongs to the user-space RDMA of libcufile. gds-diag has
+/// the same check.
 fn policy(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CfgRdmaPolicy;
     const KEY: &str = "properties.rdma_load_balancing_policy";

@@ -1,4 +1,4 @@
-//! Container, user and limits.
+//! Checks of container, user and limits.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
@@ -14,7 +14,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// It needs the library's version, so it waits for the probe.
+/// A check that needs the version of libcufile, so it waits for the probe.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrProcSys;
     let judged = match ctx.root.read_bytes("/proc/modules") {
@@ -46,14 +46,14 @@ fn container(ctx: &Context<'_>) -> Judged {
     }
 }
 
-/// A limit of the process from `/proc/self/limits`; `None` is unlimited.
+/// A limit of the process from `/proc/self/limits`. The inner `None` means unlimited.
 fn soft_limit(text: &str, name: &str) -> Option<Option<u64>> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     let word = rest.split_whitespace().next()?;
     if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
 }
 
-/// The hard limit; `None` if it is unlimited or not reported.
+/// The hard limit. `None` if it is unlimited or not reported.
 fn hard_limit(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok()
 }
@@ -80,7 +80,7 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     };
     let mut out = Vec::new();
     if let Some(limit) = soft_limit(&text, "Max locked memory") {
-        // CAP_IPC_LOCK, bit 14, lifts the limit (capabilities(7)).
+        // The capability CAP_IPC_LOCK (bit 14) removes the limit (capabilities(7)).
         let status = ctx.root.read_text("/proc/self/status").unwrap_or_default();
         let caps =
             status.lines().find_map(|l| l.strip_prefix("CapEff:")).and_then(|v| u64::from_str_radix(v.trim(), 16).ok());
@@ -108,7 +108,7 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     }
     if let Some(limit) = soft_limit(&text, "Max open files") {
         let judged = match limit {
-            // The usual soft limit of a login. Any program may raise it.
+            // This is the usual soft limit of a login. Every program can raise it.
             Some(n)
                 if (1024..4096).contains(&n) && hard_limit(&text, "Max open files").is_none_or(|most| most >= 4096) =>
             {

@@ -8,7 +8,8 @@ use crate::core::Route;
 use crate::machine;
 use serde_json::Value;
 
-/// The addresses of this machine's cards in cufile.json: of the mounts, of the file system, or of all (libcufile looks in this order).
+/// The addresses of this machine's network cards in cufile.json, and their origin. libcufile looks first in the entry
+/// of the mount, then in that of the file system, then in the general list.
 fn rdma_addresses(ctx: &Context<'_>) -> (Vec<String>, String) {
     let kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
     for kind in kinds {
@@ -27,7 +28,7 @@ fn rdma_addresses(ctx: &Context<'_>) -> (Vec<String>, String) {
     ctx.config().texts_below("properties.rdma_dev_addr_list")
 }
 
-/// Checks of RDMA, if a path is on a file system that uses it.
+/// Checks of RDMA. They run only if a path is on a file system that uses RDMA.
 pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     let kinds: Vec<(&str, bool)> = ctx
         .subjects

@@ -1,4 +1,4 @@
-//! The surroundings of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
+//! The environment of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::rdma::rdma;
@@ -33,7 +33,7 @@ pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
     slow(ctx).iter().any(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Device nodes. If NVML answers, they exist, so NVML is asked first.
+/// Checks the device nodes. If NVML answers, they exist, so NVML is queried first.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrDevices;
     let Some(container) = machine::container(ctx.root) else { return Vec::new() };
@@ -61,7 +61,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     ]
 }
 
-/// The limits of the cgroup, version 2. The group of the process is at the top of its namespace.
+/// The limits of the cgroup, version 2. In its own namespace, the group of the process is the root.
 fn cgroup(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::LimCgroup;
     let own = ctx.root.read_text("/proc/self/cgroup").ok()?;
@@ -128,7 +128,7 @@ fn operator() -> Judged {
 
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
     let overlay = |s: &&Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
-    // Overlays outside containers are covered by the check of the file system.
+    // Overlays outside of containers are covered by the check of the file system.
     let container = machine::container(ctx.root)?;
     let subject = ctx.subjects.iter().find(overlay)?;
     Some(

@@ -11,7 +11,7 @@ use crate::machine::{self, BlockKind, LibcufileFacts, Unread};
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
 
-/// Checks of the configuration: files and environment only.
+/// Checks of the configuration. They read only files and the environment.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![parse(ctx)];
     out.extend(env_path(ctx));
@@ -78,7 +78,7 @@ pub(crate) fn transport_key(ctx: &Context<'_>, subject: &Subject) -> &'static st
     }
 }
 
-/// The error that libcufile reports about its configuration, if the linter finds none.
+/// The error of libcufile about its configuration, if the linter finds no error.
 pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) -> Option<Judged> {
     let open = facts.open.as_ref().filter(|open| matches!(open.code, Some(5002 | -22 | 5030)))?;
     if ctx.config().is_fatal() || log_folder_is_missing(ctx) {
@@ -194,8 +194,8 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
     let config = ctx.config();
     let (master, master_from) = config.switch("properties.use_pci_p2pdma", false);
     let (nvme, nvme_from) = config.switch(second, false);
-    // 1.14 has only the first key, 1.20 has both (strings of the libraries). The first release that needs the second
-    // is between them.
+    // 1.14 has only the first key, 1.20 has both (strings in the libraries). The first release that needs the second
+    // key is between them.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
     let judged = if master && (nvme || !wants_second) {
         Judged::pass(ID, "P2PDMA is enabled")

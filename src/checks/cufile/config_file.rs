@@ -1,15 +1,15 @@
-//! The files of cufile.json, in their order: /etc, the user's file, which overrides it key by key, and the
-//! environment.
+//! The cufile.json files in the order in which libcufile reads them: /etc, then the user's file, which overrides
+//! single keys, then the environment.
 
 use crate::checks::cufile_json::{Severity, Surroundings, lint};
 use crate::machine::{Root, Unread};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The file that is always read.
+/// The file that libcufile always reads.
 pub(crate) const SYSTEM_FILE: &str = "/etc/cufile.json";
 
-/// One of the files.
+/// One of the configuration files.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigFile {
     pub(crate) path: String,
@@ -23,7 +23,7 @@ pub(crate) struct ConfigFile {
 pub(crate) enum FileState {
     Missing,
     Unreadable(Unread),
-    /// libcufile rejects it. Each reason is a sentence with its place.
+    /// libcufile rejects the file. Each reason is a sentence with line and column.
     Broken(Vec<String>),
     Good(BTreeMap<String, Value>),
 }
@@ -32,7 +32,7 @@ pub(crate) enum FileState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) files: Vec<ConfigFile>,
-    /// Value and origin by dotted key, without keys that are not set.
+    /// The value and the origin by dotted key. Keys that are not set are missing.
     values: BTreeMap<String, (Value, String)>,
 }
 
@@ -63,7 +63,7 @@ impl Config {
             ("CUFILE_USE_PCIP2PDMA", "properties.use_pci_p2pdma"),
         ] {
             if let Some(value) = environment.get(variable) {
-                // Only the word `true`, in any case, counts as true (measured with 1.14 and 1.20).
+                // Only the word `true`, in upper or lower case, counts as true (measured with 1.14 and 1.20).
                 let on = value.eq_ignore_ascii_case("true");
                 config.values.insert(key.to_owned(), (Value::Bool(on), format!("{variable}={value}")));
             }
@@ -71,7 +71,7 @@ impl Config {
         config
     }
 
-    /// A switch: its value and origin, or the default if it is not set.
+    /// The value of a switch and its origin, or the default if it is not set.
     pub(crate) fn switch(&self, key: &str, default: bool) -> (bool, String) {
         match self.values.get(key) {
             Some((Value::Bool(on), origin)) => (*on, origin.clone()),
@@ -79,12 +79,12 @@ impl Config {
         }
     }
 
-    /// The text of a key, if it is set.
+    /// The text of a key. `None` if it is not set.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.values.get(key).and_then(|(value, _)| value.as_str())
     }
 
-    /// The strings of a list and its origin; empty if it is not set.
+    /// The strings of a list and its origin. Both are empty if it is not set.
     pub(crate) fn list(&self, key: &str) -> (Vec<&str>, &str) {
         match self.values.get(key) {
             Some((Value::Array(items), origin)) => (items.iter().filter_map(Value::as_str).collect(), origin),
@@ -92,7 +92,7 @@ impl Config {
         }
     }
 
-    /// All strings of a list, or of the lists of an object, and their origin; empty if it is not set.
+    /// All strings of a list, or of the lists in an object, and their origin. Both are empty if it is not set.
     pub(crate) fn texts_below(&self, key: &str) -> (Vec<String>, String) {
         let mut texts = Vec::new();
         let mut from = String::new();
@@ -109,7 +109,7 @@ impl Config {
         (texts, from)
     }
 
-    /// Keys that libcufile ignores silently, with their file and the correct name (L10).
+    /// Keys that libcufile ignores without a message, with their file and the correct name (rule L10).
     pub(crate) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
         const WRONG: &[(&str, &str)] = &[
             ("properties.use_compat_mode", "properties.allow_compat_mode"),
@@ -127,7 +127,7 @@ impl Config {
             .collect()
     }
 
-    /// The value of a key in the files, with its file; the later file counts.
+    /// The value of a key and its file. If several files set the key, the last one wins.
     pub(crate) fn latest(&self, key: &str) -> Option<(Value, String)> {
         self.files.iter().rev().find_map(|file| match &file.state {
             FileState::Good(values) => values.get(key).map(|value| (value.clone(), file.path.clone())),
@@ -135,14 +135,14 @@ impl Config {
         })
     }
 
-    /// Whether a file prevents all programs from opening cuFile.
+    /// Whether a file makes opening cuFile fail in every program.
     pub(crate) fn is_fatal(&self) -> bool {
         self.files.iter().any(|f| matches!(f.state, FileState::Broken(_) | FileState::Unreadable(_)))
     }
 }
 
-/// The keys of a file with their values, or the reasons why libcufile rejects it. The installed library is not asked,
-/// because its probe is slow, and these rules apply to all releases.
+/// The keys of a file with their values, or the reasons why libcufile rejects it. The installed library is not used:
+/// its probe is slow, and these rules apply to all releases.
 fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
     let around = Surroundings { version: None, ranges: &Value::Null, exists };
     let (document, problems) = lint(text, &around);
@@ -170,7 +170,7 @@ fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
                 flatten(&key, value, out);
             }
         }
-        // The library treats null as 'not set'.
+        // The library treats null as "not set".
         Value::Null => {}
         other => {
             out.insert(prefix.to_owned(), other.clone());

@@ -1,9 +1,9 @@
-//! The CUDA codes with which cuFile fails to open, and their remedies.
+//! CUDA errors that make opening cuFile fail, and their remedies.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::machine::{self, Root};
 
-/// The remedy for a code of CUDA; `None` for a code without a particular one.
+/// The remedy for a CUDA error code. `None` if the code has no specific remedy.
 pub(crate) fn remedy(root: &Root, code: i32) -> Option<String> {
     let text = match code {
         35 => {

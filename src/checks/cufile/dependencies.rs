@@ -1,4 +1,4 @@
-//! Libraries that libcufile loads.
+//! The libraries that libcufile loads.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -35,13 +35,13 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged)
 }
 
-/// Whether libcufile does not open because a library that it loads is missing.
+/// Whether libcufile fails to open because a library that it loads is missing.
 pub(crate) fn lacks_libraries(ctx: &Context<'_>) -> bool {
     dependencies(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
-/// The libraries that libcufile loads when it opens. If it was not opened or fails, the list of the loader shows
-/// whether they exist.
+/// The libraries that libcufile loads when it opens. If it was not opened or fails, the loader's list shows whether
+/// they exist.
 pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::LibDeps;
     let facts = ctx.root.libcufile();

@@ -1,4 +1,5 @@
-//! Checks around libcufile: tools, variables, sizes compared with the GPU, shared statistics.
+//! Checks of other facts about libcufile: tools, environment variables, sizes compared with the GPU, shared
+//! statistics.
 
 use crate::checks::context::Context;
 use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
@@ -8,7 +9,7 @@ use crate::checks::judged::Judged;
 use crate::checks::spec::CheckId;
 use crate::core::units;
 
-/// Checks of files and environment.
+/// Checks that read only files and the environment.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.push(log::log_location(ctx));
@@ -30,7 +31,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Variables without effect that no other check reports.
+/// Environment variables without effect that no other check reports.
 fn variables(ctx: &Context<'_>) -> Option<Judged> {
     const TOLD_ELSEWHERE: &[&str] = &["CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_LOGGING_LEVEL"];
     let linted = lint_environment(ctx.root, ctx.root.libcufile().version_numbers())?;
@@ -62,18 +63,19 @@ fn tools(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged)
 }
 
-/// Segments in which libcufile shares its statistics: the key is the process (seen with 1.20).
+/// The shared-memory segments in which libcufile publishes its statistics. The key is the process id (seen with
+/// 1.20).
 fn shared_statistics(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::StatsShm;
     const FILE: &str = "/proc/sysvipc/shm";
-    /// Size of the segment of 1.20.
+    /// The size of the segment in 1.20.
     const BYTES: &str = "32192";
     let text = ctx.root.read_text(FILE).ok()?;
     let rows: Vec<(&str, &str, bool)> = text
         .lines()
         .skip(1)
         .filter_map(|line| {
-            // key shmid perms size cpid lpid nattch …
+            // The columns are: key shmid perms size cpid lpid nattch …
             let words: Vec<&str> = line.split_whitespace().collect();
             let (key, id, size, creator) = (words.first()?, words.get(1)?, words.get(3)?, words.get(4)?);
             let alone = words.get(6).is_some_and(|attached| *attached == "0");
@@ -94,7 +96,7 @@ fn shared_statistics(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(FILE, format!("processes {}", processes.join(" "))))
 }
 
-/// Whether a GPU has more memory than libcufile may register at once. The toolkit's template has 32 GiB for every
+/// Whether a GPU has more memory than libcufile can register at once. The toolkit's template sets 32 GiB for every
 /// GPU.
 fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
     const KEY: &str = "properties.max_device_pinned_mem_size_kb";
@@ -111,7 +113,7 @@ fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
-/// Limits of the configuration compared with the GPU.
+/// The limits of the configuration compared with the GPU.
 fn sizes(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CfgVsHardware;
     let bar1 =
@@ -122,7 +124,7 @@ fn sizes(ctx: &Context<'_>) -> Option<Judged> {
             .filter_map(|key| {
                 let (value, origin) = ctx.config().latest(key)?;
                 let bytes = value.as_u64()?.checked_mul(1024)?;
-                // The default of the second is 32 GiB on every GPU, so only the first and larger values are relevant.
+                // The default of the second key is 32 GiB for every GPU, so 32 GiB is not reported.
                 (bytes > bar1 && bytes != 32 * units::GIB).then_some((key, bytes, origin))
             })
             .collect();

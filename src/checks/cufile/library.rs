@@ -1,4 +1,4 @@
-//! libcufile: whether it exists, its version, and whether it opens.
+//! Checks whether libcufile exists, its version, and whether it opens.
 
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
@@ -168,7 +168,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     said(judged)
 }
 
-/// The masks as words: `nvme: p2pdma nvfs`.
+/// The masks in words: `nvme: p2pdma nvfs`.
 fn describe(flags: &std::collections::BTreeMap<String, u64>) -> String {
     let words = route_table::words;
     flags.iter().map(|(transport, mask)| format!("{transport}: {}", words(*mask))).collect::<Vec<_>>().join(", ")

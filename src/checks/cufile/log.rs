@@ -1,11 +1,11 @@
-//! The place and the level of libcufile's log.
+//! The path and the level of libcufile's log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
 use crate::core::FindingFact;
 
-/// Whether the directory of the log is missing, which makes every open fail.
+/// Whether the directory of the log is missing. Every open then fails.
 pub(crate) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
     log_location(ctx).in_the_way().next().is_some()
 }
@@ -23,7 +23,8 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
                 .found("cufile.json", "no logging.dir")
                 .advice("Run `export CUFILE_LOGFILE_PATH=/var/tmp/cufile.log` for one place. The runs of gds-top write it to a temporary directory.");
     };
-    // A capture contains only paths that were read. If the parent is missing too, the directory is unknown.
+    // A capture contains only paths that were read. If the parent directory is missing too, the state of the
+    // directory is unknown.
     let parent_seen = std::path::Path::new(&folder).parent().is_some_and(|parent| ctx.root.exists(parent));
     let judged = if ctx.root.exists(&folder) {
         Judged::pass(ID, format!("the log is in {folder}"))

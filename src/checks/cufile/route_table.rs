@@ -1,4 +1,4 @@
-//! libcufile's table of routes (cuFileDriverGetP2PFlags, from 1.16 on) for the kind of storage of a path.
+//! The routes that libcufile lists for the storage of a path (cuFileDriverGetP2PFlags, 1.16 and later).
 
 use crate::checks::context::{Context, Subject};
 use crate::core::Route;
@@ -7,7 +7,7 @@ use crate::machine;
 /// The bits of a mask, as in libcufile's header.
 pub(crate) const WORDS: [(u64, &str); 5] = [(1, "p2pdma"), (2, "nvfs"), (4, "dmabuf"), (8, "c2c"), (16, "peermem")];
 
-/// The kind of storage of a path: libcufile's name, and words.
+/// The kind of storage below a path: the name in libcufile's table, and a name for sentences.
 pub(crate) fn storage(ctx: &Context<'_>, subject: &Subject) -> Option<(&'static str, &'static str)> {
     let facts = subject.facts.as_ref()?;
     let kind = match facts.filesystem.as_deref()? {
@@ -31,19 +31,19 @@ pub(crate) fn storage(ctx: &Context<'_>, subject: &Subject) -> Option<(&'static 
     Some(kind)
 }
 
-/// The mask of the path's kind of storage; none if the library does not report it.
+/// The mask for the storage of a path. `None` if libcufile does not report it.
 fn mask(ctx: &Context<'_>, subject: &Subject) -> Option<u64> {
     let (name, _) = storage(ctx, subject)?;
     ctx.root.libcufile().p2p_flags.as_ref()?.get(name).copied()
 }
 
-/// Whether libcufile lists the route for the path's kind of storage; none if it does not report it.
+/// Whether libcufile lists the route for the storage of a path. `None` if it does not report routes.
 pub(crate) fn says(ctx: &Context<'_>, subject: &Subject, route: Route) -> Option<bool> {
     let bits = match route {
         Route::P2pdma => 1,
         Route::Nvfs => 2,
         Route::C2c => 8,
-        // dma-buf and nvidia_peermem are two methods with the same effect.
+        // dma-buf and nvidia_peermem are two methods for the same route.
         Route::Rdma => 4 | 16,
         _ => return None,
     };
@@ -56,7 +56,7 @@ pub(crate) fn words(mask: u64) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
-/// libcufile's entry for the path's kind of storage, as part of a sentence: `libcufile lists rdma for WekaFS`.
+/// The entry of libcufile's table as part of a sentence: `libcufile lists rdma for WekaFS`.
 pub(crate) fn sentence(ctx: &Context<'_>, subject: &Subject, route: Route) -> Option<String> {
     let (_, storage) = storage(ctx, subject)?;
     Some(match says(ctx, subject, route)? {

@@ -1,4 +1,5 @@
-//! Files that libcufile trusts in place of the hardware, from 1.18 and 1.20 on: routes, and facts of the GPUs (`static-cfg`).
+//! Files from which libcufile reads hardware facts: the topology (1.18 and later) and the GPUs (1.20 and later,
+//! `static-cfg`).
 
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::Judged;
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 const ID: CheckId = CheckId::StaticCfg;
 
-/// A switch of `miscellaneous` that is on, and its file.
+/// The file that sets a switch of `miscellaneous` to on. `None` if the switch is off.
 fn switched_on(ctx: &Context<'_>, key: &str) -> Option<String> {
     ctx.config().latest(key).filter(|(v, _)| *v == Value::Bool(true)).map(|(_, origin)| origin)
 }
@@ -16,7 +17,7 @@ fn named(ctx: &Context<'_>, key: &str) -> Option<String> {
     ctx.config().latest(key).and_then(|(v, _)| v.as_str().map(str::to_owned)).filter(|path| !path.is_empty())
 }
 
-/// The check of static routing and its file.
+/// Checks whether static routing is on and its topology file exists.
 pub(crate) fn routing(ctx: &Context<'_>) -> Option<Judged> {
     let origin = switched_on(ctx, "miscellaneous.enable_static_routing")?;
     let file = named(ctx, "miscellaneous.static_routing_filepath").unwrap_or_else(|| "/etc/topology.json".to_owned());
@@ -32,7 +33,7 @@ pub(crate) fn routing(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(origin, "enable_static_routing is true"))
 }
 
-/// Compares the file of the GPUs with the GPUs of this machine.
+/// Compares the GPUs in the file with those of this machine.
 pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
     let origin = switched_on(ctx, "miscellaneous.enable_static_config")?;
     let again =
@@ -67,7 +68,7 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
             );
         }
     };
-    // Without NVML the GPUs of this machine are not known.
+    // Without NVML the GPUs of this machine are unknown.
     let here: Vec<&GpuSeen> = ctx.gpus().iter().filter(|gpu| gpu.nvml.is_some()).collect();
     if here.is_empty() {
         return None;
@@ -85,14 +86,14 @@ pub(crate) fn gpus(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(origin, "enable_static_config is true"))
 }
 
-/// Entries of the file that differ from this machine.
+/// The entries of the file that do not match this machine.
 fn stale(entries: &[(String, Value)], here: &[&GpuSeen]) -> Vec<String> {
     let mut out = Vec::new();
     if entries.len() != here.len() {
         out.push(format!("it lists {} GPUs, but the machine has {}", entries.len(), here.len()));
     }
     for (name, entry) in entries {
-        // By UUID or bus address, whether as the name of the entry or inside it.
+        // An entry can name the GPU by UUID or bus address, as its key or as a value.
         let said = format!("{name} {entry}").to_ascii_lowercase();
         let known = |gpu: &&&GpuSeen| {
             gpu.nvml.as_ref().is_some_and(|nvml| {

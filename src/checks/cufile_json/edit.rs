@@ -3,10 +3,10 @@
 use super::syntax::{self, Kind, Node, place};
 use std::fmt;
 
-/// The reason why a key could not be set.
+/// Why a key could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditError {
-    /// A sentence with the place.
+    /// The reason with line and column, in a sentence.
     pub sentence: String,
 }
 
@@ -18,7 +18,7 @@ impl fmt::Display for EditError {
 
 impl std::error::Error for EditError {}
 
-/// Sets dotted keys to values written as JSON, one after another.
+/// Sets keys one after another. Keys are dotted, values are JSON text.
 ///
 /// # Errors
 /// If the text cannot be parsed, or a section is not an object.
@@ -41,7 +41,7 @@ fn set(text: &str, key: &str, value: &str) -> Result<String, EditError> {
     for (depth, part) in parts.iter().enumerate() {
         match node.kind {
             Kind::Object(_) => {}
-            // A value that the library treats as 'not set' is replaced by a section.
+            // The library treats this value as "not set". A section replaces it.
             Kind::Null => return Ok(splice(text, node.start, node.end, &nested(&parts[depth..], value))),
             _ => return Err(wrong(node.start, "expected an object in braces here")),
         }
@@ -53,7 +53,7 @@ fn set(text: &str, key: &str, value: &str) -> Result<String, EditError> {
     Ok(splice(text, node.start, node.end, value))
 }
 
-/// `a.b` and `1` as `{ "a": { "b": 1 } }`; without parts the value itself.
+/// `a.b` and `1` become `{ "a": { "b": 1 } }`. Without keys it is the value itself.
 fn nested(parts: &[&str], value: &str) -> String {
     parts.iter().rev().fold(value.to_owned(), |inner, part| format!("{{ \"{part}\": {inner} }}"))
 }
@@ -62,7 +62,7 @@ fn splice(text: &str, start: usize, end: usize, with: &str) -> String {
     format!("{}{with}{}", &text[..start], &text[end..])
 }
 
-/// Adds a member after the last one, in the style of its neighbours.
+/// Adds a member after the last one, with the same indentation as its neighbours.
 fn insert(text: &str, object: &Node, key: &str, value: &str) -> String {
     let member = format!("\"{key}\": {value}");
     let members = object.members();
@@ -76,13 +76,13 @@ fn insert(text: &str, object: &Node, key: &str, value: &str) -> String {
         return splice(text, last.value.end, last.value.end, &format!(", {member}"));
     }
     let newline = if text[..first.key_start].ends_with(&format!("\r\n{indent}")) { "\r\n" } else { "\n" };
-    // A comment on the line of the last member stays with it.
+    // A comment on the line of the last member stays on this line.
     let comma_at = last.value.end;
     let member_at = comma_at + same_line_comment(&text[comma_at..object.end]);
     format!("{},{}{newline}{indent}{member}{}", &text[..comma_at], &text[comma_at..member_at], &text[member_at..])
 }
 
-/// Adds a member to an empty object. Blanks and comments between its braces are kept.
+/// Adds a member to an empty object. Spaces and comments between its braces are kept.
 fn empty(text: &str, object: &Node, member: &str) -> String {
     let inside = &text[object.start + 1..object.end - 1];
     if inside.trim().is_empty() && inside.contains('\n') {
@@ -95,7 +95,7 @@ fn empty(text: &str, object: &Node, member: &str) -> String {
     splice(text, object.start + 1, object.start + 1, &format!(" {member} "))
 }
 
-/// Length of blanks and one comment at the end of the line; 0 if the line has more text.
+/// The length of spaces and one comment at the end of the line. It is 0 if the line has more text.
 fn same_line_comment(rest: &str) -> usize {
     let line = rest.find('\n').unwrap_or(rest.len());
     let line = if rest[..line].ends_with('\r') { line - 1 } else { line };
@@ -157,7 +157,7 @@ mod tests {
         prop::sample::select(vec!["", " ", "\n", "\n  ", " /* c */ ", " // e\n", "\t", "\r\n "])
     }
 
-    /// Objects in all styles, with comments at all possible places.
+    /// Objects in many layouts, with comments at all possible places.
     fn object() -> impl Strategy<Value = String> {
         let leaf =
             prop::sample::select(vec!["true", "1", "\"x//y\"", "[1, 2]", "null", "{}", "{ }"]).prop_map(str::to_owned);
@@ -179,7 +179,7 @@ mod tests {
             let Ok(after) = set_keys(&text, &[("block.nvme.use_pci_p2pdma", &value)]) else { return Ok(()) };
             let parsed = syntax::parse(&after).unwrap().top;
             prop_assert_eq!(parsed.at("block.nvme.use_pci_p2pdma").unwrap().value(), serde_json::json!(number));
-            // The texts differ by one value, or by a comma and one member.
+            // The texts differ in one value, or in a comma and one member.
             let head = text.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
             let before = syntax::parse(&text).unwrap().top;
             let section = || before.at("block.nvme").or_else(|| before.at("block")).filter(|node| !matches!(node.kind, Kind::Object(_)));

@@ -1,4 +1,4 @@
-//! The value of every key and its origin: default, /etc/cufile.json, the user's file, the environment.
+//! The value of each key in effect and its origin: default, /etc/cufile.json, the user's file, or the environment.
 
 use super::known::KEYS;
 use super::syntax;
@@ -8,25 +8,25 @@ use crate::machine::Root;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The origin of a value; later ones win.
+/// The origin of a value. Later origins override earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Origin {
-    /// The library's default.
+    /// The default of the library.
     Default {
-        /// The library: `libcufile 1.15`, or 1.20 if the installed one is not known.
+        /// The version of the library: `libcufile 1.15`, or 1.20 if no version is installed.
         of: String,
     },
     /// A file.
     File {
-        /// Which.
+        /// The path of the file.
         path: String,
-        /// Line of the value.
+        /// The line of the value.
         line: usize,
     },
-    /// The environment.
+    /// An environment variable.
     Variable {
-        /// The variable.
+        /// The name of the variable.
         name: String,
     },
 }
@@ -41,20 +41,20 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// One key.
+/// The value of one key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effective {
     /// Dotted name.
     pub key: String,
-    /// Its value; null if the library has no value that can be named.
+    /// Its value. It is null if the library has no fixed default.
     pub value: Value,
     /// Its origin.
     pub origin: Origin,
-    /// The value that the library reports, if it was opened and differs.
+    /// The value that the library reports, if it was opened and reports another one.
     pub library_says: Option<Value>,
 }
 
-/// All keys that the installed library knows, sorted. Rejected files add nothing. `extra` is another file that
+/// All keys that the installed library knows, sorted. Rejected files are skipped. `extra` is an additional file that
 /// overrides the others.
 #[must_use]
 pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
@@ -97,7 +97,7 @@ pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
         .collect()
 }
 
-/// The keys with another value than the library's default, sorted.
+/// The keys whose value is not the default of the library, sorted.
 #[must_use]
 pub fn settings(root: &Root) -> Vec<CufileSetting> {
     effective(root, None)
@@ -111,14 +111,14 @@ pub fn settings(root: &Root) -> Vec<CufileSetting> {
         .collect()
 }
 
-/// Whether the library uses the value: null counts as missing, and an unknown log level is ignored (rule L11).
+/// Whether the library uses the value. It treats null as missing and ignores an unknown log level (rule L11).
 fn counts(key: &str, node: &syntax::Node) -> bool {
     let is_unknown_level = key == "logging.level"
         && node.value().as_str().is_some_and(|level| !super::environment::LEVELS.contains(&level));
     node.kind != syntax::Kind::Null && !is_unknown_level
 }
 
-/// Whether a release reads the variable (strings of 1.11 to 1.20).
+/// Whether a release reads the variable (from the strings of 1.11 to 1.20).
 fn speaks(variable: &str, version: Option<(u32, u32)>) -> bool {
     let minor = super::known::minor(version);
     match variable {
@@ -131,14 +131,14 @@ fn speaks(variable: &str, version: Option<(u32, u32)>) -> bool {
 
 fn from_variable(default: &Value, text: &str) -> Value {
     match default {
-        // Only the word true, in any case, counts (measured with 1.14 and 1.20).
+        // Only the word `true`, in upper or lower case, counts as true (measured with 1.14 and 1.20).
         Value::Bool(_) => Value::Bool(text.eq_ignore_ascii_case("true")),
         Value::Number(_) => text.trim().parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
         _ => Value::String(text.to_owned()),
     }
 }
 
-/// Whether the values of a parameter and of a key are equal: numbers, or a switch that is reported as 0 or 1.
+/// Whether two values are equal: numbers, or a switch that the library reports as 0 or 1.
 fn same(said: &Value, value: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::Bool(on) => Some(u64::from(*on) as f64),
@@ -151,7 +151,7 @@ fn same(said: &Value, value: &Value) -> bool {
     }
 }
 
-/// The default of every key that the installed library knows; null if it has none that can be named.
+/// The default of each key that the installed library knows. It is null if there is no fixed default.
 #[must_use]
 pub fn defaults(root: &Root) -> Vec<(String, Value)> {
     let version = root.libcufile().version_numbers();

@@ -1,4 +1,4 @@
-//! Problems of the variables that libcufile reads.
+//! Problems in the environment variables that libcufile reads.
 
 use super::known::minor;
 use super::nearest::distance;
@@ -8,21 +8,21 @@ use crate::machine::Root;
 /// The values that a variable accepts.
 #[derive(Clone, Copy)]
 enum Takes {
-    /// Only the word true, in any case, counts (measured with 1.14 and 1.20).
+    /// Only the word `true`, in upper or lower case, counts as true (measured with 1.14 and 1.20).
     Switch,
     /// true, false, 1 or 0.
     Either,
-    /// An integer from the first to the second.
+    /// An integer in the range from the first to the second number.
     Number(u64, u64),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// The name of a file, not of a folder.
+    /// The path of a file. A directory is an error.
     File,
-    /// Not looked into.
+    /// Any value. It is not checked.
     Any,
 }
 
-/// Name, accepted values, first and last release 1.x that reads it (0: no bound).
+/// The name, the accepted values, and the first and last release 1.x that reads it (0 for no bound).
 type Row = (&'static str, Takes, u32, u32);
 
 pub(super) const LEVELS: &[&str] = &["NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
@@ -52,15 +52,15 @@ const VARIABLES: &[Row] = &[
     ("CUFILE_SKIP_BUFFER_VALIDITY_CHECK", Takes::Any, 20, 0),
 ];
 
-/// All variables.
+/// The names of all variables.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     VARIABLES.iter().map(|row| row.0)
 }
 
-/// The name under which the environment is listed among the files.
+/// The label of the environment in the list of files.
 pub const PLACE: &str = "environment";
 
-/// Lints the variables of the machine; `None` if nothing is wrong with them.
+/// Lints the environment variables of the machine. `None` if there are no problems.
 pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Option<Linted> {
     let environment = root.environment();
     let mut problems = Vec::new();
@@ -148,7 +148,7 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
                 "Writing the log takes time in every read and falsifies measurements.",
                 "Unset it after you have found the cause.".to_owned(),
             ),
-            // A path with entries is a directory.
+            // A path that has entries is a directory.
             Takes::File if root.entries(value).is_ok() => say(
                 name,
                 Severity::Warning,
@@ -163,7 +163,7 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
     (!problems.is_empty()).then(|| Linted { path: PLACE.to_owned(), problems })
 }
 
-/// The GPUs of cuFile must be among those of CUDA.
+/// The GPUs of `CUFILE_VISIBLE_DEVICES` must be visible to CUDA.
 fn visible(
     environment: &std::collections::BTreeMap<String, String>,
     say: &mut dyn FnMut(&str, Severity, String, &str, String),
@@ -172,7 +172,7 @@ fn visible(
     let (Some(ours), Some(cuda)) = (environment.get(NAME), environment.get("CUDA_VISIBLE_DEVICES")) else { return };
     let list = |text: &str| text.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect();
     let (ours, cuda): (Vec<String>, Vec<String>) = (list(ours), list(cuda));
-    // A number in one and a UUID in the other cannot be compared here.
+    // A number in one variable and a UUID in the other cannot be compared.
     let numbers = |ids: &[String]| ids.iter().all(|id| id.bytes().all(|b| b.is_ascii_digit()));
     if numbers(&ours) != numbers(&cuda) || cuda.is_empty() {
         return;

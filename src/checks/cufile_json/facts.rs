@@ -9,17 +9,17 @@ use serde_json::Value;
 pub struct KeyFacts {
     /// Dotted name.
     pub key: &'static str,
-    /// Its type, in words.
+    /// The type, in words.
     pub takes: &'static str,
-    /// Lowest and highest number, if the key is a number with bounds.
+    /// The lowest and the highest number. `None` if the key has no numeric bounds.
     pub range: Option<(i64, i64)>,
-    /// The number that the value must be a multiple of, if any.
+    /// Values are multiples of this number. `None` if every number is accepted.
     pub multiple: Option<u64>,
-    /// The accepted words, if there is a fixed list.
+    /// The accepted words. It is empty if there is no fixed list.
     pub words: &'static [&'static str],
-    /// The default of the newest release; null if it has none.
+    /// The default of the newest release. It is null if there is none.
     pub default: Value,
-    /// The releases that know the key; none if all do.
+    /// The releases that know the key. `None` if all releases know it.
     pub releases: Option<String>,
     /// The variable that overrides it.
     pub variable: Option<&'static str>,
@@ -64,7 +64,7 @@ pub fn variable_names() -> impl Iterator<Item = &'static str> {
     environment::names()
 }
 
-/// The correct key for a name that many files use and no library reads; empty if there is none.
+/// The correct key for a name that many files use and libcufile ignores. It is empty if there is no replacement.
 #[must_use]
 pub fn meant_by(name: &str) -> Option<&'static str> {
     MISNAMED.iter().find(|(wrong, _)| *wrong == name).map(|(_, meant)| *meant)

@@ -1,35 +1,36 @@
-//! The keys that libcufile knows, release by release.
+//! The keys that each release of libcufile knows.
 //!
-//! Names come from the strings of libcufile 1.11, 1.14, 1.15, 1.16, 1.18 and 1.20; types and ranges from giving 1.14, 1.16 and 1.20 crafted
-//! files; defaults from their own dumps. The release that brought a key is after the last of these without it.
+//! The names are from the strings of libcufile 1.11, 1.14, 1.15, 1.16, 1.18 and 1.20. The types and ranges were found
+//! by opening 1.14, 1.16 and 1.20 with test files. The defaults are from the dumps of the libraries. If a key is new
+//! in one of these releases, it may have been added in an earlier release that was not examined.
 
 use super::syntax::{Kind as Json, Node};
 use serde_json::Value;
 
-/// The values that a key accepts. The library also reads numbers from `true` and from fractions.
+/// The values that a key accepts. For integers, the library also accepts `true` and fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
     /// true or false.
     Switch,
-    /// An integer: lowest, highest, multiple.
+    /// An integer: lowest value, highest value, and step.
     Whole(u64, u64, u64),
-    /// A number that may be negative: lowest, highest; 0 is refused, and so are `true` and fractions.
+    /// A number that can be negative: lowest and highest value. The library rejects 0, `true` and fractions.
     Signed(i64, i64),
-    /// An integer, lowest and highest; `true` and fractions are refused.
+    /// An integer: lowest and highest value. The library rejects `true` and fractions.
     Int(i64, i64),
     /// A hexadecimal number as text: `0xffeeddcc`.
     Hex,
     /// Text.
     Text,
-    /// A folder that must exist.
+    /// A directory that must exist.
     Folder,
     /// A log level.
     Level,
-    /// One of these words; others are ignored.
+    /// One of these words. The library ignores other words.
     Ignored(&'static [&'static str]),
-    /// One of these words; others are rejected.
+    /// One of these words. The library rejects other words.
     One(&'static [&'static str]),
-    /// A list of these words; others are rejected.
+    /// A list of these words. The library rejects other words.
     Each(&'static [&'static str]),
     /// A list of text.
     Texts,
@@ -37,7 +38,7 @@ pub(crate) enum Takes {
     Paths,
     /// A list of integers.
     Wholes,
-    /// An object with free names.
+    /// An object with arbitrary keys.
     Table,
 }
 
@@ -49,13 +50,13 @@ pub(crate) struct Known {
     /// Dotted name.
     pub(crate) key: &'static str,
     pub(crate) takes: Takes,
-    /// The first release 1.x with it; 0 if 1.11 has it.
+    /// The first release 1.x that has it. 0 if 1.11 has it.
     since: u32,
-    /// The last release 1.x with it; 0 if 1.20 has it.
+    /// The last release 1.x that has it. 0 if 1.20 has it.
     until: u32,
     default: &'static str,
     default_old: &'static str,
-    /// Its name among the parameters and ranges that the library reports about itself.
+    /// Its name in the parameters and ranges that the library reports.
     pub(crate) parameter: &'static str,
     /// The environment variable that overrides it.
     pub(crate) variable: &'static str,
@@ -75,18 +76,18 @@ const fn row(
     Known { key, takes, since, until, default, default_old, parameter, variable }
 }
 
-/// Minor release; releases newer than 1.x count as the newest.
+/// The minor release. Releases newer than 1.x count as the newest known one.
 pub(crate) fn minor(version: Option<(u32, u32)>) -> Option<u32> {
     version.map(|(major, minor)| if major > 1 { u32::MAX } else { minor })
 }
 
 impl Known {
-    /// Whether a release knows the key; every key is known to an unknown release.
+    /// Whether a release knows the key. An unknown release is assumed to know every key.
     pub(crate) fn is_in(&self, version: Option<(u32, u32)>) -> bool {
         minor(version).is_none_or(|minor| minor >= self.since && (self.until == 0 || minor <= self.until))
     }
 
-    /// Its releases, in words; `None` if all releases have it.
+    /// The releases that know it, in words. `None` if all releases know it.
     pub(crate) fn releases(&self) -> Option<String> {
         match (self.since, self.until) {
             (0, 0) => None,
@@ -96,9 +97,10 @@ impl Known {
         }
     }
 
-    /// The default of a release, or of 1.20 if the release is not known; null if the library has none that can be named.
+    /// The default of a release, or of 1.20 if the release is unknown. It is null if there is no fixed default.
     pub(crate) fn default(&self, version: Option<(u32, u32)>) -> Value {
-        // Measured: 1.18 still cuts requests at 1 MiB by default, and 1.16 is the first with its thread pool on.
+        // Measured: 1.18 splits requests at 1 MiB by default. 1.16 is the first release whose thread pool is on by
+        // default.
         let changed = if self.key == "properties.max_direct_io_size_kb" { 20 } else { 16 };
         let old = !self.default_old.is_empty() && minor(version).is_some_and(|minor| minor < changed);
         serde_json::from_str(if old { self.default_old } else { self.default }).unwrap_or(Value::Null)
@@ -116,7 +118,7 @@ impl Known {
             Json::List(items) => items.iter().all(of),
             _ => false,
         };
-        // The library takes null for 'not set'.
+        // The library treats null as "not set".
         node.kind == Json::Null
             || match self.takes {
                 Switch => matches!(node.kind, Json::Bool(_)),
@@ -149,12 +151,12 @@ pub(crate) fn known(key: &str) -> Option<&'static Known> {
     KEYS.iter().find(|known| known.key == key)
 }
 
-/// Whether a dotted name is the beginning of known keys.
+/// Whether a dotted name is a prefix of known keys.
 pub(crate) fn is_section(name: &str) -> bool {
     KEYS.iter().any(|known| known.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Names that many files use and no library reads, with the correct name, which may be empty (L10).
+/// Names that many files use and libcufile ignores, with the correct name. It can be empty (rule L10).
 pub(crate) const MISNAMED: &[(&str, &str)] = &[
     ("properties.use_compat_mode", "properties.allow_compat_mode"),
     ("blacklist", "denylist"),

@@ -1,4 +1,4 @@
-//! The linter for one cufile.json: the rules L1 to L19, each problem with its place, the reason and the remedy.
+//! The linter for one cufile.json: rules L1 to L19. Each problem has its position, the reason and the remedy.
 
 use super::environment::LEVELS;
 use super::known::{Known, MISNAMED, Takes, is_section, known, minor};
@@ -8,11 +8,11 @@ use super::types::{Problem, Severity};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The linter's facts about the machine and the library.
+/// What the linter knows about the machine and the library.
 pub(crate) struct Surroundings<'a> {
-    /// Version of the installed library.
+    /// The version of the installed library.
     pub(crate) version: Option<(u32, u32)>,
-    /// `ranges` of the installed library.
+    /// The ranges that the installed library reports.
     pub(crate) ranges: &'a Value,
     /// Whether a path exists. A path that cannot be read counts as existing.
     pub(crate) exists: &'a dyn Fn(&str) -> bool,
@@ -22,17 +22,17 @@ pub(super) struct Linter<'a> {
     pub(super) text: &'a str,
     pub(super) around: &'a Surroundings<'a>,
     pub(super) problems: Vec<Problem>,
-    /// Ignored keys that are only counted, and the place of the first of them.
+    /// The number of ignored keys that are not listed, and the position of the first of them.
     untold: (usize, usize),
 }
 
-/// The maximum number of listed keys without effect. A file with thousands of them is not a cufile.json.
+/// The maximum number of listed keys without effect. A file with thousands of unknown keys is not a cufile.json.
 const MOST_WITHOUT_EFFECT: usize = 100;
 
 /// Parses and lints a file. Returns the document if it could be parsed.
 pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
     let mut linter = Linter::new(text, around);
-    // A rejected file is read on as far as its meaning is clear, so that all problems are reported at once.
+    // A rejected file is parsed as far as possible, so that all problems are reported at once.
     let (document, is_accepted) = match syntax::parse(text) {
         Ok(document) => (Some(document), true),
         Err(_) => {
@@ -197,13 +197,13 @@ impl<'a> Linter<'a> {
         let _ = key_start;
     }
 
-    /// libcufile takes null for 'not set' (measured with 1.14 and 1.20).
+    /// libcufile treats null as "not set" (measured with 1.14 and 1.20).
     fn null(&mut self, key: &str, node: &Node) {
         let what = format!("{key} is null, which sets nothing");
         self.say("L9", Severity::Warning, node.start, key, what, SILENT, "Write a value, or remove it.");
     }
 
-    /// Whether this key without effect is only counted, because too many were listed.
+    /// Whether this key without effect is only counted, because the list is full.
     fn is_enough(&mut self, at: usize) -> bool {
         let told = self.problems.iter().filter(|problem| matches!(problem.rule.as_str(), "L8" | "L9")).count();
         if told < MOST_WITHOUT_EFFECT {
@@ -303,9 +303,9 @@ impl<'a> Linter<'a> {
                     );
                     return;
                 }
-                // As in the library, digits after the point are cut off.
+                // The library ignores digits after the decimal point.
                 let effective = number.trunc();
-                // 0 switches the bounce buffers off, or the limit, in the keys that may be 0 outside their range.
+                // Some keys accept 0 outside of their range. 0 then disables the bounce buffers or the limit.
                 let zero = effective == 0.0
                     && (key == "properties.max_device_pinned_mem_size_kb"
                         || (key == "properties.per_buffer_cache_size_kb"
@@ -383,7 +383,7 @@ impl<'a> Linter<'a> {
         }
     }
 
-    /// The range of a key: that of the installed library, else that of the table.
+    /// The range of a key: from the installed library if it reports one, otherwise from the table.
     pub(super) fn limits(&self, known: &Known, low: u64, high: u64) -> (u64, u64, &'static str) {
         let said = self
             .around
@@ -391,7 +391,7 @@ impl<'a> Linter<'a> {
             .get(known.parameter)
             .and_then(|pair| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?)));
         match said {
-            // Some have no upper bound until the driver is open: [64, 0], [0, 0].
+            // Before the driver is open, the library reports no upper bound for some keys: [64, 0] or [0, 0].
             Some((0, 0)) => (low, high, "documented"),
             Some((low, 0)) => (low, high, "the installed library says"),
             Some((low, high)) => (low, high, "the installed library says"),
@@ -529,13 +529,13 @@ impl<'a> Linter<'a> {
     }
 }
 
-/// Whether text is a hexadecimal number of 32 bits as libcufile reads it.
+/// Whether the text is a hexadecimal number of at most 32 bits for libcufile.
 fn is_hex(text: &str) -> bool {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     u64::from_str_radix(digits, 16).is_ok()
 }
 
-/// A value of the right type that was probably intended.
+/// A value of the required type that was probably meant.
 pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
     match (&known.takes, &node.kind) {
         (Takes::Switch, Kind::Text(text)) if matches!(text.to_ascii_lowercase().as_str(), "true" | "false") => {

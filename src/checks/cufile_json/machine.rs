@@ -6,7 +6,7 @@ use super::together;
 use super::types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
 use crate::machine::{Root, Unread};
 
-/// Lints the text of one file against the installed library and the machine. Paths in it are looked up through `root`.
+/// Lints the text of one file for the installed library and the machine. `root` resolves the paths in the text.
 #[must_use]
 pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Linted {
     let facts = root.libcufile();
@@ -26,8 +26,8 @@ pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Li
     Linted { path: path.to_owned(), problems }
 }
 
-/// Lints /etc/cufile.json, the file that `CUFILE_ENV_PATH_JSON` names, and libcufile's variables. Missing files are
-/// omitted, except a named one. The variables are included only if one has a problem.
+/// Lints /etc/cufile.json, the file in `CUFILE_ENV_PATH_JSON`, and the environment variables of libcufile. A missing
+/// file is skipped unless the variable names it. The environment is included only if it has a problem.
 #[must_use]
 pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| !path.is_empty());
@@ -52,7 +52,7 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
                 let mut linted = lint_text(root, &path, &text, hardware);
                 if !is_named && named.is_some() && linted.is_bad() {
                     for problem in linted.problems.iter_mut().filter(|p| p.severity == Severity::Error) {
-                        // L18: a good custom file does not help.
+                        // Rule L18: a correct custom file does not replace a broken system file.
                         problem
                             .why
                             .push_str(" The file that CUFILE_ENV_PATH_JSON names does not replace this one (L18).");

@@ -1,5 +1,5 @@
-//! cufile.json: parsing with places, linting, the values in effect, a file for a model, and edits that keep the
-//! user's text.
+//! cufile.json: parsing with positions, linting, the values in effect, a file for a model, and edits that preserve
+//! the user's text.
 
 mod edit;
 mod effective;

@@ -2,21 +2,22 @@
 
 use super::known::KEYS;
 
-/// The number of compared letters. It is above the length of all known keys and limits the time for files with
+/// The number of compared characters. It is longer than every known key, and it limits the time for files with
 /// thousands of long keys.
 const COMPARED: usize = 80;
 
-/// The known key that is nearest to a name: the same last part in another section, else the fewest changed letters.
+/// The known key that is nearest to a name: the same last part in another section, otherwise the one with the fewest
+/// changed characters.
 pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
     let mine = dotted.rsplit('.').next().unwrap_or(dotted);
-    // Capitals are a separate mistake: libcufile's keys have none.
+    // libcufile's keys have no capital letters, so the case is ignored.
     let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS
         .iter()
         .map(|known| {
             let of_last = far(mine, last(known.key));
-            // Another section counts as a small difference, so that the same section is preferred.
+            // A different section adds a small distance, so that the same section is preferred.
             (of_last * 4 + far(dotted, known.key).min(3), known.key)
         })
         .min()?;
@@ -24,7 +25,7 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     if of_last * 3 <= mine.len().max(last(best.1).len()) {
         return Some(best.1);
     }
-    // A misspelt section.
+    // The section may be misspelt.
     KEYS.iter()
         .filter_map(|known| known.key.split_once('.'))
         .map(|(section, _)| (far(dotted, section), section))
@@ -33,7 +34,7 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
         .map(|(_, section)| section)
 }
 
-/// Levenshtein's distance in characters, bounded by the lengths of keys.
+/// The Levenshtein distance of the first [`COMPARED`] characters.
 pub(super) fn distance(a: &str, b: &str) -> usize {
     let bounded = |text: &str| text.chars().take(COMPARED).collect::<String>();
     strsim::levenshtein(&bounded(a), &bounded(b))

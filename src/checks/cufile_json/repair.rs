@@ -1,4 +1,4 @@
-//! Repairs a cufile.json that libcufile rejects, if the intention is clear. The rest of the text stays unchanged.
+//! Repairs a cufile.json that libcufile rejects, if the intended value is clear. The rest of the text is unchanged.
 
 use super::edit::set_keys;
 use super::known::{Takes, known};
@@ -14,20 +14,22 @@ const MOST: usize = 200;
 /// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// The text, repaired as far as possible.
+    /// The text after the repairs.
     pub text: String,
-    /// The changes: a phrase with its line for each.
+    /// The changes, each as a phrase with its line number.
     pub done: Vec<String>,
-    /// Decisions for the user: a sentence for each.
+    /// The errors that the user must decide, one sentence each.
     pub left: Vec<String>,
 }
 
-/// Repairs the errors for which libcufile rejects a file: commas, comments with '#', quotes, a byte order mark,
-/// types, and numbers outside their range, which become the nearest allowed number. Unknown names and words stay.
+/// Repairs the errors that make libcufile reject a file: commas, comments with '#', quotes, a byte order mark, wrong
+/// types, and numbers outside of their range, which are replaced by the nearest allowed number. Unknown keys and
+/// words are not changed.
 #[must_use]
 pub fn repair(root: &Root, text: &str) -> Repaired {
     let facts = root.libcufile();
-    // By the rules for all releases, like the check cfg-parse, and by those of the installed release.
+    // The first set of rules applies to all releases, as in the check cfg-parse. The second set applies to the
+    // installed release.
     let around = [
         Surroundings { version: facts.version_numbers(), ranges: &facts.ranges, exists: &|_| true },
         Surroundings { version: None, ranges: &Value::Null, exists: &|path| !root.is_live() || root.exists(path) },
@@ -54,7 +56,7 @@ pub fn repair(root: &Root, text: &str) -> Repaired {
     out
 }
 
-/// The errors of a text, those of the installed release first, each with the number of its surroundings.
+/// The errors of a text, each with the index of its rules. The errors for the installed release are first.
 fn errors(text: &str, around: &[Surroundings<'_>; 2]) -> Vec<(Problem, usize)> {
     let mut out: Vec<(Problem, usize)> = Vec::new();
     for (which, around) in around.iter().enumerate() {
@@ -68,13 +70,13 @@ fn errors(text: &str, around: &[Surroundings<'_>; 2]) -> Vec<(Problem, usize)> {
     out
 }
 
-/// Whether a repair removed the error and did not only move it.
+/// Whether a repair removed the error. A repair can also just move it.
 fn is_further(repaired: &str, before: &str, at: usize) -> bool {
     let grown = repaired.len().saturating_sub(before.len());
     syntax::parse(repaired).map_or_else(|mistake| mistake.at > at + grown, |_| true)
 }
 
-/// Whether a piece of text is blanks and comments only.
+/// Whether a text consists of spaces and comments only.
 fn is_blank(text: &str) -> bool {
     syntax::parse(&format!("{text}0")).is_ok_and(|document| document.top.start == text.len())
 }
@@ -83,7 +85,7 @@ fn splice(text: &str, start: usize, end: usize, with: &str) -> String {
     format!("{}{with}{}", &text[..start], &text[end..])
 }
 
-/// A repair of a syntax error, with its name.
+/// The repair of a syntax error, and its description.
 fn spelling(text: &str, at: usize) -> Option<(String, String)> {
     let line = place(text, at).0;
     let say = |what: &str| format!("line {line}: {what}");
@@ -121,7 +123,7 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
     }
 }
 
-/// A repair of a value that the library rejects, with its name.
+/// The repair of a rejected value, and its description.
 fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(String, String)> {
     let key = problem.key.as_deref()?;
     let known = known(key)?;
@@ -145,7 +147,7 @@ fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(St
             };
             let number = written.parse::<f64>().ok()?.trunc();
             let (low, high, _) = Linter::new(text, around).limits(known, low, high);
-            // From the float, which saturates.
+            // The cast from a float saturates.
             let near = (number as u64).clamp(low, high.max(low));
             let step = multiple.max(1);
             let value = (near / step * step).max(low.next_multiple_of(step)).to_string();
@@ -214,7 +216,7 @@ mod tests {
             let repaired = repair(&root, text);
             assert!(repaired.left[0].starts_with("line 1, column"), "{repaired:?}");
         }
-        // A slash in text does not start a comment, and no comma is put into it.
+        // A slash inside a string is not a comment, and no comma is inserted into the string.
         let text = "{ \"a\": \"http://x\"\n \"b\": 1 }";
         assert_eq!(repair(&root, text).text, "{ \"a\": \"http://x\",\n \"b\": 1 }");
     }

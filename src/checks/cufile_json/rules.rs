@@ -1,4 +1,4 @@
-//! For each rule of the linter, in order: a file that passes and a file that fails.
+//! For each rule of the linter: one file that passes and one file that fails.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
@@ -6,9 +6,9 @@ use crate::machine::Root;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Rule, a file without the problem, a file with it, and the severity.
+/// The rule, a correct file, a file with the problem, and the severity.
 const RULES: &[(&str, &str, &str, Severity)] = &[
-    // L1 allows comments. Its counterpart is a comment without an end, an error of L2.
+    // L1 allows comments. An unclosed comment is an error of L2.
     ("L2", "{ // line\n /* block */ }", "{ /* block ", Severity::Error),
     ("L2", "{ \"properties\": {} }", "# no\n{ \"properties\": {} }", Severity::Error),
     ("L2", "{ \"properties\": {} }", "{ \"properties\": {}, }", Severity::Error),
@@ -253,8 +253,7 @@ fn rules_that_look_at_the_machine_have_both_sides_too() {
     assert_eq!(said(&pinned(32 << 20), &ready)[0].rule, "L16");
 }
 
-/// A directory that represents a machine with these variables and files. Files with `.denied` exist and cannot be
-/// read.
+/// A capture with these variables and files. Files whose name ends in `.denied` exist but cannot be read.
 fn machine(environment: &Value, files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("files")).unwrap();
@@ -286,7 +285,7 @@ fn a_broken_system_file_a_missing_and_an_unreadable_one_are_told() {
     assert!(denied[0].problems[0].todo.contains("chmod 644"));
 }
 
-/// Variable, release, a valid value, an invalid value.
+/// The variable, a release, a valid value, and an invalid value.
 const VARIABLES: &[(&str, u32, &str, &str)] = &[
     ("CUFILE_FORCE_COMPAT_MODE", 20, "TRUE", "1"),
     ("CUFILE_USE_PCIP2PDMA", 20, "true", "yes"),

@@ -1,4 +1,4 @@
-//! The linter compared with the real library on the same files (1.14 and 1.20, opened on a machine without a GPU).
+//! Compares the linter with the real library on the same files (1.14 and 1.20, opened on a machine without a GPU).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
@@ -13,7 +13,7 @@ fn refused(text: &str, minor: u32) -> bool {
     problems(text, Some((1, minor))).iter().any(|problem| problem.severity == Severity::Error)
 }
 
-/// A key, values that both libraries accepted, values that both rejected.
+/// A key, values that both libraries accept, and values that both reject.
 const MEASURED: &[(&str, &[&str], &[&str])] = &[
     ("properties.allow_compat_mode", &["null", "true"], &["1", "0", "1.0", "\"x\"", "[]", "{}"]),
     ("properties.io_batchsize", &["null", "true", "256", "3.9"], &["\"1\"", "-1", "0", "257", "99999999999", "[]"]),
@@ -119,7 +119,7 @@ fn the_dialect_is_that_of_the_library() {
         "{\"properties\":{\"allow_compat_mode\":false},\"properties\":{\"io_batchsize\":300}}",
         "{\"properties\":{\"posix_pool_slab_size_kb\":[4,1024],\"posix_pool_slab_count\":[1]}}",
         "{\"properties\":{\"posix_pool_slab_size_kb\":[5],\"posix_pool_slab_count\":[1]}}",
-        // It opens, but has no effect.
+        // The file opens but has no effect.
         "[]",
         "null",
     ] {
@@ -252,7 +252,7 @@ fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
         (Some(json!(4096)), Some(json!(4096))),
         "as NVIDIA's own cufile.json has it"
     );
-    // Smaller values stay. The bounce buffers stay too, because they must not be larger.
+    // Smaller values are kept. The bounce buffers are kept too, because they must not be larger.
     assert_eq!(tuned((1, 20), compat, Some(1024)), (None, None));
     assert_eq!(tuned((1, 15), compat, None), (None, None), "releases before 1.20 have 1024 by themselves");
     assert_eq!(tuned((1, 15), direct, None), (Some(json!(16384)), Some(json!(16384))));
@@ -299,7 +299,7 @@ fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
             "{line}:{column}: {begin} in {found:#?}"
         );
     }
-    // If the rest cannot be read, the mistakes found so far are reported.
+    // If the rest cannot be parsed, the errors before it are still reported.
     let cut = problems("{ \"a\": [1, ],\n \"b\": maybe }", None);
     assert_eq!(
         cut.iter().map(|p| p.what.as_str()).collect::<Vec<_>>(),

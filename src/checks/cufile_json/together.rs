@@ -1,4 +1,4 @@
-//! Rules about contradicting values, in one file (L5, L6, L12, L14, L15, L17) and with the machine (L13, L16).
+//! Rules about contradictory values, within one file (L5, L6, L12, L14, L15, L17) and with the machine (L13, L16).
 
 use super::known::{known, minor};
 use super::lint::{FATAL, Linter};
@@ -178,7 +178,7 @@ impl Linter<'_> {
     }
 }
 
-/// Values that do not fit the machine (L13, L16 and the sizes of GPU and host memory).
+/// Values that contradict the machine (L13, L16, and the sizes of GPU and host memory).
 pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Problem> {
     let nowhere = serde_json::Value::Null;
     let around = super::lint::Surroundings { version: hardware.version, ranges: &nowhere, exists: &|_| true };
@@ -308,7 +308,7 @@ pub(super) fn on(node: &Node) -> Option<bool> {
     }
 }
 
-/// An integer as the library reads it.
+/// The integer that the library reads.
 pub(super) fn number(node: &Node) -> Option<u64> {
     match &node.kind {
         Kind::Number(text) => text.parse::<u64>().ok().or_else(|| {

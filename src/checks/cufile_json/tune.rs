@@ -1,4 +1,4 @@
-//! A custom cufile.json for a model: only the keys that matter on this machine, each with its reason.
+//! Creates a cufile.json for a model with only the keys that matter on this machine. Each key has its reason.
 
 use super::known::known;
 use super::types::Hardware;
@@ -17,14 +17,14 @@ pub struct Tuned {
     pub reason: String,
 }
 
-/// The largest read that a release passes to the kernel at once, in KiB.
+/// The largest request that a release passes to the kernel, in KiB.
 const LARGEST_KIB: u64 = 16384;
-/// The same, if reads are staged in host memory.
+/// The largest request if reads are staged in host memory, in KiB.
 const STAGED_KIB: u64 = 4096;
 
-/// The keys that should differ from the default of the installed library.
+/// The keys whose default in the installed library should be changed.
 ///
-/// `unregistered`: whether loads use memory that is not registered, and so the library's bounce buffers.
+/// `unregistered`: whether loads use unregistered memory. They then need the bounce buffers of the library.
 #[must_use]
 pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregistered: bool) -> Vec<Tuned> {
     let mut out = Vec::new();
@@ -70,7 +70,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         && limit > 0
         && limit.saturating_mul(1024) < model
     {
-        // An eighth more than the model, for the library's own buffers.
+        // An eighth more than the size of the model, because the library has its own buffers.
         let kib = (model + model / 8).div_ceil(1024).next_multiple_of(64);
         want(
             "properties.max_device_pinned_mem_size_kb",
@@ -99,7 +99,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         );
     }
     if unregistered && let Some(bar) = hardware.bar1_bytes {
-        // 2 GiB as NIXL recommends, and never more than a quarter of BAR1.
+        // 2 GiB as NIXL recommends, but at most a quarter of BAR1.
         let kib = (bar / 4 / 1024).min(2 << 20) / 64 * 64;
         if kib > 131_072 {
             want(

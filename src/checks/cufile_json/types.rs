@@ -1,4 +1,4 @@
-//! Problems of a cufile.json, and the facts of the machine that a file can contradict.
+//! Problems in a cufile.json, and the facts of the machine that a file can contradict.
 
 use crate::checks::report::Report;
 use crate::checks::spec::CheckId;
@@ -12,14 +12,14 @@ use serde::Serialize;
 pub enum Severity {
     /// libcufile fails, or the file is not in effect.
     Error,
-    /// A value has no effect, or is harmful.
+    /// A value has no effect or is harmful.
     Warning,
-    /// Worth knowing.
+    /// Information that needs no change.
     Note,
 }
 
 impl Severity {
-    /// The word.
+    /// The severity as a word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -33,25 +33,25 @@ impl Severity {
 /// One problem of a cufile.json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Rule: `L1` to `L21`, or `ENV` for a variable.
+    /// The rule: `L1` to `L21`, or `ENV` for an environment variable.
     pub rule: String,
     /// How bad.
     pub severity: Severity,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// Dotted key, if it is about one.
+    /// The dotted key. `None` if the problem is not about a key.
     pub key: Option<String>,
     /// The problem.
     pub what: String,
-    /// Why it matters.
+    /// Why it is a problem.
     pub why: String,
-    /// The remedy.
+    /// How to fix it.
     pub todo: String,
 }
 
-/// One file and its problems.
+/// A file and its problems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Linted {
     /// The file.
@@ -61,42 +61,43 @@ pub struct Linted {
 }
 
 impl Linted {
-    /// Whether libcufile fails because of the file, or ignores it.
+    /// Whether libcufile fails because of the file or ignores the file.
     #[must_use]
     pub fn is_bad(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Whether it has errors or warnings: a part is rejected, has no effect or is harmful. Notes do not count.
+    /// Whether there are errors or warnings: a part of the file is rejected, has no effect or is harmful. Notes are
+    /// not counted.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity < Severity::Note)
     }
 }
 
-/// Facts that a file can contradict. Unknown facts are not compared.
+/// Facts of the machine that a file can contradict. Unknown facts are not compared.
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     /// Version of the installed library.
     pub version: Option<(u32, u32)>,
-    /// BAR1 of the smallest GPU, in bytes.
+    /// The BAR1 size of the smallest GPU in bytes.
     pub bar1_bytes: Option<u64>,
-    /// Memory of the largest GPU, in bytes.
+    /// The memory of the largest GPU in bytes.
     pub gpu_memory_bytes: Option<u64>,
-    /// Memory of the host, in bytes.
+    /// The memory of the host in bytes.
     pub host_memory_bytes: Option<u64>,
-    /// Bytes of the model that is to be loaded.
+    /// The size of the model in bytes.
     pub model_bytes: Option<u64>,
-    /// The failing checks that block P2PDMA, other than the keys.
+    /// The failed checks that block P2PDMA, without those of cufile.json.
     pub p2pdma_blockers: Vec<String>,
-    /// IPv4 addresses of this machine.
+    /// The IPv4 addresses of this machine.
     pub own_addresses: Option<Vec<String>>,
-    /// The best route that the machine could take.
+    /// The best route that the machine can use.
     pub possible: Option<Route>,
 }
 
 impl Hardware {
-    /// Reads it from the machine and a round of checks.
+    /// Collects the facts from the machine and the results of the checks.
     #[must_use]
     pub fn of(root: &Root, report: &Report, model_bytes: Option<u64>) -> Self {
         let nvml = root.nvml();

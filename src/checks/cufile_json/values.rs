@@ -8,13 +8,14 @@ use std::net::Ipv4Addr;
 const LIST: &str = "rdma_dev_addr_list";
 
 impl Linter<'_> {
-    /// A section and its key in one name.
+    /// Reports a section and its key that are written as one dotted name.
     pub(super) fn flat(&mut self, dotted: &str, at: usize) {
         let todo = format!("Write the parts as sections: {}.", nested(dotted));
         self.say("L9", Severity::Warning, at, dotted, "libcufile does not split names at the dot", SILENT, todo);
     }
 
-    /// The addresses of network cards. libcufile accepts any text, but finds cards only by IPv4 addresses.
+    /// Checks the addresses of network cards. libcufile accepts every text, but it finds cards only by their IPv4
+    /// address.
     pub(super) fn addresses(&mut self, key: &str, node: &Node) {
         let Kind::List(items) = &node.kind else { return };
         if !key.ends_with(LIST) {
@@ -37,7 +38,7 @@ impl Linter<'_> {
         }
     }
 
-    /// The entries of a mount table: each is an object with the list of addresses.
+    /// Checks the entries of a mount table. Each entry is an object with a list of addresses.
     pub(super) fn mounts(&mut self, key: &str, node: &Node) {
         for member in node.members() {
             if !matches!(member.value.kind, Kind::Object(_) | Kind::Null) {

@@ -1,4 +1,4 @@
-//! Values that have no effect because of another value (L12, L20).
+//! Rules L12 and L20: values that another value makes ineffective.
 
 use super::known::{KEYS, known};
 use super::lint::Linter;
@@ -6,7 +6,7 @@ use super::syntax::{Kind, Node};
 use super::together::{number, on};
 use super::types::Severity;
 
-/// File systems without P2PDMA, for which libcufile accepts the key all the same.
+/// File systems that do not support P2PDMA. libcufile accepts their P2PDMA key without an error.
 const WITHOUT_P2PDMA: &[&str] = &["beegfs", "gpfs", "lustre", "nfs", "panfs", "scatefs"];
 
 impl Linter<'_> {
@@ -65,7 +65,7 @@ impl Linter<'_> {
         self.two_lists(top);
     }
 
-    /// The order of the fallback policies.
+    /// Checks the order of the fallback policies.
     fn routing(&mut self, top: &Node) {
         const KEY: &str = "properties.rdma_dynamic_routing_order";
         let Some(Node { kind: Kind::List(items), start, .. }) = top.at(KEY) else { return };
@@ -77,7 +77,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Files that are read instead of the hardware.
+    /// Checks the files that libcufile reads in place of the hardware.
     fn files(&mut self, top: &Node) {
         for (switch, path, default) in [
             (
@@ -103,7 +103,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Addresses for a file system, as a list and by mount point.
+    /// Checks a file system that has addresses both as a list and by mount point.
     fn two_lists(&mut self, top: &Node) {
         let filled = |key: &str| match top.at(key).map(|node| &node.kind) {
             Some(Kind::List(items)) => !items.is_empty(),

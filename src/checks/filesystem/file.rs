@@ -1,4 +1,4 @@
-//! The file itself: extents, holes, size, background work, versions of clients.
+//! Checks of the file: extents, holes, size, residency, and client versions.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
@@ -30,7 +30,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether the examined file is one that is loaded: the path itself, or a model in the directory.
+/// Whether the examined file will be loaded: it is the path itself, or a model in the directory.
 pub(crate) fn is_meant(facts: &PathFacts) -> bool {
     const MODELS: [&str; 10] = ["safetensors", "gguf", "bin", "pt", "pth", "ckpt", "npy", "npz", "h5", "onnx"];
     let Some(file) = facts.tried_file.as_deref() else { return true };
@@ -55,7 +55,7 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
 
-/// Reserved blocks that were never written, and bytes without a block (FIEMAP).
+/// Reserved blocks without data, and data without a block (FIEMAP).
 fn unfinished(facts: &PathFacts) -> Option<Judged> {
     let files = facts.unfinished.as_deref()?;
     let sum = |of: fn(&UnfinishedFile) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
@@ -120,7 +120,7 @@ fn size(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes")))
 }
 
-/// The kernel initialises a new ext4 in the background, which uses bandwidth for minutes.
+/// After mkfs, the kernel initialises an ext4 in the background. This uses bandwidth for minutes.
 fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Lazyinit;
     const THREAD: &str = "ext4lazyinit";
@@ -136,7 +136,7 @@ fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     Some(judged)
 }
 
-/// The share of the file in the page cache, which a mapped load reads from memory.
+/// The share of the file in the page cache. A mapped load reads this share from memory.
 fn residency(facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::PageCacheResidency;
     let share = facts.cached_per_mille?;
@@ -150,7 +150,7 @@ fn residency(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000")))
 }
 
-/// The oldest clients that support GDS (gdscheck -V; the GDS README).
+/// The oldest client versions that support GDS (gdscheck -V and the GDS README).
 fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::DfsClientVersion;
     match facts.filesystem.as_deref()? {

@@ -1,4 +1,4 @@
-//! File systems and their routes.
+//! The file system of a path and its routes.
 
 use crate::checks::classes::lustre_network;
 use crate::checks::context::Context;
@@ -8,7 +8,7 @@ use crate::checks::spec::CheckId;
 use crate::core::Route;
 use crate::machine::{self, PathFacts};
 
-/// The routes of each kind of file system.
+/// Checks which routes the file system supports.
 pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::FsType;
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
@@ -70,8 +70,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             .advice("Keep the model on ext4 or xfs."),
         "unknown" => Judged::na(ID, "the file system of this path is not known").unknown(DIRECT),
         other => {
-            // The list of file systems with a direct route is short and known. All others go through host memory at
-            // best.
+            // All file systems with a direct route are known. Other file systems use host memory or do not work.
             Judged::lack(ID, format!("{other} is not among the file systems with a direct route"))
                 .never(&closed(Storage::HostOnly))
                 .unknown(&[Route::Compat])
@@ -81,12 +80,12 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     judged.found("/proc/self/mountinfo", kind)
 }
 
-/// The routes that no file on this kind of storage has.
+/// The routes that no file on this kind of storage can use.
 fn closed(storage: Storage) -> Vec<Route> {
     storage.row().closed()
 }
 
-/// The layers of a container, or those of the machine itself.
+/// The check of an overlay file system, inside or outside of a container.
 fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     match facts.option_value("upperdir").filter(|_| machine::container(ctx.root).is_none()) {
         Some(upper) => Judged::lack(CheckId::FsType, "an overlay of file systems has no direct route")
@@ -97,8 +96,7 @@ fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     }
 }
 
-/// A file system without direct routes that cuFile can copy from since a release (release notes of GDS 1.16 and
-/// 1.17).
+/// Adds the release of libcufile that can read this file system in compat mode (release notes of GDS 1.16 and 1.17).
 fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
     let judged = judged.never(&closed(Storage::Layered));
     match ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers) {

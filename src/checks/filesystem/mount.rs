@@ -1,4 +1,4 @@
-//! Mount, device and the udev record of a path.
+//! Checks of the mount, the device and the udev record of a path.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::{Context, Subject};
@@ -40,7 +40,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
     out.push(udev_database(ctx, facts));
     out.extend(ext4_ordered(facts));
-    // Without a direct route O_DIRECT is not needed either.
+    // If there is no direct route, O_DIRECT is not needed either.
     let closed = out.iter().any(|j| j.finding.id == CheckId::FsType && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
     let direct = direct_open(facts);
     out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
@@ -74,7 +74,7 @@ fn resolve(facts: &PathFacts) -> Judged {
         ),
         None => judged,
     };
-    // stat reports the device of ordinary files, even for files on the realtime device.
+    // For files on the XFS realtime device, stat still reports the data device.
     match facts.option_value("rtdev").filter(|_| facts.filesystem.as_deref() == Some("xfs")) {
         Some(device) => judged.found(
             "/proc/self/mountinfo",
@@ -216,7 +216,7 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
 
-/// The remedy for flags of a file that cuFile refuses.
+/// How to remove file flags that cuFile rejects.
 fn inode_advice(bad: &[&str]) -> String {
     let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
     let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();

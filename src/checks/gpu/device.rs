@@ -1,4 +1,4 @@
-//! Checks of each GPU: its model, its capabilities, and its settings from NVML.
+//! Checks of each GPU: its model, its features, and its settings in NVML.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
@@ -30,7 +30,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     let capability = gpu.capability();
     if let Some((major, minor)) = capability {
         let judged = if major < 6 {
-            // Compat mode does not work there either (NVIDIA's page on compat mode).
+            // Compat mode does not work on these GPUs either (NVIDIA's page on compat mode).
             Judged::lack(
                 CheckId::GpuComputeCap,
                 format!("compute capability {major}.{minor} is below 6.0: cuFile does not work on this GPU"),
@@ -72,10 +72,10 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     out
 }
 
-/// Pascal and Volta cannot use the open kernel modules, but current nvidia-fs and P2PDMA need them.
+/// Pascal and Volta do not support the open kernel modules, which current nvidia-fs and P2PDMA require.
 fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuOpenCapable;
-    // Before Pascal cuFile does not work with any modules.
+    // On GPUs older than Pascal, cuFile does not work with any kernel modules.
     let architecture = gpu.architecture.filter(|a| matches!(a, Architecture::Pascal | Architecture::Volta))?;
     let name = match gpu.capability() {
         Some((major, minor)) => format!("compute capability {major}.{minor} ({})", architecture.name()),
@@ -87,7 +87,7 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
             .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
     } else {
-        // nvidia-fs 2.18.3 is the first that builds on Linux 6.2 (ChangeLog of nvidia-fs).
+        // nvidia-fs 2.18.3 is the first version that builds on Linux 6.2 (ChangeLog of nvidia-fs).
         let builds = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
             ", which does not build on Linux 6.2 and later"
         } else {
@@ -127,7 +127,7 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     })
 }
 
-/// Facts that only NVML reports. `is_open`: the open kernel modules are loaded.
+/// Checks of facts that only NVML reports. `is_open` is true if the open kernel modules are loaded.
 fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
     let Some(nvml) = &gpu.nvml else { return Vec::new() };
     let source = format!("NVML, GPU {}", gpu.address);
@@ -204,7 +204,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
         )
     }));
     if let Some((width, most)) = nvml.pcie.as_ref().and_then(|link| Some((link.width?, link.max_width?))) {
-        // An idle GPU lowers the generation of its link but not the width, so only the width is compared.
+        // An idle GPU lowers the generation of its link but keeps its width, so only the width is compared.
         let judged = if width < most {
             Judged::warn(CheckId::GpuPcieLink, format!("the GPU uses {width} of {most} PCIe lanes"))
                 .advice("Reseat the card, or check the bifurcation of the slot in the firmware.")
@@ -218,7 +218,8 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
             Judged::pass(CheckId::GpuPersistence, "persistence mode is on")
         } else {
             let summary = "persistence mode is off: the first start of a GPU program is slow";
-            // NVIDIA's known issues require it on Grace Hopper. Other machines only start slower without it.
+            // NVIDIA's known issues list it as required on Grace Hopper. On other machines, only the first start is
+            // slower without it.
             let judged = if gpu.is_grace() {
                 Judged::warn(CheckId::GpuPersistence, format!("{summary}; Grace needs it"))
             } else {

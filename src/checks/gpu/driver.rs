@@ -1,4 +1,4 @@
-//! The NVIDIA driver: version, flavour, and whether module and libraries match.
+//! Checks of the NVIDIA driver: version, open or proprietary modules, and whether module and libraries match.
 
 use crate::checks::context::Context;
 use crate::checks::gpu::static_bar1::static_bar1;
@@ -9,11 +9,11 @@ use crate::machine;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
-/// The remedy for a driver that is too old.
+/// The advice for a driver that is too old.
 const NEWER: &str =
     "Install a newer driver with the open kernel modules, then reboot: `gds-top fix nvidia-driver-open` shows how.";
 
-/// Checks that need no answer of NVML.
+/// Checks that do not need NVML.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let driver = machine::Driver::of(ctx.root);
     if !driver.is_loaded() {
@@ -51,10 +51,10 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
             .fixes(ctx.driver_fix())
             .advice(NEWER)
     } else if ctx.before_turing().next().is_some() {
-        // P2PDMA needs a later driver, but this GPU does not support it anyway.
+        // P2PDMA needs a later driver, but this GPU does not support P2PDMA.
         Judged::pass(ID, format!("driver {version}"))
     } else if numbers < vec![555] {
-        // On x86 without virtualization nvidia-fs also uses the persistent calls of such a driver.
+        // On x86 without virtualization, nvidia-fs also uses the persistent mapping functions of such a driver.
         Judged::lack(ID, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
             .fix(FixId::NvidiaDriverOpen)
@@ -76,7 +76,7 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
         None => Judged::na(ID, "the flavour of the loaded kernel modules is not known").unknown(DIRECT),
         Some(true) => Judged::pass(ID, "open kernel modules"),
         Some(false) if ctx.before_turing().next().is_some() => {
-            // The check gpu-open-capable shows the consequences for the routes.
+            // The check gpu-open-capable reports which routes this blocks.
             Judged::pass(ID, "proprietary kernel modules, as a GPU before Turing needs them")
         }
         Some(false) => {
@@ -99,7 +99,7 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned()))
 }
 
-/// Whether the loaded module and the libraries are of different versions.
+/// Whether the loaded kernel module and the libraries have different versions.
 pub(crate) fn is_mismatched(ctx: &Context<'_>) -> bool {
     mismatch(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
@@ -138,7 +138,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found("/sys/module/nvidia/version", loaded))
 }
 
-/// Whether the module file is open, if it has the version of the loaded module.
+/// Whether the installed module is open. `None` if its version differs from the loaded module.
 fn installed_is_open(ctx: &Context<'_>, loaded: &Option<String>) -> Option<bool> {
     let installed = machine::module_info(ctx.root, "nvidia").filter(|installed| installed.version == *loaded)?;
     installed.is_open()

@@ -1,4 +1,4 @@
-//! The reason in the kernel log why the NVIDIA driver does not use a GPU.
+//! Finds in the kernel log why the NVIDIA driver does not use a GPU.
 
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -8,14 +8,14 @@ use crate::machine::{self, Architecture};
 
 const ID: CheckId = CheckId::GpuPresent;
 
-/// The reason why the driver does not use a GPU.
+/// Why the driver does not use a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     /// The GPU has no system processor, which the open kernel modules need.
     NoGsp,
     /// The GPU needs the open kernel modules.
     NeedsOpen,
-    /// The driver does not know the GPU.
+    /// The driver does not support the GPU.
     Unsupported,
     /// The GPU needs an older driver branch.
     Legacy,
@@ -25,20 +25,21 @@ enum Reason {
     NoBar,
     /// Firmware files of the driver are missing.
     NoFirmware,
-    /// The GPU no longer answers on the bus.
+    /// The GPU does not answer on the bus.
     OffBus,
     /// The system processor did not start.
     Gsp,
-    /// The GPU did not start for another reason.
+    /// The GPU failed to start for another reason.
     NoStart,
     /// The module was built for another kernel.
     OtherKernel,
-    /// Secure Boot or lockdown refused the module.
+    /// Secure Boot or lockdown rejected the module.
     Key,
 }
 
-/// Parts of lines in lower case; a cause comes before its consequences. The driver wraps its messages, so a part is never longer than a line.
-/// Lines: NVIDIA/open-gpu-kernel-modules#322, #876, #943, #1230; NVIDIA/nvtrust#29, #56.
+/// Parts of log lines in lower case. Causes are listed before their consequences. The driver wraps its messages, so
+/// each part is within one line. Sources: NVIDIA/open-gpu-kernel-modules#322, #876, #943, #1230; NVIDIA/nvtrust#29,
+/// #56.
 const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::NoGsp, &["nvrm", "is not supported by open"]),
     (Reason::NoGsp, &["does not include the required gpu"]),
@@ -62,14 +63,14 @@ const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::Key, &["key was rejected by service"]),
 ];
 
-/// The reason in the log, with its line.
+/// The reason in the kernel log, and its line.
 fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
     let log = machine::kernel_log(ctx.root)?;
     let lower = log.to_ascii_lowercase();
     let is_loaded = machine::Driver::of(ctx.root).is_loaded();
     SIGNS
         .iter()
-        // The line does not name its module, so it only counts if the module is not loaded.
+        // This line does not contain the name of a module. It is used only if the NVIDIA driver is not loaded.
         .filter(|(reason, _)| !(is_loaded && matches!(reason, Reason::Key | Reason::OtherKernel)))
         .filter(|(reason, _)| *reason != Reason::Key || is_installed(ctx))
         .find_map(|(reason, parts)| {
@@ -85,14 +86,15 @@ pub(crate) fn is_installed(ctx: &Context<'_>) -> bool {
         || machine::dkms_rows(ctx.root).iter().any(|row| row.name == "nvidia" && row.is_installed_for(&release))
 }
 
-/// The finding for GPUs that the bus shows and the driver does not, if the kernel log has the reason.
+/// The finding for GPUs on the PCI bus that the driver does not use, if the kernel log contains the reason.
 pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
     let (reason, line) = reason(ctx)?;
     let version = machine::nvidia_driver(ctx.root).map_or_else(String::new, |version| format!(" {version}"));
     let is_old = ctx.before_turing().next().is_some();
     let confidential = machine::confidential_guest(ctx.root);
     let judged = match reason {
-        // In a confidential guest a GPU without CC mode cannot be identified, and the driver reports it as unsupported.
+        // In a confidential virtual machine, the driver cannot identify a GPU without CC mode and reports it as
+        // unsupported.
         Reason::NoGsp | Reason::Unsupported if confidential.is_some() && !is_old => {
             Judged::lack(ID, "the driver cannot use the GPU in this confidential virtual machine")
                 .missing(Cost::System, EVERY)

@@ -1,4 +1,4 @@
-//! Fabric Manager on machines with NVSwitches, where CUDA waits for it.
+//! Checks Fabric Manager on machines with NVSwitches. CUDA waits for it.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -18,25 +18,26 @@ const UNITS: [&str; 2] =
     ["/usr/lib/systemd/system/nvidia-fabricmanager.service", "/lib/systemd/system/nvidia-fabricmanager.service"];
 const PID_FILE: &str = "/run/nvidia-fabricmanager/nv-fabricmanager.pid";
 
-/// The file that Fabric Manager reads on boards with fourth-generation NVSwitches.
+/// The program that Fabric Manager needs on boards with fourth-generation NVSwitches.
 const SUBNET_MANAGER: &str = "/opt/nvidia/nvlsm/sbin/nvlsm";
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     check(ctx).into_iter().collect()
 }
 
-/// The code that CUDA gave when libcufile was opened.
+/// The CUDA error code from the probe of libcufile.
 fn cuda_code(ctx: &Context<'_>) -> Option<i32> {
     ctx.root.libcufile().open.as_ref()?.cuda_code
 }
 
-/// Whether CUDA worked. Then the fabric is configured.
+/// Whether CUDA started in the probe. The fabric is then configured.
 fn cuda_works(ctx: &Context<'_>) -> bool {
     let facts = ctx.root.libcufile();
     !facts.cuda.is_empty() || facts.open.as_ref().is_some_and(|open| open.code == Some(0))
 }
 
-/// The evidence that this machine has NVSwitches. A virtual machine with some of the GPUs of a board shows none: its host runs Fabric Manager.
+/// The evidence that this machine has NVSwitches. A virtual machine with only some GPUs of a board shows no
+/// NVSwitches, because its host runs Fabric Manager.
 fn switches(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     if !ctx.has_fabric() {
         return None;
@@ -57,7 +58,7 @@ fn check(ctx: &Context<'_>) -> Option<Judged> {
     let driver = nvidia_driver(ctx.root)?;
     let not_ready = cuda_code(ctx) == Some(SYSTEM_NOT_READY);
     let judged = if machine::container(ctx.root).is_some() {
-        // Fabric Manager runs on the host, and its files are not visible in the container.
+        // Fabric Manager runs on the host, so its files are not in the container.
         if !not_ready {
             return None;
         }
@@ -126,7 +127,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
     })
 }
 
-/// `Fabric Manager version is : 580.95.05`.
+/// Parses `Fabric Manager version is : 580.95.05`.
 fn version(ctx: &Context<'_>) -> Option<String> {
     let output = ctx.root.command(&["nv-fabricmanager", "--version"])?;
     let text = format!("{}\n{}", output.stdout, output.stderr);
@@ -134,7 +135,7 @@ fn version(ctx: &Context<'_>) -> Option<String> {
     (!version.is_empty()).then_some(version)
 }
 
-/// Whether its process exists; `None` if its file cannot be read. The file is the `PIDFile` of its unit.
+/// Whether its process exists. `None` if the PID file of its unit cannot be read.
 fn is_running(ctx: &Context<'_>) -> Option<bool> {
     let pid = match ctx.root.read_text(PID_FILE) {
         Ok(text) => text.trim().parse::<u32>().ok(),
@@ -142,6 +143,6 @@ fn is_running(ctx: &Context<'_>) -> Option<bool> {
         Err(_) => return None,
     };
     let name = pid.and_then(|pid| ctx.root.read_text(format!("/proc/{pid}/comm")).ok());
-    // The kernel keeps 15 characters of a name.
+    // The kernel truncates process names to 15 characters.
     Some(name.is_some_and(|name| name.trim().starts_with("nv-fabricmanag")))
 }

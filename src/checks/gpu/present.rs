@@ -1,4 +1,4 @@
-//! Whether there is a GPU, and the reason if the driver does not show it.
+//! Checks whether there is a GPU, and why the driver does not report it.
 
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
@@ -15,7 +15,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     vec![present(ctx)]
 }
 
-/// The value of CUDA_VISIBLE_DEVICES if it hides all GPUs. CUDA uses the entries before the first unknown one.
+/// The value of CUDA_VISIBLE_DEVICES if it hides all GPUs. CUDA ignores all entries from the first unknown one on.
 fn hides_all(ctx: &Context<'_>) -> Option<String> {
     let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
     let count = ctx.root.nvml().gpus.len();
@@ -25,12 +25,12 @@ fn hides_all(ctx: &Context<'_>) -> Option<String> {
     (count > 0 && none).then_some(value)
 }
 
-/// Whether programs that are started here see no GPU, although the machine has one that works.
+/// Whether programs in this environment see no GPU although the machine has a working one.
 pub(crate) fn is_out_of_sight(ctx: &Context<'_>) -> bool {
     hides_all(ctx).is_some() || kept_away(ctx).is_some()
 }
 
-/// The reason why the GPUs are kept from this process: a job of Slurm without GPUs, or the rights of the device.
+/// Why this process cannot use the GPUs: a Slurm job without GPUs, or the permissions of the device.
 fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     const CONTROL: &str = "/dev/nvidiactl";
     const CGROUP: &str = "/proc/self/cgroup";
@@ -153,7 +153,7 @@ fn on_nouveau(ctx: &Context<'_>) -> bool {
     ctx.pci().into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"))
 }
 
-/// A GPU without a driver: not installed, rejected, or not built for the running kernel.
+/// A GPU without a loaded driver: the driver is not installed, was rejected, or is not built for the running kernel.
 fn not_loaded(ctx: &Context<'_>) -> Judged {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let rows = machine::dkms_rows(ctx.root);
@@ -203,7 +203,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
     ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
 }
 
-/// A driver for the running kernel that is installed and not loaded. Installing it again would change nothing.
+/// A driver that is installed for the running kernel but not loaded. Installing it again has no effect.
 fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
     let field = |name: &str| output.stdout.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -234,7 +234,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found("modinfo nvidia", format!("version {version}, {signer}")))
 }
 
-/// Open kernel modules on a machine with GPUs that they do not support.
+/// Open kernel modules on a machine whose GPUs they do not support.
 fn not_driven(ctx: &Context<'_>) -> Option<Judged> {
     if machine::Driver::of(ctx.root).is_open() != Some(true) || !ctx.root.nvml().gpus.is_empty() {
         return None;

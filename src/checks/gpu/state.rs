@@ -1,4 +1,4 @@
-//! The current state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
+//! Checks of the current state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
@@ -8,10 +8,10 @@ use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route, units};
 use crate::machine::{self, GpuAttributes, NvmlGpu};
 
-/// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb`.
+/// The default of `max_device_cache_size_kb`: the size of libcufile's own buffers on the GPU.
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
 
-/// With less free BAR1 no buffer of a loader can be registered.
+/// With less free BAR1, no loader can register a buffer.
 const LEAST_BUFFER_BYTES: u64 = 16 * units::MIB;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -28,7 +28,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Checks that wait for the child that opens libcufile and asks CUDA for its attributes.
+/// Checks that wait for the child process that opens libcufile and reads CUDA attributes.
 pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(cuda_versions(ctx));
@@ -46,7 +46,8 @@ pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// CUDA's attributes of a GPU: in a capture from the NVML facts, otherwise from the child that opened libcufile.
+/// The CUDA attributes of a GPU. In a capture they are among the NVML facts, otherwise they are from the child
+/// process that opened libcufile.
 fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
     let captured = gpu.nvml.as_ref().and_then(|nvml| nvml.attributes.clone());
     captured.or_else(|| {
@@ -54,7 +55,7 @@ fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
     })
 }
 
-/// The reason why CUDA was not asked.
+/// Why the CUDA attributes are unknown.
 fn unasked(ctx: &Context<'_>) -> &'static str {
     if ctx.root.libcufile().left_closed {
         "not asked because of --no-probe"
@@ -63,7 +64,7 @@ fn unasked(ctx: &Context<'_>) -> &'static str {
     }
 }
 
-/// Registered buffers are mapped in BAR1; two loaders on one GPU share it (error 5016, fastsafetensors#28).
+/// Registered buffers are mapped in BAR1, and all loaders on a GPU share it (error 5016, fastsafetensors#28).
 fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuBar1Free;
     let (total, used) = (nvml.bar1_total_bytes?, nvml.bar1_used_bytes?);
@@ -91,8 +92,8 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
     Some(judged.found(source, format!("BAR1 {used} of {total} bytes in use")))
 }
 
-/// Other needs of P2PDMA: `ForceP2P=0` before Hopper, and support by all visible GPUs, because libcufile otherwise
-/// switches it off for all (cufile.log: 'Not all GPUs support PCIP2PDMA').
+/// Further requirements of P2PDMA: `ForceP2P=0` on GPUs before Hopper, and support by all visible GPUs. Otherwise
+/// libcufile disables it for all GPUs (cufile.log: 'Not all GPUs support PCIP2PDMA').
 fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     let listed =
         ctx.root.libcufile().p2p_flags.as_ref().and_then(|flags| flags.get("nvme")).is_some_and(|m| m & 1 != 0);
@@ -142,7 +143,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of one that no longer exists.
+/// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of a GPU that no longer exists.
 fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
     let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
     let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
@@ -150,15 +151,15 @@ fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
     is_at(&nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(&gpu.pci_bus_id))
 }
 
-/// Whether programs cause an Xid, and not the GPU (NVIDIA's list of Xid errors): exceptions and page faults of
-/// kernels, ended channels, and the actions that follow.
+/// Whether programs cause this Xid, not the GPU: exceptions and page faults of GPU kernels, ended channels, and the
+/// actions that follow them (NVIDIA's list of Xid errors).
 fn is_of_a_program(line: &str) -> bool {
     const OF_PROGRAMS: [u32; 6] = [13, 31, 43, 45, 68, 69];
     let number = line.split_once("): ").and_then(|(_, rest)| rest.split(',').next()?.trim().parse().ok());
     number.is_some_and(|number| OF_PROGRAMS.contains(&number))
 }
 
-/// ECC, and faults of the GPU in the kernel log.
+/// ECC, and GPU faults in the kernel log.
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuEcc;
     let log = machine::kernel_log(ctx.root);
@@ -197,8 +198,8 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
     }
 }
 
-/// The attribute that direct reads need. If CUDA was not asked, integrated GPUs are known by name (DGX Spark,
-/// Jetson).
+/// The CUDA attribute that direct reads need. If it is unknown, integrated GPUs are recognised by their name (DGX
+/// Spark, Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
     if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma) {
@@ -250,12 +251,12 @@ fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
     Some(Judged::info(CheckId::GpuCoherentMode, summary).found(machine::registry::PARAMS_FILE, line))
 }
 
-/// Whether libcufile does not open because the driver is too old.
+/// Whether libcufile fails to open because the driver is too old.
 pub(crate) fn library_is_newer(ctx: &Context<'_>) -> bool {
     cuda_versions(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Whether libcufile belongs to a newer CUDA release than the driver supports (CUDA error 35). GDS 1.15 and later
+/// Whether libcufile is part of a newer CUDA release than the driver supports (CUDA error 35). GDS 1.15 and later
 /// belong to CUDA 13, 1.4 to 1.14 to CUDA 12.
 fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CudaDriverRuntime;
@@ -269,7 +270,7 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         _ => 11,
     };
     let opened = facts.open.as_ref().is_some_and(|open| open.code == Some(0));
-    // libcufile rejects a configuration before it asks CUDA.
+    // libcufile checks its configuration before it calls CUDA.
     let failed = facts.open.as_ref().is_some_and(|open| {
         open.code.is_some_and(|code| !matches!(code, 0 | 5002 | -22 | 5030)) || open.cuda_code == Some(35)
     });

@@ -1,4 +1,4 @@
-//! Whether BAR1 is mapped statically.
+//! Checks whether BAR1 is mapped statically.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -7,12 +7,12 @@ use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine;
 
-/// Whether a file has these words.
+/// Whether a file contains this text.
 fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
     ctx.root.read_text(path).is_ok_and(|text| text.contains(words))
 }
 
-/// Whether BAR1 is mapped statically, as P2PDMA on x86 needs it.
+/// P2PDMA on x86 needs a statically mapped BAR1.
 pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::GpuStaticBar1;
     match ctx.root.read_text(machine::registry::PARAMS_FILE) {

@@ -1,4 +1,4 @@
-//! Whether an IOMMU translates the addresses of the GPU.
+//! Checks whether an IOMMU translates the addresses of the GPU.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -6,8 +6,8 @@ use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 
-/// Whether the processor is from NVIDIA, with GPUs on the coherent link: Neoverse V2, or a design of NVIDIA. An ARM
-/// machine that does not report its processor counts as one.
+/// Whether the GPUs use the coherent link: the processor is a Neoverse V2 (Grace) or an NVIDIA design. An ARM machine
+/// that does not report its processor counts as one.
 fn is_grace(ctx: &Context<'_>) -> bool {
     if !ctx.is_aarch64() {
         return false;
@@ -30,8 +30,8 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     };
     let on = says("intel_iommu=", "on") || says("amd_iommu=", "on") || says("amd_iommu=", "force_enable");
     let off = says("intel_iommu=", "off") || says("amd_iommu=", "off") || says("iommu=", "off");
-    // The domain type of a GPU's group shows whether addresses are translated. Of several GPUs a translated one
-    // decides.
+    // The domain type of a GPU's IOMMU group shows whether addresses are translated. If there are several GPUs, one
+    // with translation decides.
     let domain = ctx
         .pci()
         .into_iter()
@@ -42,7 +42,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             Some((root.read_text(&path).ok()?.trim().to_owned(), path))
         })
         .max_by_key(|(kind, _)| kind != "identity");
-    // If the units are hidden, only the kernel command line shows the state.
+    // If the IOMMU units are hidden, only the kernel command line shows the state.
     let active = !units.is_empty() || domain.is_some() || (listed.is_err() && on);
     let passes =
         says("iommu=", "pt") || words.iter().any(|w| matches!(*w, "iommu.passthrough=1" | "iommu.passthrough=on"));

@@ -1,4 +1,4 @@
-//! The release of the kernel and its PCI P2PDMA.
+//! Checks of the kernel release and its support of PCI P2PDMA.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
@@ -42,7 +42,7 @@ pub(crate) fn has_p2pdma(ctx: &Context<'_>) -> bool {
     ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
 }
 
-/// The sign of gVisor: the name of its release, or the build that its first releases report.
+/// The evidence of gVisor: the name of its release, or the build string of its first releases.
 fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
     if release.contains("gvisor") {
         return Some(("/proc/sys/kernel/osrelease", release.to_owned()));
@@ -53,8 +53,8 @@ fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
         .then(|| ("/proc/version", version.trim().to_owned()))
 }
 
-/// RHEL 9 from 9.6 on: its kernel 5.14 contains the P2PDMA of later kernels (NVIDIA's steps for P2PDMA name 9.6 and
-/// 10). Another check covers 9.5, which does not work.
+/// RHEL 9.6 and later backport P2PDMA to kernel 5.14 (NVIDIA's steps for P2PDMA name 9.6 and 10). RHEL 9.5 does not
+/// work and has a separate check.
 fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
     let minor = machine::os_release(ctx.root, "VERSION_ID")
         .and_then(|version| version.strip_prefix("9.").and_then(|minor| minor.parse::<u32>().ok()));
@@ -69,7 +69,7 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
         Ok(config) => {
             let line = config.line("CONFIG_PCI_P2PDMA");
             let on = config.value("CONFIG_PCI_P2PDMA") == Some("y");
-            // Only if the list was read before, because it is long.
+            // The symbol list is long, so it is used only in captures.
             let part = on
                 && !ctx.root.is_live()
                 && ctx.root.symbols().is_ok_and(|s| s.contains("p2pdma_pgmap_ops") && !s.contains(SYMBOL));

@@ -1,4 +1,4 @@
-//! Kernel and platform.
+//! Checks of the platform: architecture, virtualization, KASLR, systems with known faults.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
@@ -24,7 +24,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Devices cannot access the memory of a confidential guest, so the driver stages all data of the GPU.
+/// In a confidential virtual machine, devices cannot access memory, so the driver stages all GPU data.
 fn confidential(ctx: &Context<'_>) -> Option<Judged> {
     let (source, text) = machine::confidential_guest(ctx.root).filter(|_| ctx.gpu_on_bus())?;
     Some(
@@ -35,7 +35,7 @@ fn confidential(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
-/// libcufile exists for two architectures.
+/// libcufile exists for x86-64 and ARM64.
 fn architecture(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CpuArch;
     const FILE: &str = "/proc/sys/kernel/arch";
@@ -44,7 +44,7 @@ fn architecture(ctx: &Context<'_>) -> Judged {
         Some(arch) => Judged::lack(ID, format!("current releases of libcufile do not support {arch}"))
             .found(FILE, arch)
             .never(EVERY),
-        // The file exists from Linux 6.1 on. A program that runs here was built for one of the two.
+        // The file exists since Linux 6.1. On older kernels, /proc/cpuinfo shows the architecture.
         None if ctx.is_aarch64() => Judged::pass(ID, "aarch64").found("/proc/cpuinfo", "CPU implementer"),
         None if ctx.root.read_text("/proc/cpuinfo").is_ok_and(|text| text.lines().any(|l| l.contains(": POWER"))) => {
             Judged::lack(ID, "current releases of libcufile do not support POWER")
@@ -55,7 +55,7 @@ fn architecture(ctx: &Context<'_>) -> Judged {
     }
 }
 
-/// The last attempt if P2PDMA stays off although all settings are correct (known issues of GDS).
+/// The last option if P2PDMA does not work although all settings are correct (known issues of GDS).
 fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
     let params = ctx.root.read_text("/proc/driver/nvidia/params").ok()?;
     let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
@@ -77,7 +77,7 @@ fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
     let id = machine::os_release(ctx.root, "ID")?;
     let version = machine::os_release(ctx.root, "VERSION_ID")?;
     let family = ["rhel", "rocky", "almalinux", "ol", "centos"].contains(&id.as_str());
-    // The kernels of Oracle and ELRepo do not have the fault.
+    // The kernels of Oracle and ELRepo do not have this fault.
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let own = !release.contains("uek") && !release.contains("elrepo");
     (family && own && version == "9.5" && !ctx.is_aarch64()).then(|| {

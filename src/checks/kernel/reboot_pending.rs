@@ -1,4 +1,4 @@
-//! Settings of the kernel and its modules that are in files, but not in effect before a reboot.
+//! Kernel and module settings that are in a file but take effect only after a reboot.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -16,21 +16,21 @@ const CMDLINE: &str = "/etc/kernel/cmdline";
 
 const KERNELSTUB: &str = "/etc/kernelstub/configuration";
 
-/// The file in which GRUB stores its next entry, on RHEL and its rebuilds.
+/// The file in which GRUB stores its default entry, on RHEL and its rebuilds.
 const ENVIRONMENT: &str = "/boot/grub2/grubenv";
 
-/// The state of a line of modprobe.d.
+/// The effect of a line in modprobe.d.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// The running kernel has another value.
+    /// The running kernel has another value, so the line needs a reboot.
     Waits,
     /// The running kernel has this value.
     There,
-    /// It cannot be compared.
+    /// The value of the running kernel is unknown.
     Unknown,
 }
 
-/// A line of a file in modprobe.d.
+/// A line of a modprobe.d file.
 struct Line {
     path: String,
     line: String,
@@ -94,16 +94,16 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
 
 /// An option in a file that is not in effect.
 pub(crate) struct Written {
-    /// The file of modprobe.d.
+    /// The path of the modprobe.d file.
     pub(crate) path: String,
     /// The remaining work, in a sentence.
     pub(crate) left: String,
-    /// The fix that does it; none if only a reboot is needed.
+    /// The fix that does it. `None` if only a reboot is needed.
     pub(crate) fix: Option<FixId>,
 }
 
-/// The file with an option of a module that is not in effect (`options nvme_core `, `multipath=N`); `None` if no file
-/// has it.
+/// The file that sets an option of a module that is not in effect (`options nvme_core `, `multipath=N`). `None` if no
+/// file sets it.
 pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<Written> {
     let line = options(ctx)
         .into_iter()
@@ -117,14 +117,14 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
 
-/// `first, then second, then third.`, with a capital.
+/// Joins steps to `First, then second, then third.`
 fn sentence(steps: &[String]) -> String {
     let text = steps.join(", then ");
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// The command that writes the boot menu again.
+/// The command that regenerates the boot menu.
 fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     let family = format!(
         "{} {}",
@@ -140,8 +140,8 @@ fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
         BootLoader::RpmOstree => "set them with rpm-ostree kargs",
         BootLoader::Extlinux => "write them after APPEND in /boot/extlinux/extlinux.conf",
         BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu again: sudo update-grub",
-        // If the machine has entries of the boot loader specification, grubby changes each of them, and the file is
-        // for new kernels.
+        // If the machine uses boot loader specification entries, grubby changes each entry. The file is used only for
+        // new kernels.
         BootLoader::Grub if is(&["rhel", "fedora", "amzn"]) && !is(&["azurelinux"]) => {
             "write them into the boot entries: sudo grubby --update-kernel=ALL --args=WORDS"
         }
@@ -152,7 +152,7 @@ fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     }
 }
 
-/// The source of a boot loader's arguments.
+/// Where a boot loader reads its kernel arguments.
 const fn place(loader: BootLoader) -> &'static str {
     match loader {
         BootLoader::Grub => "GRUB (/etc/default/grub)",
@@ -163,7 +163,7 @@ const fn place(loader: BootLoader) -> &'static str {
     }
 }
 
-/// The initramfs of the next boot, and its time.
+/// The initramfs of the next boot, and its modification time.
 fn image(ctx: &Context<'_>) -> Option<(String, u64)> {
     let release = next_release(ctx).map(|(_, next)| next).or_else(|| machine::kernel_release(ctx.root))?;
     let path = machine::initramfs(ctx.root, &release)?;
@@ -180,8 +180,8 @@ fn age(made: u64, file: u64, path: &str) -> String {
     }
 }
 
-/// Options that are in effect, and an older initramfs. The next boot uses older options if the driver is loaded from
-/// it, which no file shows.
+/// Options that are in effect although the initramfs is older. If the driver is loaded from the initramfs, the next
+/// boot uses older options. No file shows whether it is.
 fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
     let options: Vec<&Line> = options.iter().filter(|option| option.effect == Effect::There).collect();
     let (image, made) = if options.is_empty() { None } else { image(ctx) }?;
@@ -238,7 +238,7 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
     driver
 }
 
-/// The state of a line that sets options of the NVIDIA driver to numbers: `NVreg_EnableStreamMemOPs=1` against
+/// The effect of a line that sets numeric options of the NVIDIA driver: compares `NVreg_EnableStreamMemOPs=1` with
 /// `EnableStreamMemOPs: 0`.
 fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     if !line.starts_with("options nvidia ") {
@@ -257,8 +257,8 @@ fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     effect
 }
 
-/// The kernel of the next boot, if it is another one: on RHEL and its rebuilds the entry in grubenv, which only root
-/// can read. nvidia-fs is often missing for a kernel that an update installed.
+/// The kernel of the next boot, if it is not the running one. On RHEL and its rebuilds it is the entry in grubenv,
+/// which only root can read. nvidia-fs is often missing for a kernel that an update installed.
 fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
     let (saved, next) = next_release(ctx)?;
@@ -284,7 +284,7 @@ fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(ENVIRONMENT, format!("saved_entry={saved}")).found(path, format!("version {next}")))
 }
 
-/// The entry in grubenv, and its kernel.
+/// The default entry in grubenv, and its kernel.
 fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
     let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
     let saved = environment.lines().find_map(|line| line.strip_prefix("saved_entry="))?.trim();
@@ -296,15 +296,15 @@ fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
     Some((saved.to_owned(), next))
 }
 
-/// An argument in a file that the running kernel was started without.
+/// A kernel argument in a file that is not in effect.
 struct Argument {
     path: String,
     text: String,
-    /// Whether the file belongs to another boot loader.
+    /// Whether the file belongs to a boot loader that this machine does not use.
     of_another_loader: bool,
 }
 
-/// The relevant arguments.
+/// Whether an argument is relevant.
 fn matters(word: &str) -> bool {
     const WORDS: [&str; 8] = [
         "intel_iommu=",
@@ -319,15 +319,15 @@ fn matters(word: &str) -> bool {
     WORDS.iter().any(|known| word.starts_with(known))
 }
 
-/// One of these arguments, if it is in the file of this machine's boot loader and not in effect: the file, and the
-/// remaining work.
+/// The file that has one of these arguments, and the remaining steps. `None` if no file of the machine's boot loader
+/// has one, or if it is in effect.
 pub(crate) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
     let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
     let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
     Some(format!("{} is in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
 }
 
-/// Arguments for the boot loader that the running kernel was started without.
+/// Boot loader arguments that are not on the command line of the running kernel.
 fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let Ok(cmdline) = ctx.root.read_text("/proc/cmdline") else { return Vec::new() };
     let now: Vec<&str> = cmdline.split_whitespace().collect();
@@ -338,7 +338,7 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let grub = grub_arguments(ctx, &now);
     let installed = words(CMDLINE, |text| text.split_whitespace().map(str::to_owned).collect());
     let stub = words(KERNELSTUB, kernelstub_words);
-    // The firmware takes long to report the boot loader, so it is asked only if needed.
+    // Reading the boot loader from the firmware is slow, so it is done only if needed.
     if grub.is_empty() && installed.is_empty() && stub.is_empty() {
         return Vec::new();
     }
@@ -363,15 +363,15 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     out
 }
 
-/// The user's arguments in kernelstub's file.
+/// The user's arguments in kernelstub's configuration.
 fn kernelstub_words(text: &str) -> Vec<String> {
     let whole: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let listed = whole.pointer("/user/kernel_options").and_then(serde_json::Value::as_array);
     listed.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
 }
 
-/// Arguments about IOMMU, ACS and KASLR in GRUB's settings that the running kernel was started without. Files of
-/// `/etc/default/grub.d` are read after `/etc/default/grub`, and one that sets the line again replaces it.
+/// Arguments for IOMMU, ACS and KASLR in GRUB's settings that are not on the command line of the running kernel. GRUB
+/// reads the files in `/etc/default/grub.d` after `/etc/default/grub`, and they can replace the line.
 fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
     const FOLDER: &str = "/etc/default/grub.d";
     const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
@@ -381,7 +381,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
         let path = format!("{FOLDER}/{name}");
         Some((ctx.root.read_text(&path).ok()?, path))
     });
-    // File and argument, and the later file that replaced the line, if any.
+    // The file, the argument, and the later file that replaced the line.
     let mut out: Vec<(String, String, Option<String>)> = Vec::new();
     let mut kept = 0;
     for (text, path) in [(text, GRUB.to_owned())].into_iter().chain(later) {
@@ -390,7 +390,7 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
             let words: Vec<&str> =
                 value.trim_matches(['"', '\'']).split_whitespace().filter(|w| matters(w) && !now.contains(w)).collect();
             if key != DEFAULT {
-                // No file replaces the other line, so its arguments come first.
+                // No file replaces the other variable, so its arguments are first.
                 for word in words {
                     out.insert(kept, (path.clone(), word.to_owned(), None));
                     kept += 1;

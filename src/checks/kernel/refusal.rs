@@ -1,30 +1,30 @@
-//! The reason in the kernel log why nvidia-fs was not loaded.
+//! Finds in the kernel log why nvidia-fs was not loaded.
 
 use crate::checks::context::Context;
 use crate::machine;
 
-/// The kernel's reason.
+/// Why the kernel did not load nvidia-fs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its symbols come from proprietary modules.
+    /// It needs symbols of proprietary modules.
     Proprietary,
-    /// It was built without symbol versions.
+    /// It was built without the symbol versions of the driver.
     NoVersions,
-    /// It was built against another driver.
+    /// It was built for another driver version.
     OtherDriver,
-    /// Its key is not enrolled.
+    /// The key of its signature is not enrolled.
     Key,
-    /// The NVIDIA driver was not loaded before it.
+    /// It was loaded before the NVIDIA driver.
     TooEarly,
-    /// The loaded NVIDIA driver does not have the symbol.
+    /// The loaded NVIDIA driver does not export a symbol that it needs.
     LacksSymbol,
     /// It was built for another kernel.
     OtherKernel,
 }
 
-/// Signatures, the strongest first. A later one may be a consequence of an earlier one.
+/// Parts of log lines. Causes are before their consequences.
 const REFUSALS: &[(Refusal, &[&str])] = &[
-    // Kernels before 6.2, and those of RHEL 9, name no symbol in that line.
+    // Kernels before 6.2 and those of RHEL 9 do not name the symbol in this line.
     (Refusal::Proprietary, &["nvidia_fs", "from proprietary module"]),
     (Refusal::NoVersions, &["no symbol version for nvidia_p2p_"]),
     (Refusal::OtherDriver, &["disagrees about version of symbol nvidia_p2p_"]),
@@ -35,7 +35,7 @@ const REFUSALS: &[(Refusal, &[&str])] = &[
     (Refusal::TooEarly, &["unknown symbol nvidia_p2p_"]),
 ];
 
-/// The last line of the log with all of these parts, ignoring case.
+/// The last line of the log that contains all parts, ignoring case.
 pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
     log.lines().rev().find(|line| {
         let line = line.to_ascii_lowercase();
@@ -43,13 +43,14 @@ pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// The reason why nvidia-fs was not loaded, with the line; `None` if it is loaded.
+/// Why nvidia-fs was not loaded, and the log line. `None` if it is loaded.
 pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
     if machine::nvidia_fs_loaded(ctx.root) == Some(true) || !machine::nvidia_fs_known(ctx.root) {
         return None;
     }
     let log = machine::kernel_log(ctx.root)?;
-    // A line about a key does not name its module. If the driver is not loaded either, the line is about the driver.
+    // A line about a signing key has no module name. If the NVIDIA driver is not loaded either, the line is about
+    // that driver.
     let is_driver = !machine::Driver::of(ctx.root).is_loaded();
     let signs = REFUSALS.iter().filter(|(kind, _)| !(is_driver && *kind == Refusal::Key));
     let (kind, line) =
@@ -58,9 +59,9 @@ pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
     Some((kind, line))
 }
 
-/// Whether the loaded driver lacks the symbol of the line. Otherwise the driver was loaded too late.
+/// Whether the loaded driver does not export the symbol in the line. Otherwise the driver was loaded too late.
 fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
-    /// The oldest driver that GPUDirect Storage names (README of nvidia-fs).
+    /// The oldest driver that supports GPUDirect Storage (README of nvidia-fs).
     const OLDEST: u32 = 418;
     let driver = machine::Driver::of(ctx.root);
     if !driver.is_loaded() {
@@ -85,7 +86,7 @@ fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
     }
 }
 
-/// The missing symbol in a line of the kernel log: `nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)`.
+/// The missing symbol in a line of the kernel log such as `nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)`.
 pub(crate) fn symbol(line: &str) -> Option<&str> {
     line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(|word| word.starts_with("nvidia_p2p_"))
 }

@@ -1,4 +1,4 @@
-//! The meaning of lines in cufile.log and the kernel log.
+//! Explains lines of cufile.log and of the kernel log.
 
 pub(crate) mod scan;
 pub mod signatures;

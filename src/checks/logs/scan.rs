@@ -1,4 +1,4 @@
-//! Causes in the logs: cufile.log at its usual paths, and the kernel log.
+//! Searches cufile.log at its usual paths and the kernel log for known causes.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -7,10 +7,10 @@ use crate::checks::spec::CheckId;
 use crate::core::Status;
 use crate::machine;
 
-/// The number of causes shown for a log, the worst first.
+/// The maximum number of causes per log. The most severe ones are shown.
 const MOST: usize = 6;
 
-/// The lines that `nvfs-load-errors` examines.
+/// The checks whose lines `nvfs-load-errors` already examines.
 const ELSEWHERE: &[CheckId] = &[
     CheckId::DriverFlavour,
     CheckId::NvfsBuildInputs,
@@ -19,7 +19,7 @@ const ELSEWHERE: &[CheckId] = &[
     CheckId::NvfsSecureboot,
 ];
 
-/// `known` are the findings so far. A log may be old, so a cause whose check passes now is not reported as a warning.
+/// `known` contains the findings so far. A log can be old, so a cause whose check passes now is not a warning.
 pub(crate) fn run(ctx: &Context<'_>, known: &[Judged]) -> Vec<Judged> {
     let passes = |id: CheckId| known.iter().any(|judged| judged.id == id && judged.finding.status == Status::Pass);
     cufile_log(ctx, &passes).into_iter().chain(kernel_log(ctx, known, &passes)).collect()
@@ -31,7 +31,7 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
     places
         .extend(ctx.config().text("logging.dir").map(|folder| format!("{}/cufile.log", folder.trim_end_matches('/'))));
     for facts in ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()) {
-        // A program that was started in the model's directory writes it there.
+        // A program that was started in the model's directory writes its log there.
         places.extend(facts.real_path.as_ref().map(|path| path.join("cufile.log").display().to_string()));
     }
     let (place, text) =
@@ -43,7 +43,7 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
 fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root).filter(|_| ctx.gpu_on_bus() || ctx.root.exists("/sys/module/nvidia_fs"))?;
     let mut causes = explain_kernel(&log);
-    // A line that is evidence of another finding is not shown again.
+    // A line that is evidence of another finding is not reported again.
     let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
     causes.retain(|cause| !cause.check.is_some_and(|check| ELSEWHERE.contains(&check)) && !is_told(&cause.line));
     (!causes.is_empty()).then(|| judged(CheckId::KernelLog, "the kernel log", "journalctl -k -b", &causes, passes))

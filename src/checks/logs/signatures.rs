@@ -1,4 +1,4 @@
-//! Lines of cufile.log and of the kernel log, with their meaning.
+//! Known lines of cufile.log and of the kernel log, with their meaning.
 
 use crate::checks::spec::CheckId;
 use crate::core::Status;
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use Status::{Fail, Info, Warn};
 
-/// The meaning of a line.
+/// A known line and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Signature {
-    /// Parts of the line in this order, in lower case.
+    /// The parts of the line in order, in lower case.
     pieces: &'static [&'static str],
-    /// The severity for the user, independent of the log level.
+    /// The severity for the user. It does not depend on the log level.
     status: Status,
     meaning: &'static str,
     todo: &'static str,
-    /// The check that examines it, if any.
+    /// The check that examines the cause. `None` if there is none.
     check: Option<CheckId>,
 }
 
@@ -42,10 +42,10 @@ const UNKNOWN: &str = "libcufile could not find the device of a file";
 
 const NOT_OPEN: &str = "cuFile could not be opened in the program";
 
-/// Meanings that follow from any failure. They are shown only if the log names no cause.
+/// Meanings that follow every failure. They are reported only if the log contains no cause.
 const CONSEQUENCES: &[&str] = &[ORDER, COMPAT, REFUSED, UNKNOWN, NOT_OPEN];
 
-/// cufile.log and the output of libcufile; the first match decides.
+/// Lines of cufile.log and of libcufile's output. The first match is used.
 #[rustfmt::skip]
 const CUFILE: &[Signature] = &[
     sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
@@ -116,7 +116,7 @@ const CUFILE: &[Signature] = &[
     sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check shows the missing parts", None),
 ];
 
-/// The kernel log.
+/// Lines of the kernel log. The first match is used.
 #[rustfmt::skip]
 const KERNEL: &[Signature] = &[
     sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load next to the proprietary driver modules", "gds-top fix nvidia-driver-open", Some(CheckId::DriverFlavour)),
@@ -149,47 +149,47 @@ const KERNEL: &[Signature] = &[
     sign(&["memtype_reserve failed"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
 ];
 
-/// A line that was recognised.
+/// A known line that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explained {
-    /// The last line with this meaning.
+    /// The text of the last such line.
     pub line: String,
-    /// The number of lines with this meaning.
+    /// The number of such lines.
     pub count: usize,
-    /// How bad.
+    /// The severity.
     pub status: Status,
-    /// Its meaning.
+    /// The meaning.
     pub meaning: String,
-    /// The remedy; empty if nothing has to be done.
+    /// The remedy. It is empty if no action is needed.
     pub todo: String,
-    /// The check that examines it, if any.
+    /// The check that examines the cause. `None` if there is none.
     pub check: Option<CheckId>,
-    /// Whether it only reports that no byte reaches a GPU directly, as expected for host memory.
+    /// Whether it only reports that no direct route is used. This is expected for host memory.
     #[serde(skip)]
     pub needs_gpu: bool,
 }
 
 impl Explained {
-    /// As one sentence.
+    /// The meaning and the remedy as one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         if self.todo.is_empty() { self.meaning.clone() } else { format!("{}; {}", self.meaning, self.todo) }
     }
 }
 
-/// The lines that a check explains: their parts, and their meaning.
+/// The known lines of a check: the parts of each line, and its meaning.
 pub fn lines_of(check: CheckId) -> impl Iterator<Item = (String, &'static str)> {
     let all = CUFILE.iter().chain(KERNEL).filter(move |signature| signature.check == Some(check));
     all.map(|signature| (signature.pieces.join(" … "), signature.meaning))
 }
 
-/// The causes in cufile.log or in the output of libcufile, each once, the worst first.
+/// The causes in cufile.log or in the output of libcufile. Each cause is listed once, the most severe first.
 #[must_use]
 pub fn explain_cufile(text: &str) -> Vec<Explained> {
     explain(text, CUFILE)
 }
 
-/// The causes in the kernel log about GPU, disks and nvidia-fs, each once, the worst first.
+/// The causes in the kernel log about GPU, disks and nvidia-fs. Each cause is listed once, the most severe first.
 #[must_use]
 pub fn explain_kernel(text: &str) -> Vec<Explained> {
     explain(text, KERNEL)
@@ -269,11 +269,11 @@ mod tests {
         assert_eq!(said[0].check, Some(CheckId::DriverFlavour));
     }
 
-    /// Published lines of libcufile 1.0 to 1.16, with the first cause in them.
+    /// Published lines of libcufile 1.0 to 1.16, and the expected first cause.
     #[test]
     fn logs_of_real_cases_name_their_cause_first() {
         for (log, check, meaning) in [
-            // NVIDIA/gds-nvidia-fs#62: a custom network file system.
+            // NVIDIA/gds-nvidia-fs#62: a third-party network file system.
             (
                 "ERROR  cufio-fs:328 error creating udev_device for block device dev_no: 0:53\nERROR  cufio-fs:767 error getting volume attributes error for device: dev_no: 0:53\n\
               NOTICE  cufio:294 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n\
@@ -316,7 +316,7 @@ mod tests {
                 Some(CheckId::GpuClass),
                 "GeForce",
             ),
-            // Without a cause the consequence is reported.
+            // If there is no cause, the consequence is reported.
             (
                 "NOTICE  cufio:293 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n",
                 None,
@@ -334,7 +334,7 @@ mod tests {
         let harmless = "NOTICE  cufio-rdma:175 nvidia_peermem.ko is not loaded. Disabling UserSpace RDMA access.\n\
                         ERROR  cufio-dr:229 No matching pair for network device to closest GPU found in the platform\nERROR  0:140 unable to load,  liburcu-bp.so.6\n";
         assert!(explain_cufile(harmless).iter().all(|said| said.status == Info), "{:?}", explain_cufile(harmless));
-        // NVIDIA/gds-nvidia-fs#34 and #41: kernels that name no symbol in the first line.
+        // NVIDIA/gds-nvidia-fs#34 and #41: these kernels do not name the symbol in the first line.
         let kernel = "nvidia_fs: module using GPL-only symbols uses symbols from proprietary module nvidia.\nnvidia_fs: Unknown symbol nvidia_p2p_dma_unmap_pages (err -2)\n";
         let said = explain_kernel(kernel);
         assert_eq!((said.len(), said[0].check), (1, Some(CheckId::DriverFlavour)), "{said:?}");

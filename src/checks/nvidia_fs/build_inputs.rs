@@ -1,4 +1,4 @@
-//! Inputs of a build of nvidia-fs: headers, the source of the driver and its symbol versions.
+//! Checks what a build of nvidia-fs needs: kernel headers, the driver source and its symbol versions.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -9,7 +9,7 @@ use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// Inputs of a build of nvidia-fs: headers of the kernel, source and symbol versions of the loaded driver.
+/// The headers of the running kernel, and the source and symbol versions of the loaded driver.
 pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsBuildInputs;
     if !machine::nvidia_fs_known(ctx.root) {
@@ -23,7 +23,7 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     let modules = root.entries(&tree);
     let no_headers = modules.as_ref().is_ok_and(|names| !names.is_empty() && !names.iter().any(|name| name == "build"))
         && root.entries("/usr/src").is_ok();
-    // On RHEL the kernel package contains the link, and kernel-devel its target.
+    // On RHEL the link belongs to the kernel package and its target to kernel-devel.
     let dangling = root.link(format!("{tree}/build")).filter(|target| {
         let inside = |folder: &std::path::Path, name: &std::ffi::OsStr| {
             root.entries(folder).is_ok_and(|names| !names.iter().any(|n| name == n.as_str()))

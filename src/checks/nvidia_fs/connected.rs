@@ -1,4 +1,5 @@
-//! Checks of how nvidia-fs is loaded at boot and connected to storage drivers, bridges and network cards.
+//! Checks whether nvidia-fs is loaded at boot, which storage drivers are registered with it, and its view of bridges
+//! and network cards.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
@@ -79,7 +80,7 @@ pub(crate) fn distances(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
-/// Name in nvidia-fs's list and symbol in the kernel, by file system.
+/// The name of a file system in nvidia-fs's list of modules, and a symbol of its client.
 fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     match filesystem {
         "lustre" => Some(("lnet", "lustre_v1_register_nvfs_dma_ops")),
@@ -90,7 +91,7 @@ fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Whether the drivers of the paths are registered with the module.
+/// Checks whether the storage drivers of the paths are registered with nvidia-fs.
 pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::NvfsRegistered;
     let mut out = Vec::new();
@@ -145,7 +146,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether libcufile registers GPU memory through dma-buf, which needs no module.
+/// The evidence that libcufile registers GPU memory with dma-buf, which needs no kernel module.
 fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     if ctx.config().text("properties.rdma_peer_type") == Some("dmabuf") {
         return Some(("cufile.json", "properties.rdma_peer_type \"dmabuf\"".to_owned()));
@@ -154,7 +155,7 @@ fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     value.eq_ignore_ascii_case("true").then(|| ("environment", format!("CUFILE_DMABUF_ENABLE={value}")))
 }
 
-/// The module that user-space RDMA clients need, if a path is on such a file system.
+/// Checks the module that user-space RDMA clients need, if a path is on such a file system.
 pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsPeermem;
     let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());

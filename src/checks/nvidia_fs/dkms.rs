@@ -24,7 +24,7 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
             "Install the headers of this kernel, then run `sudo dkms install nvidia-fs/{version} -k {release}` and `sudo modprobe nvidia-fs`."
         )
     };
-    // A prebuilt module, or one that a weak update links for this kernel, needs no DKMS build.
+    // A prebuilt module needs no DKMS build. The same is true for one that a weak update links for this kernel.
     let elsewhere = || ctx.root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
     let unused = loaded || (here.is_empty() && elsewhere());
     let needed = ctx
@@ -74,14 +74,15 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
             judged = judged.cause(CheckId::NvfsBuildInputs);
         } else if !machine::Driver::of(ctx.root).is_loaded() {
-            // It was built for a driver that does not exist either.
+            // The driver that the build needs is not loaded either.
             judged = judged.cause(CheckId::GpuPresent);
         }
     }
     Some(judged)
 }
 
-/// The oldest nvidia-fs that builds on a kernel, and the first such kernel (its ChangeLog, gds-nvidia-fs#35 and #53).
+/// The oldest nvidia-fs that builds on a kernel, and the first such kernel (ChangeLog of nvidia-fs, gds-nvidia-fs#35
+/// and #53).
 fn oldest_for(kernel: (u32, u32)) -> Option<([u32; 3], &'static str)> {
     [
         ((6, 17), [2, 28, 2], "6.17"),

@@ -1,4 +1,4 @@
-//! The reason why the kernel did not load nvidia-fs, and the check that explains it.
+//! Reports why the kernel did not load nvidia-fs, and the check that explains it.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -9,11 +9,11 @@ use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine;
 
-/// The check that explains a refusal of the kernel, if there is one.
+/// The check that explains this reason. `None` if there is none.
 pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
     let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
     match kind {
-        // Only if they are still loaded.
+        // Proprietary modules explain the message only if they are still loaded.
         Refusal::Proprietary if ctx.before_turing().next().is_some() => Some(CheckId::GpuOpenCapable),
         Refusal::Proprietary => {
             (machine::Driver::of(ctx.root).is_open() == Some(false)).then_some(CheckId::DriverFlavour)
@@ -25,7 +25,7 @@ pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
     }
 }
 
-/// The fix for a refusal; `None` if it depends on the GPU.
+/// The fix for this reason. `None` if it depends on the GPU.
 const fn fix_of(kind: Refusal) -> Option<FixId> {
     match kind {
         Refusal::Proprietary => Some(FixId::NvidiaDriverOpen),
@@ -38,7 +38,7 @@ const fn fix_of(kind: Refusal) -> Option<FixId> {
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// Messages of the kernel from loading the module.
+/// Messages of the kernel about loading the module.
 pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsLoadErrors;
     let loaded = machine::nvidia_fs_loaded(ctx.root);
@@ -102,7 +102,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fixes(ctx.driver_fix()),
         None => judged,
     };
-    // A consequence is fixed with its cause.
+    // If another finding is the cause, its fix also resolves this one.
     let judged = match (behind(ctx, kind), fix_of(kind)) {
         (Some(cause), _) => judged.fixes(None).cause(cause),
         (None, Some(fix)) => judged.fix(fix),

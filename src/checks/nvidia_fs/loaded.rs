@@ -1,4 +1,4 @@
-//! The loaded module: version, devices and counters.
+//! Checks of the loaded module: version, devices and counters.
 
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
@@ -9,7 +9,7 @@ use crate::machine::{self, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// Whether libcufile rejects the loaded module.
+/// Whether libcufile rejects the loaded module because of its version.
 pub(crate) fn is_too_old(ctx: &Context<'_>) -> bool {
     machine::nvidia_fs_loaded(ctx.root) == Some(true) && version(ctx).stops(Route::Nvfs)
 }
@@ -71,7 +71,7 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
     }
 }
 
-/// The counters of the module: whether they are enabled, and whether they contain errors.
+/// Checks whether the counters of the module are on, and whether they contain errors.
 pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
     const STATS: &str = "/proc/driver/nvidia-fs/stats";
     let Ok(text) = ctx.root.read_text(STATS) else { return Vec::new() };

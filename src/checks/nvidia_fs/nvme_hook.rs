@@ -1,4 +1,4 @@
-//! The check of the NVMe driver's hook for nvidia-fs.
+//! Checks the hook of the NVMe driver for nvidia-fs.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
@@ -12,7 +12,7 @@ use crate::machine;
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// Whether the NVMe driver can pass its requests to nvidia-fs.
+/// The route nvfs needs an NVMe driver that passes its requests to nvidia-fs.
 pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
     const MODULES: &str = "/proc/driver/nvidia-fs/modules";
     if let Ok(text) = ctx.root.read_text(MODULES)
@@ -26,7 +26,8 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
             .unknown(NVFS),
         Ok(symbols) => {
             let names: Vec<&String> = symbols.iter().filter(|s| s.starts_with("nvme_v")).collect();
-            // nvidia-fs supports the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
+            // nvidia-fs 2.28 and later support the second generation of the hook (ChangeLog of nvidia-fs,
+            // gds-nvidia-fs#87).
             let old = machine::nvidia_fs_installed(ctx.root)
                 .filter(|version| machine::version_numbers(version) < vec![2, 28]);
             let unregistered = ctx.root.read_text(MODULES).is_ok_and(|_| ctx.root.opens("/dev/nvidia-fs0").is_ok());
@@ -69,7 +70,7 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
             }
         }
     };
-    // If nvidia-fs is loaded, this explains why it is not used.
+    // If nvidia-fs is loaded, this finding explains why it is not used.
     if machine::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
         judged.explaining()
     } else {
@@ -77,7 +78,7 @@ pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
     }
 }
 
-/// The loaded NVMe driver has no hook: DOCA's driver is not installed, or was not loaded.
+/// The loaded NVMe driver has no hook. DOCA's driver is not installed or was not loaded.
 fn without_hook(ctx: &Context<'_>) -> Judged {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     if let Some((source, text)) = machine::built_in(ctx.root, "nvme", "CONFIG_BLK_DEV_NVME") {
@@ -130,8 +131,8 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     judged.found("dkms status", state).explaining()
 }
 
-/// The remedy if nvidia-fs does not support the second generation of the hook. nvidia-fs expects it from Linux 6.17
-/// on, but the driver of DOCA-OFED 26.01 exports its name on all kernels (gds-nvidia-fs#87).
+/// The advice if nvidia-fs does not support the second generation of the hook. nvidia-fs expects it on Linux 6.17 and
+/// later, but the driver of DOCA-OFED 26.01 exports its symbol on all kernels (gds-nvidia-fs#87).
 fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
         judged.missing(Cost::Reboot, NVFS).fix(FixId::NvmePatch).advice(
@@ -145,7 +146,7 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
 }
 
-/// Whether GPU and storage of some path can have P2PDMA, whatever is set up.
+/// Whether some path and GPU can use P2PDMA, independent of the current configuration.
 fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
     let is_open = |gpu: Option<&GpuSeen>, subject: &Subject| {
         let storage = subject.facts.as_ref().and_then(classes::of_path);
@@ -158,12 +159,12 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
         })
 }
 
-/// The source of an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
+/// Where to get an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
     let id = machine::os_release(ctx.root, "ID").unwrap_or_default();
     let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
-    // The release notes of GDS and the pages of DOCA-Host name no release of these.
+    // The release notes of GDS and the pages of DOCA-Host do not list these releases.
     let is_listed =
         !["fedora", "amzn", "azurelinux", "arch", "opensuse-leap", "opensuse-tumbleweed"].contains(&id.as_str());
     let driver = if !is_listed {

@@ -1,4 +1,4 @@
-//! The driver that nvidia-fs was compiled for.
+//! Checks for which driver version nvidia-fs was built.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -8,14 +8,14 @@ use crate::machine;
 
 const ID: CheckId = CheckId::NvfsDkms;
 
-/// The driver source in a build log of nvidia-fs.
+/// The driver source that a build log of nvidia-fs names.
 struct Built {
     driver: String,
     log: String,
     line: String,
 }
 
-/// The driver that the loaded nvidia-fs was compiled for, from the log of DKMS.
+/// The driver version for which the loaded nvidia-fs was built, from the DKMS log.
 fn built_against(ctx: &Context<'_>) -> Option<Built> {
     const MARK: &str = "/usr/src/nvidia-";
     let version = machine::nvidia_fs_installed(ctx.root)?;
@@ -31,7 +31,7 @@ fn built_against(ctx: &Context<'_>) -> Option<Built> {
     (!driver.is_empty()).then_some(Built { driver, log, line })
 }
 
-/// The kernel's line about page tables of another format, and whether nvidia-fs crashed.
+/// The line of the kernel log about an unknown page table format, and whether nvidia-fs crashed.
 fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     let log = machine::kernel_log(ctx.root)?;
     let line = log
@@ -42,7 +42,7 @@ fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     Some((line.trim().to_owned(), crashed))
 }
 
-/// The routes that the crash blocks. Reads in compat mode also register buffers, so they crash too.
+/// The routes that the crash blocks. Compat mode also registers buffers, so it crashes too.
 fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
@@ -56,8 +56,8 @@ fn advice(ctx: &Context<'_>) -> String {
     )
 }
 
-/// Whether the loaded nvidia-fs was built for the loaded driver; `None` if nothing shows it. Within one branch of the
-/// driver the format is the same.
+/// Checks whether the loaded nvidia-fs was built for the loaded driver. `None` if there is no evidence. The page
+/// table format is the same within one driver branch.
 pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     if machine::nvidia_fs_loaded(ctx.root) != Some(true) {
         return None;
@@ -79,7 +79,7 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.fact(FindingFact::OtherDriverSource).advice(advice(ctx)))
 }
 
-/// The crash, if the kernel log reports it.
+/// Reports the crash if it is in the kernel log.
 pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
     let (line, crashed) = met_other_tables(ctx).filter(|_| machine::nvidia_fs_loaded(ctx.root) == Some(true))?;
     let what = if crashed { "and a read crashed: reboot" } else { "and rejected a buffer" };

@@ -1,4 +1,4 @@
-//! The checks of nvidia-fs in their order.
+//! Runs the checks of nvidia-fs in their order.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -43,7 +43,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     }
     out.extend(trouble::trouble(ctx));
     out.extend(peermem(ctx));
-    // Other disks do not use the NVMe driver, and the list of symbols is long.
+    // Other disks do not use the NVMe driver, and reading the list of symbols is slow.
     let over_pcie = |facts: &machine::PathFacts| {
         machine::disks(facts).iter().any(|d| d.name.starts_with("nvme"))
             && !machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma")
@@ -97,7 +97,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     }
 }
 
-/// Checks of whether the module can be loaded, causes first.
+/// Checks whether the module can be loaded, causes first.
 pub(crate) fn before_loading(ctx: &Context<'_>) -> Vec<Judged> {
     let dkms = other_driver::other_driver(ctx).or_else(|| dkms(ctx));
     [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms].into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! Secure Boot and kernel lockdown.
+//! Checks of Secure Boot and kernel lockdown.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};

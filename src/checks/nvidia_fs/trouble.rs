@@ -1,4 +1,4 @@
-//! Failures of nvidia-fs during reads, from the kernel log.
+//! Finds failures of nvidia-fs during reads in the kernel log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
@@ -7,7 +7,7 @@ use crate::checks::nvidia_fs::other_driver;
 use crate::checks::spec::CheckId;
 use crate::machine;
 
-/// Whether a line reports a page fault in the IOMMU by a device that is neither a GPU nor a disk of the paths.
+/// Whether a line reports an IOMMU page fault of a device that is neither a GPU nor a disk of the paths.
 fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
     if !line.contains("IO_PAGE_FAULT") {
         return false;
@@ -17,11 +17,11 @@ fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
         .filter_map(|disk| disk.pci_bus_id.clone())
         .chain(ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()))
         .peekable();
-    // Older kernels omit the domain of the address.
+    // Older kernels print the address without its PCI domain.
     known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
 }
 
-/// One finding for the first such failure in the log.
+/// Reports the first known failure in the log.
 pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsErrors;
     const SIGNS: &[(&[&str], &str, &str)] = &[
@@ -71,7 +71,7 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
         return Some(crash);
     }
     let log = machine::kernel_log(ctx.root)?;
-    // Page faults of other devices are not relevant: USB controllers of some boards have them at every start.
+    // Page faults of other devices are ignored. USB controllers of some boards have them at every boot.
     let log = if log.contains("IO_PAGE_FAULT") {
         log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
     } else {

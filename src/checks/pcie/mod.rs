@@ -1,3 +1,3 @@
-//! Checks of the PCI bus.
+//! Checks of the PCIe topology.
 
 pub(crate) mod topology;

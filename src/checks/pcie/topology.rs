@@ -1,4 +1,4 @@
-//! GPU and disks on the PCI bus: distance, ACS between them, links, NUMA nodes, root ports.
+//! Checks of GPU and disks on the PCIe bus: distance, ACS between them, links, NUMA nodes, root ports.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// The bits of the ACS control word that redirect peer-to-peer requests: RR, CR and EC, without source validation
-/// (PCIe, 7.7.8.3).
+/// The bits of the ACS control word that redirect peer-to-peer requests: RR, CR and EC. Source validation is not one
+/// of them (PCIe, 7.7.8.3).
 const REDIRECT: u16 = 0x4 | 0x8 | 0x20;
 
-/// One GPU and one disk of one path, with their places on the bus.
+/// A GPU, a disk of a path, and their positions on the bus.
 struct Pair {
     gpu: String,
     disk: String,
@@ -22,12 +22,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// The part of the path from the root that both share.
+    /// The number of bus elements from the root that both share.
     fn shared(&self) -> usize {
         self.gpu_chain.iter().zip(&self.disk_chain).take_while(|(a, b)| a == b).count()
     }
 
-    /// The bridges on the path between them.
+    /// The bridges between the two devices.
     fn bridges(&self) -> impl Iterator<Item = &String> {
         let shared = self.shared();
         let below = |chain: &'_ [String]| chain.len().saturating_sub(1).max(shared);
@@ -39,8 +39,8 @@ impl Pair {
     }
 }
 
-/// The path of a device from its host bridge, `pci0000:3a`, `0000:3a:01.0`, `0000:3b:00.0`; empty if the link cannot
-/// be read.
+/// The elements from the host bridge to a device: `pci0000:3a`, `0000:3a:01.0`, `0000:3b:00.0`. It is empty if the
+/// link cannot be read.
 pub(crate) fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
     let Some(target) = ctx.root.link(format!("{DEVICES}/{address}")) else { return Vec::new() };
     let names = target.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
@@ -49,7 +49,7 @@ pub(crate) fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
-    // Of the requested GPU, not of the nearest one.
+    // If the user named a GPU, its distance is used, not that of the nearest GPU.
     let gpus: Vec<String> = if ctx.one_was_asked_for() {
         ctx.gpus().iter().map(|gpu| gpu.address.clone()).collect()
     } else {
@@ -72,15 +72,15 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether the kernel allows transfers between each GPU and the disks of each path. One GPU may be near the disk and
-/// another below an unknown bridge, so each GPU has a finding. It waits for NVML, which numbers the GPUs.
+/// Checks whether the kernel allows transfers between each GPU and the disks of each path. Each GPU has its own
+/// finding, because another GPU may be connected differently. It waits for NVML, which numbers the GPUs.
 pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     for (path, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
         let addresses = addresses(facts);
         for (gpu, seen) in ctx.gpus().iter().enumerate() {
-            // The farthest of several disks decides, because a RAID reads from all.
+            // A RAID reads from all of its disks, so the farthest one decides.
             let farthest = pairs(ctx, &seen.address, &addresses).into_iter().min_by_key(Pair::shared);
             let judged = farthest.and_then(|pair| root_ports(ctx, &pair));
             out.extend(judged.map(|judged| judged.of(Scope::Pair(path, gpu))));
@@ -89,7 +89,7 @@ pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// The NVMe disks below a path, with their places on the bus.
+/// The NVMe disks below a path, and their PCI addresses.
 fn addresses(facts: &PathFacts) -> Vec<(&str, &str)> {
     let mut addresses: Vec<(&str, &str)> = machine::disks(facts)
         .into_iter()
@@ -100,7 +100,7 @@ fn addresses(facts: &PathFacts) -> Vec<(&str, &str)> {
     addresses
 }
 
-/// A GPU with each disk whose place is known.
+/// A GPU paired with each disk whose position is known.
 fn pairs(ctx: &Context<'_>, gpu: &str, addresses: &[(&str, &str)]) -> Vec<Pair> {
     addresses
         .iter()
@@ -135,15 +135,16 @@ fn distance(pair: &Pair) -> Judged {
     judged.found(format!("{DEVICES}/{}", pair.gpu), pair.gpu_chain.join("/")).found(DEVICES, pair.disk_chain.join("/"))
 }
 
-/// Whether the kernel allows transfers between two root ports (drivers/pci/p2pdma.c: AMD from Zen on always, Intel by
-/// a list of host bridges).
+/// Checks whether the kernel allows transfers between two root ports. It always does on AMD Zen and later. On Intel
+/// it has a list of host bridges (drivers/pci/p2pdma.c).
 fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     const ID: CheckId = CheckId::KernelP2pRootports;
     if ctx.is_aarch64() {
         return None;
     }
     if let Some(bus) = pair.disk_chain.iter().find(|part| is_of_vmd(part)) {
-        // Its root bus has no device that the kernel's list of host bridges could name (drivers/pci/p2pdma.c).
+        // The root bus of VMD has no device that the kernel's list of host bridges could contain
+        // (drivers/pci/p2pdma.c).
         return Some(
             Judged::lack(ID, format!("{} is behind Intel VMD, through which the kernel has no P2PDMA", pair.disk))
                 .found(DEVICES, bus.clone())
@@ -187,15 +188,15 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     ))
 }
 
-/// Whether a bus or device is in a domain of Intel VMD: these begin at 0x10000 (drivers/pci/controller/vmd.c).
+/// Whether a bus or device is in a PCI domain of Intel VMD. These start at 0x10000 (drivers/pci/controller/vmd.c).
 fn is_of_vmd(part: &str) -> bool {
     let domain = part.strip_prefix("pci").unwrap_or(part).split(':').next().unwrap_or_default();
     domain.len() > 4 && domain.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// Intel host bridges between whose root ports the kernel allows transfers, and whether only within one bridge
-/// (drivers/pci/p2pdma.c, pci_p2pdma_whitelist of upstream: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and
-/// later). Newer kernels may have more.
+/// (`pci_p2pdma_whitelist` in drivers/pci/p2pdma.c: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and later).
+/// Newer kernels may list more.
 const INTEL_BRIDGES: &[(&str, bool)] = &[
     ("0x3c00", true),
     ("0x3c01", true),
@@ -209,8 +210,8 @@ const INTEL_BRIDGES: &[(&str, bool)] = &[
     ("0x09a2", false),
 ];
 
-/// The first device on the root bus `pci0000:3a`, which represents the host bridge: its id, and whether it is on the
-/// list with 'same bridge only'.
+/// The first device on the root bus `pci0000:3a`, which represents the host bridge. Returns its id and, if it is on
+/// the list, whether transfers must stay within one bridge.
 fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> {
     let prefix = format!("{}:", bus.strip_prefix("pci")?);
     let first = ctx.root.entries(DEVICES).ok()?.into_iter().find(|name| name.starts_with(&prefix))?;
@@ -223,15 +224,15 @@ fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> 
     Some((format!("{first} is 8086:{}", device.trim_start_matches("0x")), known))
 }
 
-/// The ACS control word of a bridge's configuration space; `None` without the capability, an error text if it cannot
-/// be read.
+/// The ACS control word in a bridge's configuration space. `None` if the bridge has no ACS. The error is a reason why
+/// it cannot be read.
 fn acs_control(config: &[u8]) -> Result<Option<u16>, &'static str> {
     let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
     if config.len() <= 0x100 {
         return Err("only the first bytes are shown to this user");
     }
     let mut at = 0x100;
-    // 4 KiB contain at most 1024 capabilities, so a circular list ends here.
+    // 4 KiB hold at most 1024 capabilities, so this limit ends a circular list.
     for _ in 0..1024 {
         let (Some(id), Some(next)) = (word(at), word(at + 2)) else { return Ok(None) };
         if id == 0x000d {
@@ -292,7 +293,8 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     Some(judged)
 }
 
-/// The link of an NVMe disk. A device newer than its slot is common; one with fewer active lanes is not.
+/// Checks the link of an NVMe disk. A disk that is faster than its slot is common. A link with fewer lanes than the
+/// slot is a fault.
 fn link(ctx: &Context<'_>, name: &str, address: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::NvmeLink;
     let read =
@@ -311,7 +313,7 @@ fn link(ctx: &Context<'_>, name: &str, address: &str) -> Option<Judged> {
     Some(judged.found(format!("{DEVICES}/{address}"), format!("{width} of {most} lanes, {speed} of {best}")))
 }
 
-/// Members of one RAID below different root ports.
+/// Reports RAID members below different root ports.
 fn spread(ctx: &Context<'_>, addresses: &[(&str, &str)]) -> Option<Judged> {
     if addresses.len() < 2 {
         return None;
@@ -355,7 +357,7 @@ mod tests {
 
     fn with_acs(control: u16) -> Vec<u8> {
         let mut config = vec![0; 4096];
-        // Advanced error reporting at 0x100, then ACS at 0x148.
+        // The advanced error reporting capability is at 0x100, and ACS is at 0x148.
         config[0x100..0x104].copy_from_slice(&0x1482_0001_u32.to_le_bytes());
         config[0x148..0x14c].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
         config[0x14e..0x150].copy_from_slice(&control.to_le_bytes());

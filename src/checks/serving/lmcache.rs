@@ -1,12 +1,12 @@
-//! LMCache: options of a file or of the environment (`LMCACHE_…`, which overrides the file), and flags of the server of its
-//! multi-process mode.
+//! Reads the configuration of LMCache: options in a file or in the environment (`LMCACHE_…` overrides the file), and
+//! flags of the server in multi-process mode.
 
 use super::parts::{ignored, nixl_backend, none, paths, switch, text_of};
 use super::source::Source;
 use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 
-/// Options of early guides and versions, with those of today.
+/// Options of early guides and versions, and the options that replaced them.
 const IGNORED: [(&str, &str); 9] = [
     ("enable_gds", "gds_path"),
     ("backend", "gds_path"),

@@ -1,5 +1,5 @@
-//! Reads the configuration of serving systems as their present versions do: which path the KV cache takes to storage, and
-//! which options have no effect. Sources: LMCache `lmcache/v1/config.py`, `gds_backend.py` and `distributed/config.py`,
+//! Reads the configuration of serving systems as their current versions do: the path of the KV cache to storage, and
+//! options without effect. Sources: LMCache `lmcache/v1/config.py`, `gds_backend.py` and `distributed/config.py`,
 //! llm-d's connector 0.22 `spec.py`, vLLM `kv_offload/tiering/fs/manager.py`, all as of November 2026.
 
 mod lmcache;
@@ -13,14 +13,14 @@ use serde_json::Value;
 use source::Source;
 use std::collections::BTreeMap;
 
-/// The largest configuration that is read, in bytes.
+/// The maximum size of a configuration in bytes.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads a configuration: YAML, JSON, or a command line with environment and flags. `environment` overrides options as
-/// the program's own does.
+/// Reads a configuration: YAML, JSON, or a command line with environment and flags. `environment` overrides options,
+/// as in the program itself.
 ///
 /// # Errors
-/// A sentence: the text has no form that is known.
+/// A sentence if the text has none of these forms.
 pub fn read(serving: Serving, text: &str, environment: &BTreeMap<String, String>) -> Result<ServingConfig, String> {
     let source = Source::new(text, environment)?;
     match serving {
@@ -31,7 +31,8 @@ pub fn read(serving: Serving, text: &str, environment: &BTreeMap<String, String>
     }
 }
 
-/// A back end of NIXL with its parameters: `{"backend": "GDS", "params": {…}}`, or the names that LMCache and Dynamo use.
+/// A NIXL back end with its parameters: `{"backend": "GDS", "params": {…}}`, or the option names of LMCache and
+/// Dynamo.
 fn nixl(source: &Source) -> ServingConfig {
     let map = source.map();
     let backend = ["backend", "nixl_backend", "plugin", "type"].iter().find_map(|name| map.get(name)?.as_str());
@@ -41,7 +42,7 @@ fn nixl(source: &Source) -> ServingConfig {
     nixl_backend(&mut config, backend, StoreKind::Nixl);
     if let Some(Value::Object(params)) = map.get("params").or_else(|| map.get("backend_params")) {
         config.options.extend(params.iter().map(|(name, value)| (format!("params.{name}"), text_of(value))));
-        // The plugin GDS with several threads: mode=mt of the plugin, or GDS_MT as a separate one.
+        // Multi-threaded GDS is either mode=mt of the plugin GDS or the separate plugin GDS_MT.
         config.insists = params.get("mode").and_then(Value::as_str) == Some("mt");
     }
     config

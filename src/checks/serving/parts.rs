@@ -1,10 +1,10 @@
-//! Parts that the readers of several systems share.
+//! Functions that the readers of several systems share.
 
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A configuration without storage, from which the others are made.
+/// A configuration without storage. The readers fill in its fields.
 pub(super) fn none(serving: Serving) -> ServingConfig {
     ServingConfig {
         serving,
@@ -21,7 +21,7 @@ pub(super) fn none(serving: Serving) -> ServingConfig {
     }
 }
 
-/// The options of `known` that are in a map, as ones that are not read.
+/// The options in a map that the program ignores, according to `known`.
 pub(super) fn ignored(map: &Value, prefix: &str, known: &[(&str, &str)]) -> Vec<IgnoredOption> {
     known
         .iter()
@@ -30,12 +30,12 @@ pub(super) fn ignored(map: &Value, prefix: &str, known: &[(&str, &str)]) -> Vec<
         .collect()
 }
 
-/// A value as text; strings without quotes.
+/// A value as text. Strings have no quotes.
 pub(super) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A switch as Python programs read one: a boolean, or its name.
+/// A switch as Python programs write it: a boolean, or the word for it.
 pub(super) fn switch(value: Option<&Value>) -> Option<bool> {
     match value? {
         Value::Bool(on) => Some(*on),
@@ -50,7 +50,7 @@ pub(super) fn paths(text: &str) -> Vec<PathBuf> {
     text.split(',').map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
 }
 
-/// Fills what follows from the name of a NIXL plugin.
+/// Sets the fields that the name of a NIXL plugin determines.
 pub(super) fn nixl_backend(config: &mut ServingConfig, backend: Option<&str>, kind: StoreKind) {
     let Some(backend) = backend else {
         config.missing.push("backend".to_owned());

@@ -1,9 +1,9 @@
-//! The text of a configuration: YAML or JSON as a map of options, or a command line with its environment and flags.
+//! The text of a configuration: YAML or JSON as a map of options, or a command line with environment and flags.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A configuration that was read, and the environment that it is used in.
+/// A parsed configuration and its environment.
 pub(super) struct Source {
     map: Value,
     flags: BTreeMap<String, String>,
@@ -14,7 +14,7 @@ impl Source {
     pub(super) fn new(text: &str, environment: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut source =
             Self { map: Value::Object(Map::new()), flags: BTreeMap::new(), environment: environment.clone() };
-        // JSON is YAML; an empty text is neither.
+        // JSON is a subset of YAML.
         match serde_saphyr::from_str::<Value>(text) {
             Ok(map @ Value::Object(_)) => source.map = map,
             Ok(Value::String(line)) => source.command(&line)?,
@@ -24,7 +24,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Takes the flags of a command line and the variables in front of it.
+    /// Parses the flags of a command line and the variables in front of it.
     fn command(&mut self, text: &str) -> Result<(), String> {
         let words = shlex::split(text).ok_or("a quote is not closed")?;
         let mut words = words.iter().peekable();
@@ -50,12 +50,12 @@ impl Source {
         &self.map
     }
 
-    /// The value of a flag; empty for one without a value.
+    /// The value of a flag. It is empty for a flag without a value.
     pub(super) fn flag(&self, name: &str) -> Option<&str> {
         self.flags.get(name).map(String::as_str)
     }
 
-    /// The value of a variable.
+    /// The value of an environment variable.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// The options of a connector: those of `kv_connector_extra_config`, or the map itself.
+    /// The options of a connector: `kv_connector_extra_config`, or the map itself.
     pub(super) fn extra_config(&self) -> Value {
         let config = self.transfer_config().unwrap_or_default();
         config.get("kv_connector_extra_config").cloned().unwrap_or(config)

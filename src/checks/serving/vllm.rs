@@ -6,12 +6,12 @@ use super::source::Source;
 use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 
-/// Options of llm-d's draft, with those of today.
+/// Options of llm-d's draft, and the options that replaced them.
 const IGNORED: [(&str, &str); 2] = [("enable_gds", "gds_mode"), ("gds_config", "CUFILE_ENV_PATH_JSON")];
-/// The folder that llm-d uses if none is named.
+/// The default directory of llm-d.
 const USUAL_PATH: &str = "/tmp/shared-kv";
 
-/// llm-d's connector.
+/// Reads the options of llm-d's connector.
 pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
     let mut config = none(serving);
     config.store = StoreKind::Llmd;
@@ -39,7 +39,7 @@ pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
     config
 }
 
-/// The connector that the configuration names.
+/// Reads the connector that the configuration names.
 pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     let transfer = source.transfer_config()?;
     let connector = transfer.get("kv_connector").map(text_of).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The specification of the checks: subject, routes that can be blocked, and remedy. A check is one entry of the
-//! table and one function.
+//! The specification of the checks: what they examine, the routes that they can block, and the fixes. A check is one
+//! entry of the table and one function.
 
 mod page;
 mod parts;
@@ -19,13 +19,13 @@ impl CheckId {
         &table::TABLE[self as usize]
     }
 
-    /// The rank: a cause has a lower rank than its consequences.
+    /// The rank. A cause has a lower rank than its consequences.
     #[must_use]
     pub const fn rank(self) -> usize {
         self as usize
     }
 
-    /// The check with this id; `None` for an id of another version of gds-top.
+    /// The check with this id. `None` for an id of another version of gds-top.
     #[must_use]
     pub fn of(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|check| check.as_str() == id)

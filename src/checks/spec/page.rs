@@ -1,11 +1,11 @@
-//! The page of a check, for the documents and for `gds-top explain`.
+//! The page of a check in the documents and in `gds-top explain`.
 
 use super::parts::Scope;
 use super::table::CheckId;
 use crate::checks::logs::signatures::lines_of;
 use std::fmt::Write as _;
 
-/// The page of a check as Markdown: meaning, reason, causes, how to look at it by hand, and the remedy.
+/// The page of a check as Markdown: meaning, reason, causes, the command to check it manually, and the fix.
 #[must_use]
 pub fn page(id: CheckId) -> String {
     let spec = id.spec();

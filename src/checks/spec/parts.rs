@@ -1,9 +1,9 @@
-//! The parts of a specification: the subject of a check, and the steps of the guide.
+//! Parts of a specification: the scope of a check, and the steps of the guide.
 
-/// The subject of a check.
+/// What a check examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The machine.
+    /// The machine as a unit.
     Machine,
     /// Each path.
     Path,
@@ -13,39 +13,39 @@ pub enum Scope {
     Pair,
 }
 
-/// A step of the guide from a bare machine to a proven direct route, in the order of the guide.
+/// A step of the guide to a proven direct route, in the order of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// A GPU that supports direct transfers from devices.
+    /// Use a GPU that supports direct transfers from devices.
     Gpu,
-    /// The NVIDIA driver.
+    /// Install the NVIDIA driver.
     Driver,
-    /// libcufile.
+    /// Install libcufile.
     Libcufile,
-    /// A storage driver that works with nvidia-fs.
+    /// Install a storage driver that works with nvidia-fs.
     StorageDriver,
-    /// nvidia-fs, built for this kernel and driver.
+    /// Build nvidia-fs for this kernel and driver.
     Module,
-    /// nvidia-fs, loaded now and at every boot.
+    /// Load nvidia-fs now and at every boot.
     Loaded,
-    /// A kernel with PCI P2PDMA.
+    /// Boot a kernel with PCI P2PDMA.
     Kernel,
-    /// BAR1, mapped statically.
+    /// Map BAR1 statically.
     Bar1,
-    /// NVMe disks without the multipath head.
+    /// Switch NVMe multipath off.
     Multipath,
-    /// An IOMMU and bridges that let GPU and disk communicate.
+    /// Let IOMMU and bridges pass transfers between GPU and disk.
     Iommu,
-    /// The disk and its file system.
+    /// Use a supported disk and file system.
     Disk,
-    /// The udev record of the disk.
+    /// Create the udev record of the disk.
     UdevRecord,
-    /// A cufile.json that libcufile accepts.
+    /// Write a cufile.json that libcufile accepts.
     Config,
-    /// P2PDMA enabled in cufile.json.
+    /// Enable P2PDMA in cufile.json.
     P2pConfig,
-    /// The changes in effect.
+    /// Reboot, so that the changes take effect.
     InEffect,
-    /// libcufile opens.
+    /// Open libcufile.
     Opens,
 }

@@ -1,4 +1,4 @@
-//! The table of all checks, causes before consequences: the order is the rank of the checks.
+//! The table of all checks. Causes are before their consequences, so that the position is the rank of a check.
 
 use super::parts::{Scope, Step};
 use crate::core::{FixId, Group, Route};
@@ -14,23 +14,23 @@ pub struct CheckSpec {
     pub id: CheckId,
     /// Its group on screens and in reports.
     pub group: Group,
-    /// Its subject: the machine, each path, each GPU.
+    /// What it examines: the machine, each path, each GPU, or each pair.
     pub scope: Scope,
-    /// The step of the guide that it belongs to.
+    /// The step of the guide that it belongs to. `None` if it belongs to no step.
     pub step: Option<Step>,
     /// The routes that it can block.
     pub blocks: &'static [Route],
-    /// Its subject, in words.
+    /// What it examines, in words.
     pub examines: &'static str,
-    /// Why that matters.
+    /// Why it is relevant.
     pub why: &'static str,
-    /// A command that shows the same fact.
+    /// A shell command that shows the same fact.
     pub look: &'static str,
-    /// The fixes that can satisfy it, the usual one first.
+    /// The fixes that can resolve it, the usual one first.
     pub fixes: &'static [FixId],
-    /// The remedy if no fix applies; may be empty.
+    /// The advice if no fix applies. It can be empty.
     pub todo: &'static str,
-    /// Usual causes, the most likely first; may be empty.
+    /// Usual causes, the most likely first. It can be empty.
     pub causes: &'static [&'static str],
 }
 
@@ -41,14 +41,14 @@ macro_rules! checks {
         why $why:literal
         look $look:literal todo $todo:literal
         $(causes [$($cause:literal),+])?;)+) => {
-        /// A check. Its id in JSON and on the command line is a stable text.
+        /// A check. Its id in JSON and on the command line is a stable string.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum CheckId {
             $(#[doc = concat!("`", $id, "`: ", $examines, ".")] $name,)+
         }
 
         impl CheckId {
-            /// All checks, causes before consequences.
+            /// All checks. Causes are before their consequences.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
             /// The id of the check: `udev-database`.

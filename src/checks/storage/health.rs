@@ -1,4 +1,4 @@
-//! Whether the NVMe controllers work, by their state and the kernel log.
+//! Checks whether the NVMe controllers work, using their state and the kernel log.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
@@ -10,7 +10,7 @@ const ID: CheckId = CheckId::NvmeState;
 const ADVICE: &str =
     "Power the machine off and on, and undo recent changes to ACS. If it fails again, replace the disk.";
 
-/// Whether a line of the kernel log reports the failure of a controller.
+/// Whether a line of the kernel log reports a failed controller.
 fn is_failure(line: &str) -> bool {
     [
         "controller is down; will reset",
@@ -22,7 +22,7 @@ fn is_failure(line: &str) -> bool {
     .any(|part| line.contains(part))
 }
 
-/// The last failure of a controller that the log reports.
+/// The last line of the log that reports a failure of this controller.
 fn failure<'a>(log: &'a str, controller: &str) -> Option<&'a str> {
     let name = format!("{controller}:");
     log.lines().rev().find(|line| line.split_whitespace().any(|word| word == name) && is_failure(line)).map(str::trim)
@@ -73,7 +73,7 @@ fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {
     })
 }
 
-/// A failed controller outside the examined paths, which may be that of the missing disk.
+/// Reports a failed controller outside of the examined paths. It may belong to a missing disk.
 fn elsewhere(log: &str, seen: &BTreeSet<String>) -> Option<Judged> {
     let line = log.lines().rev().find(|line| is_failure(line))?.trim();
     let name =

@@ -1,4 +1,4 @@
-//! The disks of a path: real or virtual, and the transport of NVMe.
+//! Checks of the disks of a path: real or virtual, and the transport of NVMe.
 
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
@@ -75,7 +75,8 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out
 }
 
-/// Whether SCSI disks have multi-queue, which old kernels could disable and cuFile needs even in compat mode.
+/// Checks whether SCSI disks use multiple queues. Old kernels can disable them, and cuFile needs them even in compat
+/// mode.
 fn scsi_queues(ctx: &Context<'_>, name: &str) -> Option<Judged> {
     const FILE: &str = "/sys/module/scsi_mod/parameters/use_blk_mq";
     let text = ctx.root.read_text(FILE).ok().filter(|_| name.starts_with("sd"))?;
@@ -88,7 +89,7 @@ fn scsi_queues(ctx: &Context<'_>, name: &str) -> Option<Judged> {
     Some(judged.found(FILE, text.trim()))
 }
 
-/// Block size and queue of a disk.
+/// The block size and the queue of a disk.
 fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
     const ID: CheckId = CheckId::BlkGeometry;
     let queue = format!("/sys/block/{}/queue", disk.name);
@@ -154,7 +155,7 @@ fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
     }
 }
 
-/// Multipath of a disk that one controller reaches.
+/// Multipath for a disk with a single controller.
 fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
     const ID: CheckId = CheckId::NvmeMultipath;
     const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
@@ -177,7 +178,7 @@ fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
     }
 }
 
-/// The remedy for multipath: a module option, or an argument for a kernel with a built-in module.
+/// How to switch multipath off: with a module option, or with a kernel argument if the module is built in.
 fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     const WORD: &str = "nvme_core.multipath=N";
     if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {

@@ -1,10 +1,10 @@
-//! Virtual disks of hypervisors and clouds, also those that look like NVMe.
+//! Recognises virtual disks of hypervisors and clouds. Some of them look like NVMe.
 
 use crate::checks::context::Context;
 use crate::machine::{self, BlockDevice};
 
-/// PCI vendor and device of NVMe controllers of virtual disks, and their makers. Instance storage (1d0f:cd00 and
-/// others) is real. Sources: pci.ids; the NVMe pages of AWS and Google Cloud.
+/// The PCI vendor and device ids of virtual NVMe controllers, and their makers. Instance storage (1d0f:cd00 and
+/// others) is real hardware. Sources: pci.ids, and the NVMe pages of AWS and Google Cloud.
 const BY_ID: &[(&str, &str, &str)] = &[
     ("0x1d0f", "0x8061", "Amazon EBS"),
     ("0x1d0f", "0x0065", "Amazon EBS"),
@@ -15,7 +15,7 @@ const BY_ID: &[(&str, &str, &str)] = &[
     ("0x80ee", "0x4e56", "VirtualBox"),
 ];
 
-/// Models of such controllers.
+/// The model names of such controllers.
 const BY_MODEL: &[(&str, &str)] = &[
     ("Amazon Elastic Block Store", "Amazon EBS"),
     ("nvme_card", "Google Cloud"),
@@ -27,7 +27,7 @@ const BY_MODEL: &[(&str, &str)] = &[
     ("bhyve-NVMe", "bhyve"),
 ];
 
-/// The maker of a virtual disk, and the source of this fact; `None` for a real disk.
+/// The maker of a virtual disk, and the evidence. `None` for a real disk.
 pub(crate) fn maker(ctx: &Context<'_>, disk: &BlockDevice) -> Option<(&'static str, String, String)> {
     if ["vd", "xvd"].iter().any(|start| disk.name.starts_with(start)) {
         return Some(("the hypervisor", "/sys/dev/block".to_owned(), disk.name.clone()));

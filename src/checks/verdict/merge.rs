@@ -1,11 +1,12 @@
-//! One finding for each check.
+//! Merges the results of a check into one finding.
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope};
 use crate::checks::spec::CheckId;
 use crate::core::Finding;
 
-/// One finding for each id. For several paths or GPUs it is the worst one, with the evidence of all that are as bad.
+/// Returns one finding per check id. If a check has several paths or GPUs, the worst result is used, with the
+/// evidence of all results of the same status.
 pub(crate) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
     let mut out: Vec<Finding> = Vec::new();
     let mut members: Vec<Vec<&Judged>> = Vec::new();

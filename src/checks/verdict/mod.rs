@@ -1,4 +1,4 @@
-//! Derives a verdict for each path and GPU from the results of the checks.
+//! Derives a verdict for each (path, GPU) pair from the results of the checks.
 
 pub(crate) mod merge;
 pub(crate) mod pairs;

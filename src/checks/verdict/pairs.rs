@@ -1,4 +1,4 @@
-//! The route of each path and GPU, and the direct route that needs the least effort.
+//! The route of each (path, GPU) pair, and the direct route that needs the least effort.
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
@@ -9,7 +9,7 @@ use crate::checks::spec::CheckId;
 use crate::core::Route;
 use crate::machine;
 
-/// The conclusion for one path and one GPU.
+/// The result for one path and one GPU.
 pub(crate) struct Pair {
     pub(crate) path: usize,
     pub(crate) gpu: Option<usize>,
@@ -28,7 +28,7 @@ pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
     }
 }
 
-/// The bonus for a route that is set up already.
+/// The bonus for a route that is already configured.
 const SET_UP_BONUS: u32 = 4;
 
 pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
@@ -43,7 +43,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             let state = |route: Route| state(ctx, judged, &pair, route);
             let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
-            // A route that was set up is the goal, unless another one needs much less effort.
+            // A configured route is the goal unless another route needs much less effort.
             let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
             let goal = pair
                 .candidates
@@ -64,7 +64,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
     out
 }
 
-/// The direct routes that exist for this kind of machine and file system, in the order in which a library prefers them.
+/// The direct routes that exist for this machine and file system, in the order of preference of libcufile.
 fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Vec<Route> {
     let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.clone()).unwrap_or_default();
     if matches!(kind.as_str(), "gpfs" | "mmfs" | "wekafs") {
@@ -77,14 +77,14 @@ fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Ve
             vec![Route::Nvfs]
         };
     }
-    // P2PDMA is off by default, so if it is on, it was requested.
+    // P2PDMA is off by default. If it is on, the user wants it.
     vec![Route::P2pdma, Route::Nvfs]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Works,
-    /// There is no known blocker, but not everything could be checked.
+    /// No blocker is known, but some checks have no result.
     Unsure,
     Mendable(u32),
     Never,
@@ -101,14 +101,14 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
     let says = route_table::says(ctx, &ctx.subjects[pair.path], route);
     let listed = says == Some(true);
     for judged in judged.iter().filter(|j| concerns(j, pair)) {
-        // The library lists P2PDMA only if CUDA reports a statically mapped BAR1.
+        // libcufile lists P2PDMA only if CUDA reports a statically mapped BAR1.
         if listed && judged.id == CheckId::GpuStaticBar1 {
             continue;
         }
         for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
             match weight {
                 Weight::Never => return State::Never,
-                // A consequence ends with its cause, which has a separate effort.
+                // A consequence is resolved with its cause, whose effort is already counted.
                 Weight::Missing(_) if judged.finding.cause.is_some() => cost = Some(cost.unwrap_or(0)),
                 Weight::Missing(price) => cost = Some(cost.unwrap_or(0) + *price as u32),
                 Weight::Unknown => unsure = true,
@@ -119,23 +119,23 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         return State::Mendable(cost);
     }
     match says {
-        // The library's table of routes overrides checks without an answer.
+        // libcufile's table of routes overrides checks without a result.
         Some(true) => State::Works,
         Some(false) => State::Unsure,
-        // User-space RDMA depends on the file system's client, and P2PDMA of virtiofs on the host. No check can show
-        // that they work.
+        // User-space RDMA depends on the client of the file system, and P2PDMA of virtiofs depends on the host. No
+        // check can show that they work.
         None if unsure || route == Route::Rdma || is_of_the_host(ctx, pair, route) => State::Unsure,
         None => State::Works,
     }
 }
 
-/// Whether the other side determines the route: virtiofs uses P2PDMA only if the hypervisor supports it.
+/// Whether the host decides if the route works: virtiofs uses P2PDMA only if the hypervisor supports it.
 fn is_of_the_host(ctx: &Context<'_>, pair: &Pair, route: Route) -> bool {
     route == Route::P2pdma
         && ctx.subjects[pair.path].facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("virtiofs"))
 }
 
-/// Whether it blocks a route of the pair permanently.
+/// Whether the finding blocks a route of the pair permanently.
 pub(crate) fn is_for_good(judged: &Judged, pair: &Pair) -> bool {
     judged.bears.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
 }

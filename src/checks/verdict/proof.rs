@@ -1,32 +1,33 @@
-//! The effect of counted reads and of test reads on a verdict.
+//! Updates a verdict with the results of counted reads and test reads.
 
 use crate::core::{Route, RouteCounts, Verdict, units};
 
-/// The result of a read that was tried to prove a route.
+/// The result of a test read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trial {
-    /// It worked.
+    /// The read succeeded.
     Worked {
-        /// The file that was read.
+        /// The path of the file.
         file: String,
-        /// The number of bytes read.
+        /// The number of bytes that were read.
         bytes: u64,
-        /// The counters of libcufile, if it counts (level-3 statistics, from 1.16 to 1.20 on).
+        /// The counters of libcufile. `None` if it has no level-3 statistics (older than 1.16 to 1.20).
         counts: Option<RouteCounts>,
     },
-    /// libcufile rejected it.
+    /// libcufile rejected the read.
     Refused {
         /// Its message, with the code.
         error: String,
     },
-    /// It failed before it could show a route: no file, no memory, no CUDA, no answer.
+    /// The read failed before a route was chosen: no file, no memory, no CUDA, or no answer.
     Untried {
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
 
-/// The verdict after counted reads. Counters prove the route and override the checks. Other counts do not change it.
+/// The verdict after counted reads. Counters prove the route and override the checks. Other sources do not change the
+/// verdict.
 #[must_use]
 pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
     if !counts.proven {
@@ -60,27 +61,27 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
     }
 }
 
-/// The verdict after a read with compat mode forbidden and, if that failed, one with it allowed.
+/// The verdict after a test read with compat mode forbidden and, if that failed, one with compat mode allowed.
 ///
-/// If the library counts, the counters decide. Otherwise (before 1.20), a read that works with compat mode forbidden
-/// is direct, and one that needs compat mode is not.
+/// If libcufile has counters, they decide. Otherwise (before 1.20), a read that works with compat mode forbidden is
+/// direct, and a read that needs compat mode is not.
 #[must_use]
 pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
     match (strict, allowed) {
         (Trial::Worked { counts: Some(counts), .. }, _) if counts.proven => with_counts(verdict, counts),
-        // Counters that do not account for all reads prove no route.
+        // If the counters do not include all reads, they prove no route.
         (Trial::Worked { counts: Some(counts), .. }, _)
             if ![verdict.route, verdict.possible].contains(&Route::Rdma) =>
         {
             Verdict { proof: counts.source.clone(), ..verdict.clone() }
         }
-        // None of the three counters counts reads over user-space RDMA.
+        // None of the counters includes reads over user-space RDMA.
         (Trial::Worked { file, bytes, .. }, _) => {
             let direct = [verdict.route, verdict.possible].into_iter().find(|route| route.is_direct());
             let proof = format!("a read of {} from {file} worked with compat mode forbidden", units::bytes(*bytes));
             match direct {
                 Some(route) => proven(verdict, route, proof),
-                // The read was direct, but neither the library nor the checks show the route.
+                // The read was direct, but neither libcufile nor the checks show which route it used.
                 None => Verdict { proof: format!("{proof}, on a route without counters"), ..verdict.clone() },
             }
         }

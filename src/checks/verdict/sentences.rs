@@ -1,4 +1,4 @@
-//! The proof and the advice of a verdict, in words.
+//! The sentences for the proof and the advice of a verdict.
 
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
@@ -49,7 +49,7 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
         .map(|j| {
             let advice = match (&j.finding.advice, j.finding.fix) {
                 (Some(advice), _) => advice.clone(),
-                // A problem alone is not a step.
+                // The summary describes the problem, so the command is added as the step.
                 (None, Some(fix)) => format!("{}: run `sudo gds-top fix {fix}`", j.finding.summary),
                 (None, None) => j.finding.summary.clone(),
             };

@@ -1,4 +1,4 @@
-//! Derives the verdicts and the status of each finding from the meaning of each check for each route.
+//! Sets the status of each finding, and derives the verdicts from the effect of each check on each route.
 
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
@@ -8,18 +8,19 @@ use crate::checks::verdict::pairs::{Pair, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
 use crate::core::{Basis, Route, Status, Verdict};
 
-/// Determines all statuses and the verdicts.
+/// Sets all statuses and returns the verdicts.
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
     let pairs = pairs(ctx, judged);
     let any_gpu = !ctx.gpus().is_empty() || ctx.has_gpu();
     for judged in judged.iter_mut() {
-        // A pass stays a pass if it excludes one of several routes by nature (NFS has no P2PDMA).
+        // A check that passes stays passed if it only excludes one of several routes by design, for example P2PDMA
+        // for NFS.
         if judged.in_the_way().next().is_none() || judged.finding.status == Status::Pass {
             continue;
         }
         let mine = pairs.iter().filter(|pair| concerns(judged, pair));
         let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| status.weight());
-        // Without a path there are no pairs, but a check that blocks all routes still fails.
+        // Without a path there are no pairs. A check that blocks all routes fails all the same.
         let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
         let unused = judged.explains
             && any_gpu
@@ -27,7 +28,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
         let provisional = if unused { Status::Warn } else { judged.finding.status };
         judged.finding.status = if status.weight() >= provisional.weight() { status } else { provisional };
-        // A warning about a permanent blocker also names the routes that it blocks.
+        // A warning about a permanent blocker also lists the routes that it blocks.
         let is_lasting = judged.finding.permanent && judged.finding.status == Status::Warn;
         if judged.finding.status == Status::Fail || is_lasting {
             let relevant = |route: &Route| {
@@ -44,11 +45,11 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
     pairs.iter().map(|pair| verdict(ctx, judged, pair)).collect()
 }
 
-/// The weight of a blocker for one pair.
+/// The status of a blocker for one pair.
 fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
     let stops_compat = judged.stops(Route::Compat);
     if !any_gpu {
-        // Without a GPU this is the only answer. Other blockers affect only reads into host memory.
+        // Without a GPU this is the only relevant blocker. Other blockers affect only reads into host memory.
         return match (judged.id, stops_compat) {
             (CheckId::GpuPresent, _) => Status::Fail,
             (CheckId::FsResolve, true) => Status::Fail,
@@ -81,7 +82,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             |j: &&Judged| j.finding.cause.is_none() && j.finding.status != Status::Pass && is_for_good(j, pair);
         mine.iter().copied().filter(closes).collect::<Vec<_>>()
     };
-    // The steps lead to the best possible route. Checks that block the direct routes permanently are blockers and not
+    // The steps lead to the best possible route. Checks that block the direct routes permanently are blockers, not
     // steps.
     let (mut steps, permanent) = match (pair.route, pair.goal) {
         (Route::None, Some(goal)) => ([stops(Route::Compat), stops(goal)].concat(), Vec::new()),
@@ -92,22 +93,22 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     };
     let has_gpu_only = |j: &&Judged| has_gpu || j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve;
     steps.retain(has_gpu_only);
-    // What blocks host memory and the goal is one step.
+    // A check that blocks both compat mode and the goal is listed once.
     let mut known: Vec<&Judged> = Vec::new();
     steps.retain(|judged| {
         let is_new = !known.iter().any(|one| std::ptr::eq(*one, *judged));
         known.extend(is_new.then_some(*judged));
         is_new
     });
-    // Order: checks that block every route, permanent ones, the rest; causes before consequences. A forbidden compat
-    // mode is a choice, so it is one of the rest.
+    // The order is: checks that block every route, permanent blockers, then the rest. Causes are before their
+    // consequences. Compat mode can be forbidden on purpose, so it is part of the rest.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
     steps.sort_by_key(|j| (!blocks_all(j), !j.finding.permanent, work_order(j.id)));
     let is_hopeless = steps.iter().any(|j| j.finding.permanent);
     let mut blockers =
         [steps.clone(), permanent.into_iter().filter(|j| has_gpu_only(j) && !is_hopeless).collect()].concat();
     if pair.goal.is_some() && has_gpu {
-        // The reason why a route that was set up is not used comes first.
+        // The reason why the configured route is not used is first.
         let why: Vec<&Judged> = mine
             .iter()
             .copied()
@@ -137,7 +138,8 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     }
 }
 
-/// The order of work: that of the table of checks, but nvidia-fs is installed after the NVMe driver against which it is built.
+/// The order of the steps: the order of the table of checks, but nvidia-fs follows the NVMe driver, because it is
+/// built against that driver.
 fn work_order(id: CheckId) -> (usize, bool) {
     match id {
         CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), true),
@@ -145,7 +147,7 @@ fn work_order(id: CheckId) -> (usize, bool) {
     }
 }
 
-/// Their ids, each once.
+/// The distinct ids of findings.
 fn ids_of(judged: &[&Judged]) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for judged in judged {
