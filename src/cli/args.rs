@@ -38,7 +38,7 @@ pub(super) struct LoadArgs {
     /// If files of the model stay in the page cache before a cold load, drop the complete page cache (as root). This slows down all programs
     #[arg(long)]
     pub(super) drop_caches: bool,
-    /// Write more than 1 GiB (a synthetic model) without a question
+    /// Write more than 1 GiB (a synthetic model) without asking
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -69,7 +69,7 @@ pub(super) struct RaceArgs {
     pub(super) threshold: Option<f64>,
 }
 
-/// Reads a share in percent.
+/// Parses a percentage.
 pub(super) fn threshold(text: &str) -> Result<f64, String> {
     let percent = text.trim_end_matches('%').trim().parse::<f64>().ok();
     percent.filter(|percent| (0.0..=1000.0).contains(percent)).ok_or_else(|| format!("'{text}' is not from 0 to 1000"))
@@ -100,7 +100,7 @@ pub(super) struct ExportArgs {
     format: Vec<FormatArg>,
 }
 
-/// Appearance of a result, for commands that print one.
+/// Output options of commands that print a result.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ResultArgs {
     /// Print the result as JSON on standard output
@@ -114,7 +114,7 @@ pub(super) struct ResultArgs {
     color: When,
 }
 
-/// The same for commands whose result can be shorter or longer.
+/// Output options of commands whose result can be shorter or longer.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub(super) struct RunArgs {
     verbose: bool,
 }
 
-/// Appearance of the screens.
+/// Display options of the screens.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ScreenArgs {
     /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
@@ -138,7 +138,7 @@ pub(super) struct ScreenArgs {
     markers: Option<String>,
 }
 
-/// Appearance of results and screens, from the arguments that a command has.
+/// Output and display options in one form, from the arguments that a command has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutputArgs {
     pub(super) json: bool,
@@ -151,24 +151,24 @@ pub(super) struct OutputArgs {
 }
 
 impl ResultArgs {
-    /// The same for a command without other options.
+    /// The options for a command without other output options.
     pub(super) fn output(&self) -> OutputArgs {
         OutputArgs { json: self.json, plain: self.plain, color: self.color, ..OutputArgs::default() }
     }
 
-    /// The same, with or without the report of progress.
+    /// The options with or without progress output.
     pub(super) fn quiet(&self, quiet: bool) -> OutputArgs {
         OutputArgs { quiet, ..self.output() }
     }
 }
 
 impl RunArgs {
-    /// The same for a command without screens.
+    /// The options for a command without screens.
     pub(super) fn output(&self) -> OutputArgs {
         OutputArgs { verbose: self.verbose, ..self.result.quiet(self.quiet) }
     }
 
-    /// The same for a command with screens.
+    /// The options for a command with screens.
     pub(super) fn on(&self, screens: &ScreenArgs) -> OutputArgs {
         OutputArgs { theme: screens.theme.clone(), markers: screens.markers.clone(), ..self.output() }
     }
@@ -177,17 +177,17 @@ impl RunArgs {
 /// When colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum When {
-    /// Only on a terminal.
+    /// Colours are used only on a terminal.
     #[default]
     Auto,
-    /// Always.
+    /// Colours are always used.
     Always,
-    /// Never.
+    /// Colours are never used.
     Never,
 }
 
 impl When {
-    /// Whether output has colours. `usual` is the answer for `auto`.
+    /// Whether the output has colours. `usual` is the result for `auto`.
     pub(super) fn colours(self, usual: bool) -> bool {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
         match self {
@@ -199,7 +199,7 @@ impl When {
     }
 }
 
-/// Report formats as typed.
+/// The formats of a report, as on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FormatArg {
     /// report.json
@@ -218,11 +218,11 @@ pub(super) enum FormatArg {
     Junit,
 }
 
-/// A folder for the report, and its formats.
+/// The directory of the report, and its formats.
 pub(super) type Export = (PathBuf, Vec<Format>);
 
 impl ExportArgs {
-    /// The requested export.
+    /// The export that the user requested. `None` if there is none.
     pub(super) fn plan(&self) -> Option<Export> {
         let formats = match self.format.as_slice() {
             [] => Format::ALL.to_vec(),
@@ -247,7 +247,7 @@ impl FormatArg {
 }
 
 impl LoadArgs {
-    /// The engines that were named, in order; empty if the program chooses them.
+    /// The engines that the user named, in order. It is empty if the program chooses them.
     pub(super) fn engines(&self) -> Vec<Engine> {
         self.engine.iter().flat_map(Engines::list).collect()
     }

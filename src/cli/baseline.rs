@@ -1,4 +1,4 @@
-//! Runs compared with earlier ones: `--baseline FILE` after a race, and `report A B`.
+//! Compares runs with earlier ones: `--baseline FILE` after a race, and `report A B`.
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
@@ -11,36 +11,36 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Runs to compare with, and their name.
+/// The runs of the baseline, and its name.
 pub(super) struct Baseline {
     pub(super) name: String,
     pub(super) runs: Vec<Measured>,
     /// The share by which an engine may be slower, in addition to the spread of the repeats.
     pub(super) threshold: f64,
-    /// The share of the session in which some task waited for a CPU, 0 to 1.
+    /// The share of the session in which at least one task waited for a CPU, 0 to 1.
     pub(super) pressure: f64,
 }
 
 impl Baseline {
-    /// Engines of `now` that are slower than here.
+    /// The engines of `now` that are slower than in the baseline.
     pub(super) fn slower(&self, now: &[Measured], pressure: f64) -> Vec<(Engine, CacheState)> {
         let told = against(&self.runs, now, self.allowed(pressure));
         told.into_iter().filter(|one| one.change == Change::Slower).map(|one| (one.engine, one.cache)).collect()
     }
 
-    /// The share by which an engine may be slower on a machine with this pressure: a task that waits for a CPU in a share of the time takes longer by
-    /// that share of what is left.
+    /// The permitted slowdown for this CPU pressure. If tasks wait for a CPU in a share `p` of the time, they take up
+    /// to 1 / (1 − `p`) times as long.
     fn allowed(&self, pressure: f64) -> f64 {
         let pressure = self.pressure.max(pressure);
         if pressure < QUIET { self.threshold } else { self.threshold + pressure / (1.0 - pressure.min(0.99)) }
     }
 }
 
-/// A pressure below this is usual on an idle machine.
+/// An idle machine usually has a lower pressure than this.
 const QUIET: f64 = 0.05;
 
-/// The share of a session in which some task waited for a CPU, 0 to 1: the median of its samples, 0 without them. Not that for storage, because a cold load
-/// waits for storage all the time.
+/// The share of a session in which at least one task waited for a CPU, 0 to 1. It is the median of its samples, or 0
+/// without samples. Pressure on storage is not used, because a cold load always waits for storage.
 pub(super) fn pressure(state: &State) -> f64 {
     median(state.samples.iter().filter_map(|sample| sample.get(Metric::CpuPressurePercent)).collect())
 }
@@ -51,7 +51,7 @@ fn median(mut percents: Vec<f64>) -> f64 {
     percents.get(percents.len() / 2).map_or(0.0, |percent| (percent / 100.0).clamp(0.0, 1.0))
 }
 
-/// The runs of a report: each lane, and the common result of lanes that ran together.
+/// The runs of a report: single runs, and the common results of runs in groups.
 #[derive(Deserialize)]
 struct Report {
     runs: Vec<Listed>,
@@ -91,7 +91,7 @@ struct Member {
 }
 
 impl Report {
-    /// The runs that may be compared: those of lanes that ran alone, and common results.
+    /// The runs that can be compared: single runs, and common results.
     fn measured(self) -> Vec<Measured> {
         let beside: Vec<u64> = self.together.iter().flat_map(|whole| whole.lanes.iter().map(|l| l.lane)).collect();
         let alone = self.runs.into_iter().filter(|l| l.lane.is_none_or(|lane| !beside.contains(&lane))).map(|l| l.run);
@@ -99,10 +99,10 @@ impl Report {
     }
 }
 
-/// Reads a recording, or a report.json.
+/// Reads a recording or a report.json.
 ///
 /// # Errors
-/// A sentence if the file cannot be read, is neither, or contains no successful run.
+/// A sentence if the file cannot be read, has another format, or contains no successful run.
 pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, String> {
     const MOST_BYTES: u64 = 256 << 20;
     const MOST_VALUES: u64 = 20_000_000;
@@ -140,8 +140,8 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
     Ok(Baseline { name, runs, threshold: threshold.map_or(LEAST_NOISE, |percent| percent / 100.0), pressure })
 }
 
-/// The runs of a session that may be compared; a lane that ended early counts as failed. Lanes that ran together have
-/// one common result: each of them shared the disk or loaded only a part.
+/// The runs of a session that can be compared. A run that ended early counts as failed. Runs in a group have one
+/// common result, because they shared the disk or loaded only a part each.
 pub(super) fn measured(state: &State) -> Vec<Measured> {
     let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
         (Some(run), _) => Some(Measured::from(run.as_ref())),
@@ -161,9 +161,9 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
     alone.chain(state.groups().iter().filter_map(|group| group.whole.as_ref().map(Measured::from))).collect()
 }
 
-/// Compares runs with their baseline, prints the result (on standard error if standard output has JSON), and
-/// returns the exit status: 1 if an engine is slower beyond the noise, fails, or loads wrong bytes, or if nothing can
-/// be compared.
+/// Compares runs with their baseline and prints the result. If standard output has JSON, the comparison is printed on
+/// standard error. Returns the exit status: 1 if an engine is slower beyond the noise, fails or loads wrong bytes, or
+/// if no run can be compared.
 pub(super) fn judge(baseline: &Baseline, now: &[Measured], pressure: f64, output: &OutputArgs) -> u8 {
     let allowed = baseline.allowed(pressure);
     let told = against(&baseline.runs, now, allowed);
@@ -197,7 +197,7 @@ fn say_on_stderr(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// The comparison as a table, with a sentence for each regression.
+/// The comparison as a table, with one sentence per regression.
 pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -> String {
     let mut out = format!(
         "Compared with {} (an engine differs if its median changed by more than {threshold:.0} % plus half the range of the repeats, and no runs overlap; a single run counts as a range of 15 %)\n",
@@ -273,7 +273,7 @@ pub(super) fn to_json(before: &str, now: &str, told: &[Against]) -> serde_json::
     json!({"baseline": before, "now": now, "engines": engines})
 }
 
-/// The median of each engine in several recordings, side by side. The recordings may be of different models.
+/// The median of each engine in several recordings, side by side. The recordings can have different models.
 pub(super) fn side_by_side(all: &[Baseline]) -> String {
     let mut rows: Vec<(String, String, CacheState, String)> = Vec::new();
     for run in all.iter().flat_map(|b| &b.runs) {

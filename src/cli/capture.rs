@@ -1,4 +1,4 @@
-//! Captures all files and answers that the checks read on this machine in one redacted archive or folder.
+//! Writes a redacted archive or directory with all files and command outputs that the checks read on this machine.
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, note, print, print_json};
@@ -14,11 +14,11 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
     let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});
-    // A report made of the capture names the same hardware.
+    // The capture must also contain the hardware that a report names.
     let _ = checks::machine(&view, &report);
-    // 'config lint --root' and 'config show --root' also need their input.
+    // `config lint --root` and `config show --root` need their input too.
     let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
-    // The plans of fixes and the checklist also need their input.
+    // The plans of fixes and the checklist need their input too.
     let _ = (fixes::plan(&view, &report), fixes::guide::guide(&view, &report));
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION"));
     let unix_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());

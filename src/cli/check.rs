@@ -1,4 +1,4 @@
-//! Checks only: the verdict for each path.
+//! The command `check`: checks only, with the verdict for each path.
 
 use super::args::{Export, OutputArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_coloured, print_json};
@@ -14,20 +14,20 @@ use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The level that `--require` demands for each path.
+/// The minimum that `--require` sets for each path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Level {
-    /// cuFile reads work, at least through host memory.
+    /// cuFile reads work, possibly through host memory.
     Compat,
     /// The route is direct.
     Direct,
-    /// The route is direct, and a read proved it.
+    /// The route is direct and proven by a read.
     Proven,
 }
 
 impl Level {
     fn is_met(self, verdict: &Verdict) -> bool {
-        // Without a GPU no route leads into GPU memory.
+        // Without a GPU, no route reaches GPU memory.
         let works = verdict.route != Route::None && !present::verdict::no_gpu(verdict);
         match self {
             Self::Compat => works,
@@ -45,7 +45,7 @@ impl Level {
     }
 }
 
-/// Whether all verdicts meet the level. The others are listed on standard error.
+/// Whether all verdicts meet the level. The others are printed on standard error.
 fn meets(level: Level, verdicts: &[Verdict]) -> bool {
     let head = format!("--require {} is not met", level.name());
     if verdicts.is_empty() {
@@ -69,7 +69,7 @@ fn meets(level: Level, verdicts: &[Verdict]) -> bool {
 
 /// Runs the checks and prints their findings. The exit status is 1 if cuFile reads cannot work for a path and GPU.
 ///
-/// With `probe`, on the live machine, the verdicts are proven by real reads.
+/// If `probe` is set and the machine is live, real reads prove the verdicts.
 pub(super) fn run(
     paths: &[PathBuf],
     root: Option<&Path>,
@@ -79,7 +79,7 @@ pub(super) fn run(
     output: &OutputArgs,
 ) -> Ran {
     let view = match root {
-        // cuFileDriverOpen initialises CUDA, so it belongs to the proof.
+        // cuFileDriverOpen initialises CUDA, so it is part of the proof.
         None => Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() }),
         Some(_) => open_view(root)?,
     };
@@ -126,7 +126,7 @@ pub(super) fn run(
     Ok(printed.max(status))
 }
 
-/// Prints the time of each source on standard error.
+/// Prints the duration of each source on standard error.
 fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
     let ms = |took: Duration| took.as_secs_f64() * 1000.0;
     let mut timings = view.timings();
@@ -140,7 +140,7 @@ fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
     note(&format!("{:>8.1} ms  all checks; the sources were read at the same time", ms(all)));
 }
 
-/// The findings as a state, from which the usual report can be written.
+/// The findings as a session state, from which the usual report is written.
 pub(super) fn as_state(view: &Root, found: &checks::Report) -> State {
     let mut state = State::default();
     let bodies = [session::live::started(), EventBody::MachineSeen { machine: checks::machine(view, found) }]

@@ -185,7 +185,7 @@ pub(super) enum Sub {
         /// List the profiles
         #[arg(long)]
         list: bool,
-        /// Write more than 1 GiB without a question
+        /// Write more than 1 GiB without asking
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -285,7 +285,7 @@ pub(super) enum Sub {
     /// Print a settings file with all settings and keys, commented out
     #[command(hide = true)]
     Settings {
-        /// Print a built-in theme instead, as a start for a custom one
+        /// Print a built-in theme instead, as a template for a custom one
         #[arg(long, value_name = "NAME")]
         template: Option<String>,
         /// Print every action and its keys as a Markdown table instead
@@ -396,7 +396,7 @@ pub(super) enum Sub {
 }
 
 impl Cli {
-    /// An argument before the command that belongs after it, where it would have no effect otherwise.
+    /// An argument that is in front of the command but must follow it. At its position it would have no effect.
     pub(super) fn misplaced(call: &ArgMatches) -> Option<String> {
         let command = call.subcommand_name()?;
         let cli = Self::command();
@@ -410,7 +410,7 @@ impl Cli {
 impl Cli {
     /// The command whose name is similar to a word that is not a model.
     pub(super) fn similar(word: &str) -> Option<String> {
-        // A path or a repository name is not a misspelt command.
+        // A word with a slash or a dot is a path or a repository name, not a misspelt command.
         if word.contains(['/', '.']) || std::path::Path::new(word).exists() || Profile::names().contains(&word) {
             return None;
         }
@@ -429,7 +429,8 @@ impl Cli {
 }
 
 impl Sub {
-    /// Whether a session starts the command as its child, which must not outlive it. The supervisor of a command ends by itself, after its tree.
+    /// Whether a session starts this command as a child process that must not outlive it. The supervisor of a command
+    /// is excluded: it ends after the processes that it supervises.
     pub(super) const fn is_child_of_a_session(&self) -> bool {
         matches!(
             self,
@@ -445,8 +446,8 @@ impl Sub {
         )
     }
 
-    /// Whether the command reads no settings: commands that print fixed texts, and child processes, because their
-    /// session has read the settings.
+    /// Whether the command reads no settings: commands that print fixed texts, and child processes, whose session has
+    /// read the settings.
     pub(super) const fn needs_no_settings(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! cufile.json: lint, show, tune, diff.
+//! The command `config` for cufile.json: lint, show, tune, diff.
 
 use super::args::OutputArgs;
 use super::commands::ConfigSub;
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// The maximum size of a cufile.json in bytes. The file that NVIDIA ships has five thousand.
+/// The maximum size of a cufile.json in bytes. NVIDIA's file has about five thousand.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
@@ -71,7 +71,7 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
             let word = problem.severity.word();
             let word = if colour { format!("\u{1b}[{code}m{word}\u{1b}[0m") } else { word.to_owned() };
             let place = match file.path.as_str() {
-                // Variables have no lines.
+                // Environment variables have no line numbers.
                 cufile_json::PLACE_OF_VARIABLES => file.path.clone(),
                 path => format!("{}:{}:{}", sanitise_line(path), problem.line, problem.column),
             };
@@ -131,7 +131,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     let (bytes, mut place) = model_bytes(model)?;
     let view = open_view(root)?;
     if root.is_some() {
-        // The model's path here does not exist on the other machine; the paths examined there do.
+        // The path of the model does not exist on the captured machine. The paths that were examined there do.
         place.clear();
     }
     let hardware = hardware(&view, Some(bytes), place.as_slice())?;
@@ -168,7 +168,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     Ok(print(out.as_bytes()))
 }
 
-/// The file for the keys, written by the same editor that changes existing ones.
+/// The text of a file with these keys. The editor that changes existing files writes it.
 fn file_text(tuned: &[Tuned]) -> Result<String, String> {
     let values: Vec<String> = tuned.iter().map(|row| row.value.to_string()).collect();
     let keys: Vec<(&str, &str)> =
@@ -178,7 +178,7 @@ fn file_text(tuned: &[Tuned]) -> Result<String, String> {
     Ok(serde_json::to_string_pretty(&value).map_err(|error| error.to_string())? + "\n")
 }
 
-/// Writes a new file, completely or not at all.
+/// Writes a new file. If this fails, there is no partial file.
 fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let bad = |error: &dyn std::fmt::Display| {
         format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
@@ -187,7 +187,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| bad(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|e| bad(&e))?;
     use std::os::unix::fs::PermissionsExt as _;
-    // cuFile fails in all programs of a user who cannot read the file.
+    // If a user cannot read the file, cuFile fails in all programs of that user.
     file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(|e| bad(&e))?;
     file.persist_noclobber(path).map_err(|e| bad(&e.error))?;
     Ok(())
@@ -257,7 +257,7 @@ fn hardware(view: &Root, model_bytes: Option<u64>, paths: &[std::path::PathBuf])
     Ok(Hardware::of(view, &report, model_bytes))
 }
 
-/// Tensor bytes of a model, and its path; a shape profile by name has none.
+/// The tensor bytes of a model, and its path. A shape profile has no path.
 fn model_bytes(model: &str) -> Result<(u64, Vec<std::path::PathBuf>), String> {
     if !Path::new(model).exists() && models::Profile::names().contains(&model) {
         let profile = models::Profile::named(model).map_err(|error| error.to_string())?;
@@ -268,12 +268,12 @@ fn model_bytes(model: &str) -> Result<(u64, Vec<std::path::PathBuf>), String> {
     Ok((bytes, vec![opened.path]))
 }
 
-/// The text of a file that the user named.
+/// The text of the file that the user named.
 fn read(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let bad = |what: String| format!("{} cannot be read: {what}; name a cufile.json", path.display());
-    // Opening a FIFO without a writer must not hang.
+    // Opening a FIFO without a writer must not block.
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
@@ -287,6 +287,6 @@ fn read(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(bad(format!("it is longer than {MAX_BYTES} bytes")));
     }
-    // libcufile reads bytes that are not UTF-8, and the linter reports them.
+    // libcufile accepts bytes that are not UTF-8. The linter reports them.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

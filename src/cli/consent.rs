@@ -6,7 +6,7 @@ use crate::models::{self, Profile};
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::Path;
 
-/// Up to this many bytes are written without a question.
+/// Writes of up to this many bytes need no consent.
 const WITHOUT_QUESTION: u64 = GIB;
 
 /// Asks before more than 1 GiB is written.
@@ -31,10 +31,10 @@ pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String
     }
 }
 
-/// Offers to make a folder that does not exist. Without a terminal and without consent nothing is made.
+/// Asks whether to create a directory that does not exist. Without a terminal and without `yes`, it is not created.
 ///
 /// # Errors
-/// A sentence if the user declines, or if the folder cannot be made.
+/// A sentence if the user declines, or if the directory cannot be created.
 pub(super) fn to_create(dir: &Path, yes: bool) -> Result<(), String> {
     let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     if dir.symlink_metadata().is_ok() || !(yes || has_terminal) {
@@ -52,10 +52,10 @@ pub(super) fn to_create(dir: &Path, yes: bool) -> Result<(), String> {
     std::fs::create_dir_all(dir).map_err(|error| format!("cannot create {}: {error}", dir.display()))
 }
 
-/// Asks before the synthetic model of a shape is written, unless it exists already.
+/// Asks before a synthetic model is written, unless it already exists.
 ///
 /// # Errors
-/// As [`to_write`].
+/// The same as [`to_write`].
 pub(super) fn to_make(model: &str, yes: bool) -> Result<(), String> {
     if Path::new(model).exists() || !Profile::names().contains(&model) {
         return Ok(());

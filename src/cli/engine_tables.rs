@@ -1,4 +1,4 @@
-//! The engines and their settings as Markdown, from the specification; docs/settings.md contains a copy.
+//! The engines and their settings as Markdown tables, from the specification. docs/settings.md contains a copy.
 
 use crate::core::spec::ENGINES;
 use crate::core::{Need, Setting};
@@ -11,7 +11,7 @@ const fn need(need: Need) -> &'static str {
     }
 }
 
-/// Both tables.
+/// The table of engines and the table of settings.
 pub(super) fn tables() -> String {
     let mut out = String::from("| engine | method | needs | settings |\n|---|---|---|---|\n");
     for spec in &ENGINES {

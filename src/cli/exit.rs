@@ -1,10 +1,10 @@
-//! The exit statuses: one table for the program, the help of each command and the tests.
+//! The exit statuses. The program, the help of each command and the tests use the same table.
 
 use clap::Command;
 
-/// Fine.
+/// Success.
 pub(super) const FINE: u8 = 0;
-/// The answer is bad.
+/// The result is bad: a check failed, bytes are wrong, or there is a regression.
 pub(super) const BAD_ANSWER: u8 = 1;
 /// The usage or the input is wrong.
 pub(super) const BAD_CALL: u8 = 2;
@@ -13,7 +13,7 @@ pub(super) const COULD_NOT_RUN: u8 = 3;
 /// Interrupted by a signal.
 pub(super) const INTERRUPTED: u8 = 130;
 
-/// All statuses with their meaning.
+/// All statuses with their meanings.
 const TABLE: [(u8, &str); 5] = [
     (FINE, "fine"),
     (
@@ -28,13 +28,13 @@ const TABLE: [(u8, &str); 5] = [
     (INTERRUPTED, "interrupted"),
 ];
 
-/// The table as the help shows it.
+/// The table in the form of the help text.
 fn help() -> String {
     let rows: Vec<String> = TABLE.iter().map(|(status, meaning)| format!("  {status:>3}  {meaning}")).collect();
     format!("Exit status:\n{}", rows.join("\n"))
 }
 
-/// The command with the table in its help and in that of each subcommand.
+/// Adds the table to the help of the command and of each subcommand.
 pub(super) fn documented(command: Command) -> Command {
     let before = command.get_after_help().map(ToString::to_string);
     let text = before.map_or_else(help, |before| format!("{before}\n\n{}", help()));

@@ -1,4 +1,4 @@
-//! Explains a code, a key, an id or lines of a log.
+//! The command `explain` for a code, a key, an id or the lines of a log.
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_CALL, Ran, fail, print_coloured, print_json};
@@ -7,10 +7,10 @@ use crate::explain::{self, Answer};
 use serde_json::{Value, json};
 use std::io::Read as _;
 
-/// The maximum length of a log on standard input.
+/// The maximum size in bytes of a log on standard input.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Prints the answers to a query; `-` reads a log from standard input.
+/// Prints the explanation of a query. `-` reads a log from standard input.
 pub(super) fn run(words: &[String], output: &OutputArgs) -> Ran {
     let query = words.join(" ");
     let found = if query.trim() == "-" {

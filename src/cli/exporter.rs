@@ -1,4 +1,4 @@
-//! Metrics of the checks for Prometheus, over HTTP.
+//! The command `export`: serves the results of the checks to Prometheus over HTTP.
 
 use super::check::as_state;
 use super::outcome::{FINE, Ran, note};
@@ -23,13 +23,12 @@ pub(super) struct ExporterArgs {
     /// Serve /metrics at this address. By default only this machine can reach it
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9469")]
     listen: String,
-    /// Seconds for which the result of the checks is used again
+    /// Reuse the results of the checks for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     max_age: u64,
 }
 
-/// Serves until a signal arrives. The checks run at each request for metrics; CUDA is not opened and no model is
-/// read.
+/// Serves metrics until a signal arrives. A request runs the checks. CUDA is not opened, and no model is read.
 pub(super) fn run(args: &ExporterArgs) -> Ran {
     let examine = || {
         let view = Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() });
@@ -39,7 +38,7 @@ pub(super) fn run(args: &ExporterArgs) -> Ran {
         report::write_metrics(&as_state(&view, &found), &mut text).map_err(|error| error.to_string())?;
         Ok::<_, String>(text)
     };
-    // If a path does not exist, the command fails at once, instead of serving an empty page later.
+    // A missing path makes the command fail at the start. Otherwise it would serve an empty page later.
     let mut last = (Instant::now(), examine()?);
     let server =
         MetricsServer::bind(&args.listen).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
@@ -63,7 +62,7 @@ pub(super) fn run(args: &ExporterArgs) -> Ran {
         if last.0.elapsed() >= longest {
             match examine() {
                 Ok(text) => last = (Instant::now(), text),
-                // The timestamp of the old page shows its age.
+                // The timestamp in the old page shows its age.
                 Err(error) => note(&error),
             }
         }

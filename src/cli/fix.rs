@@ -1,4 +1,4 @@
-//! Lists, previews, applies and undoes fixes, and resumes them after a reboot.
+//! The command `fix`: lists, previews, applies and undoes fixes, and continues them after a reboot.
 
 use super::args::OutputArgs;
 use super::fix_work::{Mode, Order, Work, ask, open};
@@ -12,14 +12,14 @@ use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
-/// Runs the command. The exit status is 1 if a requested fix was not applied or not undone.
+/// Runs the command. The exit status is 1 if a named fix was not applied or not undone.
 pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     let (place, view) = match open(order.root) {
         Ok(both) => both,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let mut taken_back = Vec::new();
-    // With `--json` the checklist is only printed.
+    // With `--json`, the checklist is only printed.
     if order.only_looks() || (output.json && order.names_guide()) {
         fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
     } else {
@@ -30,7 +30,7 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     }
     let mut named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
     if named.is_empty() && order.names_guide() {
-        // A set-up keeps the paths with which it was started, in any working directory.
+        // A set-up keeps the paths with which it was started, independent of the working directory.
         named = SetUp::load(&place).map(|set_up| set_up.paths).unwrap_or_default();
     }
     let paths = match examined(&view, &named) {
@@ -41,11 +41,11 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     if order.mode == Mode::Undo { work.undo(&taken_back) } else { work.plan() }
 }
 
-/// Notes about interrupted fixes and those that wait for a reboot, for other commands. It writes nothing.
+/// Prints notes about interrupted fixes and fixes that need a reboot. Other commands call this. It writes no files.
 pub(super) fn tell_open(report: &Report, root: Option<&Path>) {
     let place = match root {
         None => Place::live(),
-        // A captured machine has a journal only if fixes were tried on it.
+        // A captured machine has a journal only if fixes were applied to the capture.
         Some(folder) if folder.join(".gds-top").is_dir() => match Place::folder(folder) {
             Ok(place) => place,
             Err(sentence) => return note(&sentence),
@@ -61,7 +61,7 @@ fn tell(open: &[OpenPlan]) {
 }
 
 impl Work<'_> {
-    /// The fixes that are applied here, by this user and by root, and those that this user can undo.
+    /// The fixes that this user and root have applied, and the number of those that this user can undo. These are first.
     fn applied(&self) -> (Vec<Entry>, usize) {
         let all = Journal::all(&self.place);
         let (own, others) = all.split_at(1);
@@ -76,8 +76,8 @@ impl Work<'_> {
         (out, count)
     }
 
-    /// Undoes the named fixes, or all that are applied. `taken_back`: interrupted fixes that this command has rolled
-    /// back.
+    /// Undoes the named fixes, or all applied fixes. `taken_back` are interrupted fixes that this command has already
+    /// rolled back.
     fn undo(&self, taken_back: &[FixId]) -> u8 {
         let (applied, own) = self.applied();
         let ids: Vec<FixId> = if self.order.ids.is_empty() {
@@ -115,7 +115,8 @@ impl Work<'_> {
             return FINE;
         }
         let mut status = FINE;
-        // Files of fixes that are still applied. An older fix of the same file cannot be undone before the newer one.
+        // Files of fixes that could not be undone. An older fix of the same file cannot be undone before the newer
+        // one.
         let mut kept: Vec<&PathBuf> = Vec::new();
         for id in newest_first(&ids, &applied[..own]) {
             let entry = applied[..own].iter().find(|entry| entry.id == id);
@@ -174,8 +175,8 @@ impl Work<'_> {
         status
     }
 
-    /// The plans with these ids, or for these checks; all plans if none is named. A fix can be named even if no check
-    /// needs it.
+    /// The plans with these ids, or for these checks. Without names, all plans are returned. A fix can be named even
+    /// if no check needs it.
     fn choose(&self, plans: Vec<FixPlan>, report: &Report) -> Result<Vec<FixPlan>, String> {
         let ids = self.order.ids;
         if ids.is_empty() {
@@ -201,7 +202,7 @@ impl Work<'_> {
         Ok(chosen)
     }
 
-    /// Shows a plan, and applies it if the user wants it. `Err` ends the command with a status.
+    /// Shows a plan and applies it if the user agrees. `Err` ends the command with this status.
     fn one(&self, plan: &FixPlan) -> Result<bool, u8> {
         let order = self.order;
         if !order.stream {
@@ -239,8 +240,8 @@ impl Work<'_> {
         fixes::apply_and_verify(view, plan, consent, &self.place, &self.paths, &mut |p| self.news(&p))
     }
 
-    /// Applies a previewed plan after consent. The answer can take long, so the plan is made again and refused if it
-    /// differs.
+    /// Applies a previewed plan after consent. The user can take long to answer, so the plan is made again and
+    /// rejected if it has changed.
     fn apply_as_previewed(&self, plan: &FixPlan) -> bool {
         let refused = || {
             let text = FixError::NotConsented { id: plan.id }.to_string();
@@ -256,7 +257,7 @@ impl Work<'_> {
     }
 }
 
-/// The named fixes, newest first. In `applied` the oldest is first.
+/// The named fixes, the newest first. In `applied`, the oldest is first.
 fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
     let age = |id: FixId| applied.iter().rev().position(|entry| entry.id == id).unwrap_or(usize::MAX);
     let mut ids = ids.to_vec();

@@ -1,4 +1,4 @@
-//! The parts that all commands for fixes share: the request, the target machine, progress and consent.
+//! Parts that all commands for fixes share: the request, the machine, progress and consent.
 
 use super::args::OutputArgs;
 use super::outcome::{note, print};
@@ -10,40 +10,40 @@ use crate::text::write_json;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// The action on the fixes.
+/// What the command does with the fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Ask before each fix.
+    /// Asks before each fix.
     Ask,
-    /// Apply the named fixes, or all, without asking.
+    /// Applies the named fixes, or all of them, without asking.
     Yes,
-    /// Show only.
+    /// Shows the fixes.
     DryRun,
-    /// Take back.
+    /// Undoes the fixes.
     Undo,
-    /// List.
+    /// Lists the fixes.
     List,
 }
 
-/// The request of the command line.
+/// The request on the command line.
 #[derive(Clone, Debug)]
 pub(super) struct Order<'a> {
-    /// Fixes, or checks that they fix.
+    /// The ids of fixes or of the checks that they resolve.
     pub(super) ids: &'a [String],
-    /// The action on them.
+    /// What to do with them.
     pub(super) mode: Mode,
     /// The path for which reads must work.
     pub(super) path: Option<&'a Path>,
-    /// A directory that is examined instead of this machine.
+    /// A directory that is used in place of this machine.
     pub(super) root: Option<&'a Path>,
     /// The digest of the plan to which the user consented.
     pub(super) consent: Option<String>,
-    /// Progress as lines of JSON.
+    /// Whether progress is printed as JSON lines.
     pub(super) stream: bool,
 }
 
 impl Order<'_> {
-    /// Whether it only shows and changes nothing.
+    /// Whether the command changes nothing.
     pub(super) fn only_looks(&self) -> bool {
         matches!(self.mode, Mode::DryRun | Mode::List)
     }
@@ -53,7 +53,7 @@ impl Order<'_> {
     }
 }
 
-/// A command for fixes, with the machine and the paths.
+/// A command for fixes, its machine and its paths.
 pub(super) struct Work<'a> {
     pub(super) order: &'a Order<'a>,
     pub(super) output: &'a OutputArgs,
@@ -67,7 +67,7 @@ impl Work<'_> {
     pub(super) fn news(&self, progress: &FixProgress) {
         if self.order.stream {
             let mut line = Vec::new();
-            // The work continues if no process reads the stream.
+            // If no process reads the stream, the work continues.
             let _ = write_json(&mut line, progress);
             line.push(b'\n');
             let _ = print(&line);
@@ -77,13 +77,13 @@ impl Work<'_> {
     }
 }
 
-/// The machine that is fixed, and the view of it.
+/// The machine that is fixed, and the machine view.
 pub(super) fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
     let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
     Ok((Place::folder(folder)?, Root::stand_in(folder)?))
 }
 
-/// Asks on the terminal for consent to a fix.
+/// Asks the user on the terminal for consent to a fix.
 pub(super) fn ask(id: FixId) -> Result<bool, String> {
     if !io::stdin().is_terminal() {
         return Err(format!(
@@ -93,7 +93,7 @@ pub(super) fn ask(id: FixId) -> Result<bool, String> {
     ask_word(&format!("Apply {id}?"))
 }
 
-/// Asks a question on the terminal. Only an explicit yes counts.
+/// Asks a question on the terminal. Only an explicit yes is consent.
 pub(super) fn ask_word(question: &str) -> Result<bool, String> {
     let mut err = io::stderr();
     let asked = write!(err, "{question} [y/N] ").and_then(|()| err.flush());

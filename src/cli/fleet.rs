@@ -1,4 +1,4 @@
-//! Merges the reports of many nodes.
+//! The command `fleet`: merges the reports of many nodes.
 
 use super::args::ResultArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
@@ -23,18 +23,18 @@ pub(super) struct FleetArgs {
 /// The formats of a fleet report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For a terminal: the first 40 rows of a list
+    /// Text for a terminal, with at most 40 rows per list
     Text,
-    /// One page with everything
+    /// One HTML page with all rows
     Html,
-    /// Everything, for programs
+    /// JSON with all rows
     Json,
-    /// One row for each node
+    /// CSV with one row per node
     Csv,
 }
 
-/// Prints the fleet's report. The exit status is 1 if a node cannot use cuFile or has no verdict, or if a file could
-/// not be read.
+/// Prints the report of the fleet. The exit status is 1 if a node cannot use cuFile or has no verdict, or if a file
+/// could not be read.
 pub(super) fn run(args: &FleetArgs) -> Ran {
     let output = args.output.output();
     let fleet = Fleet::read(&args.paths).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! `gds-top fix nvidia-gds` does the steps of the checklist one after another, each with consent, until the route is
-//! proven or a reboot is needed.
+//! `gds-top fix nvidia-gds` applies the steps of the checklist one after another. Each step needs consent. It stops
+//! when the route is proven or a reboot is needed.
 
 use super::fix_work::{Mode, Work, ask, ask_word, open};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
@@ -11,17 +11,17 @@ use crate::machine::Root;
 use crate::session;
 use std::io::{self, IsTerminal};
 
-/// The command that the user repeats.
+/// The command that the user repeats after a reboot.
 const COMMAND: &str = "gds-top fix nvidia-gds";
 
-/// The machine as it is now.
+/// The current state of the machine.
 struct Now {
     view: Root,
     report: Report,
     guide: Guide,
 }
 
-/// Shows the checklist and does its steps, unless the request only shows it.
+/// Shows the checklist and applies its steps, unless the request only shows it.
 pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
     if work.order.ids.len() > 1 {
         return fail(BAD_CALL, "nvidia-gds is the complete checklist: pass it alone, or pass only fixes");
@@ -48,7 +48,7 @@ fn look(work: &Work<'_>) -> Result<Now, String> {
     Ok(Now { view, report, guide })
 }
 
-/// The set-up that was started before, with a note about it; otherwise a new one.
+/// The set-up that was started earlier, with a note about it. If there is none, a new one.
 fn resumed(work: &Work<'_>, guide: &Guide) -> SetUp {
     let Some(mut set_up) = SetUp::load(&work.place) else { return SetUp::new(guide.route, work.paths.clone()) };
     let done: Vec<&str> = set_up.done.iter().filter(|step| step.worked).map(|step| step.id.as_str()).collect();
@@ -73,7 +73,7 @@ fn resumed(work: &Work<'_>, guide: &Guide) -> SetUp {
 struct Run<'a> {
     work: &'a Work<'a>,
     set_up: SetUp,
-    /// Applied by this command.
+    /// The fixes that this command applied.
     tried: Vec<FixId>,
 }
 
@@ -105,7 +105,7 @@ impl Run<'_> {
         }
     }
 
-    /// Shows a plan, asks for consent and applies it. `Err` ends the command with a status.
+    /// Shows a plan, asks for consent and applies it. `Err` ends the command with this status.
     fn apply(&mut self, plan: &FixPlan, now: &Now) -> Result<(), u8> {
         let work = self.work;
         let steps = &now.guide.steps;
@@ -129,7 +129,7 @@ impl Run<'_> {
                 }
                 Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
             }
-            // The answer can take long, so the step is planned again and refused if it differs.
+            // The user can take long to answer, so the step is planned again and rejected if it has changed.
             let again = look(work).map_err(|sentence| fail(BAD_CALL, &sentence))?;
             let waiting = guided::waiting(&work.place);
             match guided::next(&again.guide, &waiting, &self.tried) {
@@ -170,7 +170,7 @@ impl Run<'_> {
         FINE
     }
 
-    /// Proves the route by reads, at the end.
+    /// Proves the route with reads when all steps are done.
     fn prove(self, now: Now) -> u8 {
         let work = self.work;
         let mut report = now.report;

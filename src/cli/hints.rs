@@ -1,4 +1,4 @@
-//! The values that shell completions offer for arguments. The program accepts others, too.
+//! The values that shell completions suggest for arguments. The program accepts other values too.
 
 use crate::core::spec::ENGINES;
 use crate::core::{CacheState, Engine, EngineError};
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Parses a value and offers names for it.
+/// A value parser that suggests names.
 #[derive(Debug)]
 pub(super) struct Hinted<T> {
     names: fn() -> Vec<&'static str>,
@@ -61,12 +61,12 @@ pub(super) const fn profiles() -> Hinted<String> {
     hinted(Profile::names)
 }
 
-/// The engines of one `--engine`. Everything after `command:` belongs to the command, also commas.
+/// The engines of one `--engine`. Everything after `command:` belongs to the command, including commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Engines(Vec<Engine>);
 
 impl Engines {
-    /// The engines, in order.
+    /// The engines in order.
     pub(super) fn list(&self) -> Vec<Engine> {
         self.0.clone()
     }

@@ -1,4 +1,4 @@
-//! `io`: a grid of storage measurements.
+//! The command `bench-io`: a grid of storage measurements.
 
 use super::args::{Export, OutputArgs};
 use super::outcome::{Ran, has_terminal};
@@ -12,7 +12,7 @@ use crate::workloads::io;
 use clap::Args;
 use std::path::PathBuf;
 
-/// The maximum number of cells of a grid: at half a second each, they take over an hour.
+/// The maximum number of cells. At half a second each, they take more than an hour.
 const MOST_CELLS: usize = 10_000;
 
 /// The arguments of `bench-io`.
@@ -44,7 +44,7 @@ pub(super) struct IoArgs {
     /// GPU by index or UUID, or 'host' for host memory
     #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host")]
     gpu: Option<String>,
-    /// Write more than 1 GiB without a question
+    /// Write more than 1 GiB without asking
     #[arg(long)]
     yes: bool,
     /// No screens, also on a terminal
@@ -56,7 +56,7 @@ pub(super) struct IoArgs {
     record: Option<PathBuf>,
 }
 
-/// Reads `64K` as 65 536.
+/// Parses a size: `64K` is 65 536.
 fn size(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text
         .trim_end_matches(['i', 'B', 'b'])
@@ -115,7 +115,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
     super::consent::to_create(&args.dir, args.yes)?;
     io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
     let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
-    // One file is read and one is written.
+    // One file is read and the other is written.
     super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;
     config.checks = false;
     config.grid = Some(GridRequest {

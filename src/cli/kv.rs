@@ -1,4 +1,4 @@
-//! `gds-top bench-kv`: KV-cache workloads.
+//! The command `bench-kv`: KV-cache workloads.
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
@@ -87,7 +87,7 @@ pub(super) struct KvArgs {
     /// Do not read meters during the run
     #[arg(long)]
     no_telemetry: bool,
-    /// Write more than 1 GiB without a question
+    /// Write more than 1 GiB without asking
     #[arg(long)]
     yes: bool,
     /// No screens, also on a terminal
@@ -105,7 +105,7 @@ pub(super) struct KvArgs {
     screens: ScreenArgs,
 }
 
-/// Runs a workload. The exit statuses are those of a benchmark.
+/// Runs a workload. The exit statuses are those of `bench`.
 pub(super) fn run(args: &KvArgs) -> Ran {
     let output = args.output.on(&args.screens);
     let (Some(kind), Some(dir), false) = (args.profile, args.dir.as_deref(), args.list) else {
@@ -144,7 +144,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     };
     let dir = &sharded(kind, dir, args.gpu.as_deref());
     super::consent::to_create(dir, args.yes && !args.as_found)?;
-    // If a request is impossible, the files of earlier runs stay.
+    // If the request is not possible, the files of earlier runs are kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
     let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;
     let mut folder =
@@ -158,7 +158,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     if !output.quiet {
         plan.notes.iter().for_each(|text| note(text));
     }
-    // Variants that were named always run and report errors themselves; those of llm-d continue without cuFile.
+    // Variants that the user named always run and report their own errors. llm-d continues without cuFile.
     let named = !args.variants.is_empty() || kind == KvSystem::Llmd;
     config.engines = named.then(|| plan.lanes.clone());
     config.workload =
@@ -179,7 +179,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     ran
 }
 
-/// Writes the files that the lanes need, if the disk has enough space.
+/// Writes the files that the runs need, if the disk has enough space.
 fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
     let as_found = args.as_found;
     let on_disk = plan.lanes.iter().any(|lane| !matches!(lane, Engine::Workload(lane) if lane.path == KvPath::Ram));
@@ -198,13 +198,13 @@ fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) ->
     plan.settle(folder).map_err(|error| error.to_string())
 }
 
-/// Bytes that this user can still write there; `None` if the file system does not report it.
+/// The bytes that this user can still write to the file system. `None` if they are unknown.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let told = rustix::fs::statvfs(folder).ok()?;
     Some(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
-/// The folder of a GPU among several that are separated by commas, as LMCache's `gds_path_sharding: by_gpu` selects it.
+/// The directory of a GPU among several that are separated by commas, as in LMCache's `gds_path_sharding: by_gpu`.
 fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> PathBuf {
     let Some(text) = dir.to_str().filter(|text| kind == KvSystem::Lmcache && text.contains(',') && !dir.exists())
     else {
@@ -215,12 +215,12 @@ fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> PathBuf {
     all.get(number % all.len().max(1)).map_or_else(|| dir.to_owned(), PathBuf::from)
 }
 
-/// The variants of a workload that run if none are named.
+/// The variants of a workload that run by default.
 fn variants(kind: KvSystem) -> Vec<&'static str> {
     kind.usual_variants().iter().map(|path| path.name()).collect()
 }
 
-/// Workloads, settings and shapes.
+/// Prints the workloads, their settings and shapes.
 fn list(output: &OutputArgs) -> u8 {
     let shapes: Vec<Shape> = Shape::names().into_iter().filter_map(|name| Shape::named(name).ok()).collect();
     if output.json {

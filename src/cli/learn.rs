@@ -1,4 +1,4 @@
-//! Shows the lesson on the screens, with a model to measure if one is named, or writes it as a file.
+//! The command `learn`: shows the lesson on the screens or writes it to a file.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{FINE, Ran, has_terminal, note, print};
@@ -9,7 +9,7 @@ use crate::session::{Feed, REAL_TIME, live};
 use crate::tui::{self, ScreenId};
 use std::path::Path;
 
-/// Shows the lesson, or writes it.
+/// Shows the lesson or writes it to a file.
 pub(super) fn run(
     model: Option<String>,
     html: Option<&Path>,
@@ -33,7 +33,7 @@ pub(super) fn run(
     screens(feed, look, ScreenId::Learn, REAL_TIME, None)
 }
 
-/// A session that measures the model on request. Without a model it makes a small synthetic one.
+/// A session that measures the model when the user requests it. Without a model it creates a small synthetic one.
 fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
     config.model = model;

@@ -1,4 +1,4 @@
-//! The published loaders with a script, and the versions that Python has installed.
+//! Lists the published loaders with a script, and the installed versions of their packages.
 
 use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};
@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
-/// The time limit of Python, which reads the metadata of a few packages.
+/// The time limit for Python, which only reads package metadata.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Prints a line `name version` for each package named that is installed.
+/// A Python program that prints a line `name version` for each installed package among its arguments.
 const ASK: &str = "import sys\nfrom importlib.metadata import version\nfor n in sys.argv[1:]:\n    try: print(n, version(n))\n    except Exception: pass\n";
 
-/// Prints them.
+/// Prints the list.
 pub(super) fn list(output: &OutputArgs) -> u8 {
     let loaders = loaders();
     let (installed, problem) = match installed(&loaders) {
@@ -48,7 +48,7 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
     print(text.as_bytes())
 }
 
-/// Versions by package.
+/// The installed versions by package.
 fn installed(loaders: &[Loader]) -> Result<BTreeMap<String, String>, String> {
     let mut command = Command::new(python());
     command.arg("-c").arg(ASK).args(loaders.iter().map(|loader| loader.package));

@@ -1,4 +1,4 @@
-//! The manual pages.
+//! Writes the manual pages.
 
 use super::commands::Cli;
 use super::exit;
@@ -12,13 +12,13 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// The commands with a page: all but those that the program runs itself.
+/// The commands that have a manual page. Commands that only the program runs have none.
 fn command() -> Command {
     exit::documented(Cli::command())
         .mut_subcommands(|sub| if sub.get_name().starts_with("__") { sub } else { sub.hide(false) })
 }
 
-/// Prints the page of the program, or writes a page for each command.
+/// Prints the page of the program, or writes one page per command into a directory.
 pub(super) fn write(dir: Option<&Path>) -> Ran {
     let Some(dir) = dir else {
         let mut text = Vec::new();
@@ -30,13 +30,14 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
     };
     let bad = |error: std::io::Error| format!("cannot write manual pages to {}: {error}", dir.display());
     std::fs::create_dir_all(dir).map_err(bad)?;
-    // The pages are made in a private folder, because their names may be links of another user in the other one.
+    // The pages are first written to a private directory, because the target directory can contain links of another
+    // user with their names.
     let made = Scratch::new("gds-top-man-").map_err(bad)?;
     clap_mangen::generate_to(command(), made.path()).map_err(bad)?;
     for page in std::fs::read_dir(made.path()).map_err(bad)? {
         let page = page.map_err(bad)?;
         let mut text = std::fs::read(page.path()).map_err(bad)?;
-        // The keys of the screens are in the page of the program.
+        // The page of the program lists the keys of the screens.
         if page.file_name() == "gds-top.1" {
             text.extend_from_slice(tui::Keymap::manual().as_bytes());
         }
@@ -45,7 +46,7 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
     Ok(FINE)
 }
 
-/// Writes a file in place of another one or of a link.
+/// Writes a file. It replaces an existing file or link.
 fn put(dir: &Path, name: &OsStr, text: &[u8]) -> std::io::Result<()> {
     let mut temporary = tempfile::Builder::new().prefix(".gds-top-").tempfile_in(dir)?;
     temporary.write_all(text)?;

@@ -1,4 +1,4 @@
-//! Measured loads for predictions: from recordings, reports and shipped recordings.
+//! Finds the measured loads for predictions: recordings, reports and shipped recordings.
 
 use crate::analysis::{self, Prediction, Shape, Threads, Timings};
 use crate::core::{CacheState, Machine, Setting, units};
@@ -9,15 +9,15 @@ use crate::text::json_values;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Threads, slots and bytes of a slot, by the bytes of the model and the CPUs.
+/// (bytes of the model, CPUs) → (threads, slots, bytes of a slot).
 type Rule = fn(u64, usize) -> (u64, u64, u64);
 
 /// The runs of an engine in one recording or report.
 pub(super) struct Source {
     pub(super) timings: Timings,
-    /// Name of the recording or report.
+    /// The name of the recording or report.
     pub(super) from: String,
-    /// Memory of the target GPU, in bytes; `None` if it is not known, and for host memory.
+    /// The memory of the target GPU in bytes. `None` if it is unknown, and for host memory.
     pub(super) gpu_bytes: Option<u64>,
 }
 
@@ -26,8 +26,8 @@ impl Source {
         self.timings.runs.first().map_or(0, |run| run.bytes)
     }
 
-    /// The measured threads, and the threads that the engine would use for a model of this size, if it chooses them
-    /// by the size.
+    /// The measured threads and the settings that the engine would use for a model of this size. `None` if the engine
+    /// does not choose threads by size.
     fn settings_for(&self, bytes: u64) -> Option<(u64, (u64, u64, u64))> {
         let of = |setting: Setting| self.timings.settings.get(setting.name()).copied();
         let used = (of(Setting::Threads)?, of(Setting::Slots)?, of(Setting::BlockBytes)?);
@@ -37,7 +37,8 @@ impl Source {
         Some((used.0, rule(bytes, cpus)))
     }
 
-    /// Whether the engine uses more threads for a model of this size than were measured, and no ceiling was measured.
+    /// Whether the engine uses more threads for a model of this size than were measured, and their ceiling is
+    /// unknown.
     pub(super) fn unbounded(&self, bytes: u64) -> bool {
         let more = self.settings_for(bytes).is_some_and(|(used, (threads, ..))| threads > used);
         more && self.timings.cache == CacheState::Hot && self.timings.ceiling_bytes_per_s.is_none()
@@ -46,7 +47,7 @@ impl Source {
     pub(super) fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
         let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         let settings = self.settings_for(bytes);
-        // The disk limits cold loads, with any number of threads.
+        // The disk limits cold loads, independent of the number of threads.
         let ceiling = self.timings.ceiling_bytes_per_s.filter(|_| self.timings.cache == CacheState::Hot);
         let threads = settings.zip(ceiling).map(|((used, (threads, ..)), ceiling_bytes_per_s)| Threads {
             times: threads as f64 / used.max(1) as f64,
@@ -57,7 +58,7 @@ impl Source {
     }
 }
 
-/// The defaults of `pread` when the first recordings were made. Predictions assume them.
+/// The defaults of `pread` at the time of the first recordings. Predictions from them use these.
 fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     let cpus = cpus.max(1) as u64;
     match model_bytes {
@@ -67,7 +68,7 @@ fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     }
 }
 
-/// The runs of the recordings and reports named, else of the shipped ones.
+/// The runs of the named recordings and reports. By default they are those of the shipped recordings.
 pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut add = |name: &str, (timings, machine): Measured| {
@@ -89,14 +90,14 @@ pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
-/// The measured loads and their machine.
+/// The measured loads and the machine on which they ran.
 type Measured = (Vec<Timings>, Option<Machine>);
 
 fn measured(state: &State) -> Measured {
     (SessionAnalysis::new(state).timings(), state.machine.clone())
 }
 
-/// Memory of the machine's smallest GPU of that name.
+/// The memory of the smallest GPU with this name in the machine.
 fn gpu_bytes(machine: &Machine, name: &str) -> Option<u64> {
     machine.gpus.iter().filter(|gpu| gpu.name == name).filter_map(|gpu| gpu.memory_total_bytes).min()
 }
@@ -109,7 +110,7 @@ fn recorded(path: &Path) -> Result<Measured, String> {
     Ok(measured(&state))
 }
 
-/// The used part of report.json.
+/// The fields of report.json that predictions use.
 #[derive(Deserialize)]
 struct Report {
     analysis: Analysis,
@@ -123,7 +124,7 @@ struct Analysis {
 }
 
 fn reported(path: &Path) -> Result<Measured, String> {
-    // A report of a large model has some megabytes; a file above this limit is not a report.
+    // The report of a large model has a few MiB. A file above this limit is not a report.
     const MOST_BYTES: u64 = 256 << 20;
     const MOST_VALUES: u64 = 20_000_000;
     let bad = |what: String| format!("{} is not a report of gds-top: {what}", path.display());

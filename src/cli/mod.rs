@@ -1,4 +1,4 @@
-//! The command line: arguments, mode, exit status.
+//! The command line: parses arguments, selects the command and returns the exit status.
 
 mod args;
 mod baseline;
@@ -49,7 +49,7 @@ use outcome::{BAD_CALL, Ran, fail};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Runs the program. All errors are on standard error when this returns.
+/// Runs the program. When it returns, all errors have been printed on standard error.
 #[must_use]
 pub fn main() -> ExitCode {
     endings::report_file_size();
@@ -76,12 +76,12 @@ pub fn main() -> ExitCode {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let status = run(cli).unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
-    // Buffers are empty here. A closed pipe is not an error.
+    // Other output was flushed before. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     ExitCode::from(status)
 }
 
-/// A sentence about `help COMMAND` with a misspelt command.
+/// The message for `help COMMAND` with a misspelt command.
 fn misspelt(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     let command = Cli::similar(word)?;

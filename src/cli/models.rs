@@ -1,4 +1,4 @@
-//! Writes synthetic models and inspects models.
+//! The commands `make-model` and `inspect`.
 
 use super::args::OutputArgs;
 use super::consent;
@@ -29,7 +29,7 @@ pub(super) fn synth(
         return Err("make-model needs a SHAPE and a DIR; 'gds-top make-model --list' lists the shapes".to_owned());
     };
     let bytes = Profile::named(name).map_or(0, |profile| profile.bytes_total);
-    // The writer rejects an impossible scale.
+    // The writer rejects scales outside of this range.
     consent::to_write((bytes as f64 * scale.clamp(0.0, 4.0)) as u64, dir, yes)?;
     let ended = ended_by_signals();
     let started = Instant::now();
@@ -105,7 +105,7 @@ fn list_profiles(output: &OutputArgs) -> Ran {
     Ok(print(text.as_bytes()))
 }
 
-/// Prints the parts of a model.
+/// Prints the tensors, files and read plan of a model.
 pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
     let folder = Path::new(model);
     if let Some(store) = folder.is_dir().then(|| kv::recognise(folder)).flatten() {

@@ -1,14 +1,14 @@
-//! Prints results and errors, and gives the exit status.
+//! Prints results and errors, and returns the exit status.
 
 use crate::text::{pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
 
 pub(super) use super::exit::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED};
 
-/// The result of a command: an exit status, or a sentence about a wrong call or input (status 2).
+/// The result of a command: an exit status, or a sentence about wrong usage or input (status 2).
 pub(super) type Ran = Result<u8, String>;
 
-/// Whether screens can be shown: standard input and output are a terminal.
+/// Whether screens can be shown: standard input and output are terminals.
 pub(super) fn has_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
@@ -25,7 +25,8 @@ pub(super) fn note(sentence: &str) {
     let _ = io::stderr().write_all(format!("gds-top: {}\n", sanitise(sentence)).as_bytes());
 }
 
-/// Prints a result, which may quote files and other programs. A broken pipe is not an error.
+/// Prints a result. It can contain text of files and other programs, which is sanitised. A broken pipe is not an
+/// error.
 pub(super) fn print(text: &[u8]) -> u8 {
     match std::str::from_utf8(text).map(sanitise) {
         Ok(text) => write_out(text.as_bytes()),
@@ -33,7 +34,8 @@ pub(super) fn print(text: &[u8]) -> u8 {
     }
 }
 
-/// Prints a result with colours. Quoted text must already be sanitised; without colours all text is sanitised here.
+/// Prints a result with colours. With colours, the caller must sanitise text of other programs. Without colours, all
+/// text is sanitised here.
 pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
     if colour { write_out(sanitise_coloured(text).as_bytes()) } else { print(text.as_bytes()) }
 }
@@ -47,10 +49,10 @@ fn write_out(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Version of the JSON forms that `print_json` writes, unless the value has one.
+/// The version of the JSON forms of `print_json`, unless the value has its own version.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Prints a JSON object with a line end; it gets a `schema_version` if it has none.
+/// Prints a JSON object and a line break. It gets a `schema_version` if it has none.
 pub(super) fn print_json(value: &serde_json::Value) -> u8 {
     let mut value = value.clone();
     if let Some(members) = value.as_object_mut() {

@@ -1,6 +1,6 @@
-//! `overhead` measures the profiling overhead: the same load bare (no meters), headless with meters, and with the
-//! screens on a pseudo-terminal. Each is a separate session. They alternate in each round, so that a drift of the
-//! machine affects all three.
+//! The command `overhead` measures the profiling overhead. It runs the same load in three modes: bare (no meters),
+//! headless with meters, and with the screens on a pseudo-terminal. Each mode is a separate session. They alternate
+//! in each round, so that drift of the machine affects all three.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
@@ -26,20 +26,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Rounds without `--repeat`.
+/// The number of rounds without `--repeat`.
 const ROUNDS: u32 = 5;
 /// The size of the pseudo-terminal.
 const TERMINAL: Winsize = Winsize { ws_row: 36, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-/// Time between two looks at whether the session has ended.
+/// The interval at which the end of a session is polled.
 const LOOK: Duration = Duration::from_millis(50);
-/// A session that takes longer hangs and is ended.
+/// A session that takes longer than this is stuck and is ended.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// The time that the screens stay open after the race.
 const AFTER: Duration = Duration::from_millis(200);
-/// Exit status of a session with screens that TERM ended, as it does itself here.
+/// The exit status of a session with screens after TERM.
 const BY_TERM: i32 = 143;
 
-/// A way to run the load.
+/// A mode of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Bare,
@@ -67,12 +67,12 @@ impl Way {
     }
 }
 
-/// The result of one engine's rounds.
+/// The results of one engine.
 struct Outcome {
     engine: Engine,
     cache: CacheState,
     bytes: u64,
-    /// Times in nanoseconds by way, in the order of [`Way::ALL`].
+    /// The times in nanoseconds by mode, in the order of [`Way::ALL`].
     walls: [Vec<u64>; 3],
 }
 
@@ -105,7 +105,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     })
 }
 
-/// Why an option of the race is not possible here. It is not ignored silently.
+/// Why a race option cannot be used here. It must not be ignored silently.
 fn refused(race: &RaceArgs) -> Option<String> {
     let of_one_session =
         [("--record", race.record.is_some()), ("--baseline", race.baseline.is_some()), ("--ceilings", race.ceilings)];
@@ -127,9 +127,9 @@ fn measure(
 ) -> Result<Outcome, String> {
     let folder = Scratch::new("gds-top-overhead-").map_err(|e| format!("making a temporary folder failed: {e}"))?;
     let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
-    // Round 0 is discarded: the first load of a series has other caches and clock rates.
+    // Round 0 is discarded, because the first load has different caches and clock rates.
     for round in 0..=rounds {
-        // Each round starts with another one.
+        // Each round starts with a different mode.
         for turn in 0..Way::ALL.len() {
             let at = (turn + round as usize) % Way::ALL.len();
             let way = Way::ALL[at];
@@ -156,7 +156,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     option("--engine", engine.to_string().into());
     option("--cache", cache.to_string().into());
     option("--record", recording.into());
-    // One load in each session, independent of the settings file.
+    // Each session has one load, independent of the settings file.
     option("--repeat", "1".into());
     if let Some(file) = settings::file() {
         option("--config", file.into());
@@ -170,7 +170,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     for order in &race.settings {
         option("--set", order.to_string().into());
     }
-    // Verification is outside the clock and would take longer than the load.
+    // Verification is not part of the measured time and takes longer than the load.
     arguments.push("--no-verify".into());
     arguments
 }
@@ -183,12 +183,13 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
         return under_screens(command.arg("__on-terminal").args(arguments), ended).map_err(failed);
     }
     command.arg("load").args(arguments).arg("--quiet").stdin(Stdio::null()).stdout(Stdio::null());
-    // Only this program passes Ctrl-C on: a second signal would end the session before it has removed its files.
+    // Ctrl-C must reach only this program, which passes it on. A second signal would end the session before it
+    // removes its files.
     command.process_group(0);
     if way == Way::Bare {
         command.arg("--no-telemetry");
     }
-    // The recording shows a failed run. The exit status and the message show a session that could not start.
+    // The recording contains failed runs. The exit status and the message show that a session could not start.
     let status = command.spawn().and_then(|mut child| wait(&mut child, ended)).map_err(failed)?;
     if matches!(status.code(), Some(0 | 1)) {
         Ok(())
@@ -197,7 +198,7 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
     }
 }
 
-/// Runs the program on a pseudo-terminal. All its output is read and discarded.
+/// Runs the program on a pseudo-terminal. Its output is read and discarded.
 fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<()> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
@@ -206,12 +207,12 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
     let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave).env("TERM", "xterm-256color");
     let mut child = command.spawn()?;
-    // The command keeps the child's ends open. Reading ends only after they are closed here.
+    // The command holds the child's side of the pseudo-terminal. The reader ends only when it is closed.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut shown = File::from(master);
     let reader = std::thread::Builder::new().spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        // The last part is kept, because a failed program prints its reason there.
+        // The last part is kept, because it has the reason if the program fails.
         let mut last = Vec::new();
         while let Ok(count @ 1..) = shown.read(&mut buffer) {
             last = buffer[count.saturating_sub(400)..count].to_vec();
@@ -224,7 +225,7 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
         std::io::Error::other(units::no_thread(error))
     })?;
     let status = wait(&mut child, ended);
-    // Reading ends when the child's end is closed.
+    // The reader ends when the child's side is closed.
     let last_words = reader.join().unwrap_or_default();
     match status? {
         status if status.success() || status.code() == Some(BY_TERM) => Ok(()),
@@ -232,7 +233,7 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
     }
 }
 
-/// Waits until the session ends, or until this program must end.
+/// Waits until the session ends, or until a signal ends this program.
 fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
     let begun = Instant::now();
     loop {
@@ -240,7 +241,7 @@ fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
             return Ok(status);
         }
         if ended.load(Ordering::Relaxed) {
-            // It removes the files that it made, and its status shows that.
+            // At TERM the session removes its files, and its status reports that.
             let _ = i32::try_from(child.id()).map(|pid| kill_process(Pid::from_raw(pid)?, Signal::TERM).ok());
             return child.wait().and_then(|_| Err(std::io::ErrorKind::Interrupted.into()));
         }
@@ -256,7 +257,7 @@ fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Time and bytes of the single load of a recording; for parts on several targets those of the group.
+/// The time and the bytes of the load in a recording. For parts on several targets, they are those of the group.
 fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
@@ -280,13 +281,13 @@ impl Outcome {
         median(&self.walls[way].iter().map(|ns| *ns as f64).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     }
 
-    /// Time divided by that of the bare load. Above 1 there is overhead.
+    /// The time divided by that of the bare load. It is above 1 if there is overhead.
     fn ratio(&self, way: usize) -> f64 {
         self.median_ns(way) / self.median_ns(0)
     }
 
-    /// The largest distance of a bare load from their median, as a share: a smaller difference is noise. `None` for a
-    /// single one.
+    /// The largest deviation of a bare load from the median, as a share. Smaller differences are noise. `None` for a
+    /// single load.
     fn noise(&self) -> Option<f64> {
         let middle = self.median_ns(0);
         let apart = self.walls[0].iter().map(|ns| (*ns as f64 - middle).abs() / middle);
@@ -359,8 +360,8 @@ fn text(told: &[Outcome]) -> String {
     out
 }
 
-/// Runs the race on the screens. The terminal on standard input becomes the controlling terminal of this session, so
-/// that its size and its signals apply. Ends after the race.
+/// Runs the race on the screens and ends after it. The terminal on standard input becomes the controlling terminal of
+/// this session, so that its size and its signals apply.
 pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
     let own = setsid().and_then(|_| ioctl_tiocsctty(std::io::stdin()));
     if let Err(error) = own {
@@ -381,7 +382,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
         }
         drop(sender);
         std::thread::sleep(AFTER);
-        // At TERM the screens restore the terminal and end.
+        // At TERM the screens restore the terminal and the program ends.
         let _ = kill_process(getpid(), Signal::TERM);
     });
     if let Err(error) = begun {
@@ -402,7 +403,7 @@ mod tests {
         let outcome = Outcome { engine: Engine::Pread, cache: CacheState::Hot, bytes: 1000, walls };
         assert!((outcome.ratio(1) - 1.01).abs() < 1e-9 && (outcome.ratio(2) - 1.2).abs() < 1e-9);
         assert!(outcome.noise().is_some_and(|noise| (noise - 0.1).abs() < 1e-9));
-        // All are within the stated noise, even if on one side.
+        // All runs are within the noise, even if all are on one side of the median.
         let skewed = Outcome { walls: [vec![100, 95, 140], vec![100], vec![100]], engine: Engine::Pread, ..outcome };
         assert!(
             skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9)

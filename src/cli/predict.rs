@@ -1,4 +1,4 @@
-//! `inspect --predict`: the predicted time of each engine for a model of this shape, from recorded loads.
+//! `inspect --predict`: predicts the time of each engine for a model from recorded loads.
 
 use super::args::OutputArgs;
 use super::measured::{Source, sources};
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The model whose load is to be predicted.
+/// The model whose load is predicted.
 struct Model {
     name: String,
     sizes_bytes: Vec<u64>,
@@ -48,7 +48,7 @@ pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
     print(to_text(&model, &told, from.is_empty()).as_bytes())
 }
 
-/// A profile by name needs no files.
+/// The profile is read by its name, so no model files are needed.
 fn named(model: &str) -> Result<Model, String> {
     if !Path::new(model).exists() && Profile::names().contains(&model) {
         let profile = Profile::named(model).map_err(|e| e.to_string())?;
@@ -60,7 +60,7 @@ fn named(model: &str) -> Result<Model, String> {
     Ok(Model { name: opened.name.clone(), sizes_bytes: opened.tensors.iter().map(|t| t.bytes).collect() })
 }
 
-/// One prediction for each engine and cache state, from the measured model with the nearest size, because engines
+/// One prediction for each engine and cache state. The measured model of the nearest size is used, because engines
 /// choose settings by size.
 fn predictions<'a>(model: &Model, sources: &'a [Source]) -> Vec<(&'a Source, Prediction)> {
     let distance = |source: &Source| (model.bytes().max(1) as f64 / source.measured_bytes().max(1) as f64).ln().abs();
@@ -235,20 +235,20 @@ mod tests {
             .collect()
     }
 
-    /// A prediction for the model of one recording of a pair from the other recording.
+    /// The prediction of one recording of a pair from the other one.
     struct Way {
-        /// The index of its pair in [`PAIRS`], and the predicted model.
+        /// The index of the pair in [`PAIRS`], and the predicted model.
         pair: usize,
         of: String,
         engine: String,
         cache: CacheState,
-        /// Prediction divided by measurement, minus one.
+        /// The predicted time divided by the measured time, minus one.
         error: f64,
         /// Whether the interval contains the measured time.
         held: bool,
-        /// The spread of the source runs and of the predicted runs.
+        /// The spread of the source runs and that of the predicted runs.
         apart: f64,
-        /// The error, and whether the interval contains the measured time, each time without one of the source runs.
+        /// The error and whether the interval contains the measured time, once for each omitted source run.
         without_one: Vec<(f64, bool)>,
     }
 
@@ -273,7 +273,7 @@ mod tests {
         for mut source in of(from) {
             let (engine, cache) = (source.timings.engine.clone(), source.timings.cache);
             let same = |s: &&Source| s.timings.engine == engine && s.timings.cache == cache;
-            // A recording may have been made in one cache state only.
+            // Some recordings have only one cache state.
             let Some(truth) = measured.iter().find(same).map(|s| &s.timings.runs) else { continue };
             let walls: Vec<u64> = truth.iter().map(|run| run.wall_ns).collect();
             let middle = analysis::median_u64(&walls).unwrap();
@@ -318,13 +318,13 @@ mod tests {
 
     #[test]
     fn hot_each_engine_of_one_model_predicts_the_other_within_15_percent() {
-        // A recording does not show how fast the machine was in another one: if runs of the same load differ by more
-        // than a fifth, their median is not known to 15 % itself.
+        // A recording does not show the speed of the machine in another session. If runs of the same load differ by
+        // more than a fifth, their median itself is less precise than 15 %.
         let hot: Vec<_> = all_ways().iter().filter(|way| way.cache == CacheState::Hot).collect();
         assert_eq!(hot.len(), 60);
         assert!(hot.iter().all(|way| way.held));
-        // In the fourth pair NIXL needed 1.5 times as long to register the same bytes of the large model, which the
-        // recordings of the small one cannot show.
+        // In the fourth pair, NIXL took 1.5 times as long to register the same bytes of the large model. The
+        // recordings of the small model cannot show this.
         let (known, hot): (Vec<&Way>, Vec<&Way>) =
             hot.into_iter().partition(|way| way.pair == 3 && way.of == "q06" && way.engine == "nixl");
         assert!(known.len() == 1 && known[0].error.abs() < 0.35, "{:?}", known.first().map(|way| way.error));
@@ -334,7 +334,8 @@ mod tests {
                 "{engine}: {error:+.2}, runs within {apart:.2}"
             );
         }
-        // Those that miss 15 %: three of the first two pairs, and NIXL both ways in the last.
+        // The predictions with an error above 15 %: three of the first two pairs, and NIXL in both directions of the
+        // last pair.
         let (nixl, others): (Vec<&Way>, Vec<&Way>) = hot
             .into_iter()
             .filter(|way| way.error.abs() >= 0.15)

@@ -1,4 +1,4 @@
-//! The race: interactive, headless, or without checks.
+//! Runs races: on screens, headless, or without checks.
 
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline};
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The time limit for a session that must quit. It ends its lane at once, and an idle machine completes a recording
-/// of hours within a second. A session that takes longer hangs, and its recording lacks the end.
+/// The time limit for a session that must end. It ends its run immediately, and an idle machine completes a recording
+/// of several hours within a second. A session that takes longer is stuck, and its recording is incomplete.
 const SESSION_END: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// The interactive program.
@@ -46,7 +46,7 @@ pub(super) fn interactive(
     if let Some(model) = &model {
         consent::to_make(model, race.yes)?;
     }
-    // Without a model nothing is written or loaded until a key asks for it.
+    // Without a model, nothing is written or loaded before the user presses a key.
     config.race = model.is_some();
     config.model = model;
     let captured = folder.is_some();
@@ -56,13 +56,14 @@ pub(super) fn interactive(
     screens_of(feed, look, (tui::ScreenId::Environment, captured), REAL_TIME, export)
 }
 
-/// Shows a feed on the screens, beginning with `first`, and exports the report at the end if requested. `speed` is
-/// that of a replay, in sixteenths of real time.
+/// Shows a feed on the screens, starting with `first`. At the end it exports the report if requested. `speed` is the
+/// replay speed in sixteenths of real time.
 pub(super) fn screens(feed: Feed, look: Look, first: tui::ScreenId, speed: u32, export: Option<Export>) -> Ran {
     screens_of(feed, look, (first, false), speed, export)
 }
 
-/// The same. With `captured` no meters of this machine are shown, because a captured one is examined.
+/// Like [`screens`]. If `captured` is set, no meters of this machine are shown, because the checks examine a captured
+/// machine.
 fn screens_of(
     feed: Feed,
     look: Look,
@@ -92,7 +93,7 @@ fn screens_of(
     };
     let rest = feed.events.clone();
     let outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
-    // The session must quit. Its recording is complete only after that.
+    // The recording is complete only after the session has ended.
     let until = std::time::Instant::now() + SESSION_END;
     while rest.recv_deadline(until).is_ok() {}
     if let Some((folder, formats)) = export {
@@ -102,12 +103,12 @@ fn screens_of(
     Ok(match outcome.signal {
         Some(signal_hook::consts::SIGINT) => 130,
         Some(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
-        // The user closed the screens: their content does not affect the exit status.
+        // The user closed the screens, so their content does not affect the exit status.
         None => FINE,
     })
 }
 
-/// Writes the report of a running session into a new folder of the working directory.
+/// Writes the report of a running session into a new directory below the working directory.
 fn export_here(state: &State) -> String {
     let folder = PathBuf::from(format!("gds-top-report-{}", units::utc_stamp(state.started_unix_ms)));
     match report::export(state, &folder, &Format::ALL) {
@@ -116,7 +117,7 @@ fn export_here(state: &State) -> String {
     }
 }
 
-/// Keeps the report of a running session in the working directory. It replaces an earlier one.
+/// Saves the report of a running session as the baseline in the working directory. It replaces an earlier one.
 fn keep_baseline(state: &State) -> String {
     match report::export(state, Path::new("gds-top-baseline"), &[Format::Json]) {
         Ok(_) => "kept as gds-top-baseline/report.json, for --baseline".to_owned(),
@@ -124,7 +125,7 @@ fn keep_baseline(state: &State) -> String {
     }
 }
 
-/// Checks, race, report, without a terminal.
+/// Runs checks and race without screens and prints the report.
 pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let (mut config, baseline) = (config(race)?, baseline(race)?);
     if let Some(model) = &model {
@@ -134,7 +135,7 @@ pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Ex
     follow(config, output, export, baseline.as_ref())
 }
 
-/// The race without checks, model after model.
+/// Runs the race without checks for each model.
 pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, output: &OutputArgs) -> Ran {
     let several = models.len() > 1;
     if several && output.json {
@@ -149,7 +150,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
         let mut config = config(race)?;
         config.model = Some(model.clone());
         config.checks = false;
-        // Several models: a recording and a folder each, named by number and model.
+        // With several models, each has a recording and a directory, labelled with its number and name.
         let label = || {
             let name = Path::new(model).file_name().map_or_else(|| model.clone(), |n| n.to_string_lossy().into_owned());
             format!("{}-{name}", number + 1)
@@ -158,7 +159,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
             config.record = config.record.map(|path| labelled(&path, &label()));
         }
         let export = export.plan().map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
-        // If a model cannot be loaded, the next one still is.
+        // If a model cannot be loaded, the next one is loaded anyway.
         let ran = follow(config, output, export, baseline.as_ref());
         let status = ran.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
         if status == 130 {
@@ -169,7 +170,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     Ok(worst)
 }
 
-/// `race.gdsrec` with the label `1-q06` is `race-1-q06.gdsrec`.
+/// Adds a label to a path: `race.gdsrec` with `1-q06` becomes `race-1-q06.gdsrec`.
 pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
     let stem = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let name = match path.extension() {
@@ -179,7 +180,7 @@ pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Runs a live session headless, to its end.
+/// Runs a live session without screens to its end.
 pub(super) fn follow(
     config: SessionConfig,
     output: &OutputArgs,
@@ -206,7 +207,8 @@ pub(super) fn follow(
     Ok(outcome.exit.max(baseline::judge(baseline, &runs, pressure, output)))
 }
 
-/// Runs engines again that were slower than the baseline: a machine that was busy for a while is not a regression.
+/// Repeats engines that were slower than in the baseline. A machine that was busy for a short time is not a
+/// regression.
 fn repeated(
     config: SessionConfig,
     suspects: &[(Engine, CacheState)],
@@ -235,7 +237,7 @@ fn repeated(
     Ok(runs)
 }
 
-/// The baseline that was named, read before anything runs.
+/// The baseline that the user named. It is read before anything runs.
 pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
     let read = |path| baseline::read(path, race.threshold);
     race.baseline.as_deref().map(read).transpose()
@@ -249,11 +251,11 @@ pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Expor
 fn follow_asked(feed: &Feed, output: &OutputArgs, export: Option<Export>, asked: Asked) -> headless::Outcome {
     end_on_signals(feed);
     let options = headless::Options { asked, ..headless_options(output, export) };
-    // Handles, not locks: a lock held for minutes would block libraries that print.
+    // Unlocked handles are used, because a lock would block libraries that print for minutes.
     headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
 }
 
-/// The form of headless output on these streams.
+/// The options of headless output for the current streams.
 pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> headless::Options {
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
     let liked = settings::current();
@@ -272,7 +274,7 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
     }
 }
 
-/// Columns of the terminal on standard output; 100 without a terminal.
+/// The width of the terminal on standard output in columns. It is 100 without a terminal.
 pub(super) fn columns() -> u16 {
     if !io::stdout().is_terminal() {
         return 100;
@@ -280,14 +282,14 @@ pub(super) fn columns() -> u16 {
     crossterm::terminal::size().map_or(100, |(columns, _)| columns.clamp(40, 160))
 }
 
-/// INT and TERM end the session in order: the running lane is ended, and the report shows the interruption. A second
-/// signal ends the process.
+/// At INT and TERM, ends the session regularly: it ends the active run and reports the interruption. A second signal
+/// ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
     on_signals(move || commands.send(Command::Quit).is_ok());
 }
 
-/// Set by INT, TERM and HUP, for work that checks it and ends in order. A second signal ends the process.
+/// A flag that INT, TERM and HUP set, for work that polls it. A second signal ends the process.
 pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let shared = ended.clone();
@@ -298,8 +300,8 @@ pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     ended
 }
 
-/// Calls `end` at INT, TERM or HUP, on a thread that ends with the process. A second signal ends the process, as does
-/// `end` if it returns false.
+/// Calls `end` at INT, TERM or HUP on a separate thread. A second signal ends the process. It also ends if `end`
+/// returns false.
 pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
     let (hand_over, taken) = crossbeam_channel::bounded::<Signals>(1);
     let begun = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -310,7 +312,7 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
             }
         }
     });
-    // Handlers are set only if the thread runs. Without it, signals end the process at once, as by default.
+    // Signal handlers are installed only if the thread runs. Otherwise signals end the process, as by default.
     match begun {
         Ok(_) => drop(Signals::new([SIGINT, SIGTERM, SIGHUP]).map(|signals| hand_over.send(signals))),
         Err(error) => {
@@ -319,18 +321,18 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
     }
 }
 
-/// The session that the arguments describe.
+/// The session configuration for the arguments.
 pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
         .map_err(|e| format!("the file of this program, which lanes are started from, cannot be found: {e}"))?;
     let mut config = SessionConfig::new(exe);
-    // The command line comes first, then the settings file, then the defaults.
+    // The command line overrides the settings file, which overrides the defaults.
     let liked = settings::current();
     let engines = if race.engine.is_empty() { liked.engines.clone() } else { race.engines() };
     config.engines = Some(engines).filter(|named| !named.is_empty());
     let caches = if race.cache.is_empty() { &liked.cache } else { &race.cache };
     config.caches = if caches.is_empty() { vec![CacheState::Cold] } else { caches.clone() };
-    // A winner needs three runs, and one engine alone has none to be compared with.
+    // A winner needs three runs. A single engine has no competitor, so one run is enough.
     let compares = config.engines.as_ref().is_none_or(|named| named.len() != 1);
     config.repeat = race.repeat.or(liked.repeat).unwrap_or(if compares { LEAST_RUNS } else { 1 });
     let gpu = race.gpu.as_deref().or(liked.gpu.as_deref());

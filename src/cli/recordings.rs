@@ -1,4 +1,4 @@
-//! Replays recordings, or renders them as reports.
+//! The commands `replay` and `report` for recordings.
 
 use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline};
@@ -12,13 +12,13 @@ use crate::tui::ScreenId;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A longer pause without events is cut to this length in a replay.
+/// A replay shortens longer pauses between events to this duration.
 const LONGEST_GAP_NS: u64 = 3_000_000_000;
 
-/// On the screens a shorter load is stretched to this time, so that it can be seen.
+/// The screens stretch shorter loads to this duration, so that they are visible.
 const SHORTEST_LOAD_NS: u64 = 2_000_000_000;
 
-/// Plays a recording, on screens or headless.
+/// Replays a recording, on the screens or as a report.
 pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Option<Export>, output: &OutputArgs) -> Ran {
     if !speed.is_finite() || speed < 0.0 {
         return Err(format!("--speed must be 0 or more (0 is as fast as possible), not {speed}"));
@@ -47,7 +47,8 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
     screens(feed, settings::look(output)?, ScreenId::Race, sixteenths as u32, export)
 }
 
-/// Renders the reports of recordings again; several are compared, and each with a baseline if one is named.
+/// Writes the reports of recordings. Several recordings are compared, and each one is compared with the baseline if
+/// the user named one.
 pub(super) fn report(
     recordings: &[PathBuf],
     baseline: Option<(&Path, Option<f64>)>,
@@ -63,7 +64,7 @@ pub(super) fn report(
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
         let feed = replay::start(recording, 0.0, options).map_err(|error| error.to_string())?;
         let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
-        // Recordings with the same name from two folders need separate folders.
+        // Recordings with the same name in different directories need separate directories.
         let same = |other: &&PathBuf| other.file_stem() == recording.file_stem();
         let label = match recordings.iter().filter(same).count() {
             ..=1 => label,
@@ -95,7 +96,7 @@ pub(super) fn report(
     Ok(worst)
 }
 
-/// Several recordings are shown side by side, and each is compared with the first if it contains the same loads.
+/// Shows several recordings side by side, and compares each with the first one if it has the same loads.
 fn together(all: &[Baseline], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
     let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs, LEAST_NOISE))).collect();

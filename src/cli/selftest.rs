@@ -1,5 +1,5 @@
-//! The self-test loads models with unaligned tensors by every engine that can run here. The target is filled before,
-//! and every byte is compared.
+//! The self-test loads models with unaligned tensors with every engine that can run on this machine. The target is
+//! filled with a pattern before each load, and every byte is compared.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
@@ -14,10 +14,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-/// Profile and scale of the models: odd sizes, and a small copy of a real model.
+/// The profile and the scale of each model: one with odd sizes, and a small copy of a real model.
 const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
 
-/// Runs it and prints one line for each run.
+/// Runs the self-test and prints one line per run.
 pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     if race.no_verify || race.ceilings {
         return Err(
@@ -30,7 +30,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     for (profile, scale) in MODELS {
         let path = model(profile, scale)?;
         let mut config: SessionConfig = config(race)?;
-        // Each model has a session and a recording.
+        // Each model has its own session and recording.
         config.record = config.record.map(|path| labelled(&path, profile));
         config.model = Some(path.to_string_lossy().into_owned());
         config.checks = false;
@@ -40,7 +40,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
             // All engines are tested, independent of the settings file.
             config.engines = None;
         }
-        // Bytes are right or wrong: a second run proves nothing more.
+        // One run is enough to find wrong bytes.
         config.repeat = race.repeat.unwrap_or(1);
         if race.cache.is_empty() {
             config.caches = vec![CacheState::Cold, CacheState::Hot];
@@ -70,7 +70,7 @@ fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
     make().map(|model| model.path).map_err(|e| e.to_string())
 }
 
-/// A run that did not load every byte correctly, with the reason.
+/// A run that did not load every byte correctly, and the reason.
 struct Failed<'a> {
     state: &'a State,
     lane: &'a Lane,
@@ -86,7 +86,7 @@ impl Failed<'_> {
         self.lane.stderr_tail.as_deref().filter(|words| !words.is_empty())
     }
 
-    /// The engine's notes may explain the reason.
+    /// The notes of the engine. They can explain the failure.
     fn notes(&self) -> Vec<&str> {
         let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(String::as_str);
         notes.filter(|note| **note != self.why).collect()
@@ -107,7 +107,7 @@ impl Failed<'_> {
     }
 }
 
-/// cuFile reads of a run that failed and were repeated by pread.
+/// The number of cuFile reads of a run that failed and were repeated with pread.
 fn repeated(lane: &Lane) -> u64 {
     lane.result.as_deref().and_then(|result| result.repeated_reads).unwrap_or(0)
 }
@@ -180,7 +180,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = engine.to_string();
         let _ = writeln!(text, "– {engine:<15} not available: {why}");
     }
-    // The failed runs are repeated at the end, because a long output scrolls away.
+    // The failed runs are repeated at the end, because they can have scrolled off the screen.
     for failed in &failed {
         let lane = failed.lane;
         let _ = writeln!(text, "failed: {} {} {}: {}", lane.engine, lane.cache, failed.model(), failed.why);

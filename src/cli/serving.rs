@@ -1,4 +1,4 @@
-//! `gds-top check --for SYSTEM CONFIG`: where a serving system's configuration leads on this machine.
+//! `gds-top check --for SYSTEM CONFIG`: shows the path of the KV cache on this machine for a configuration.
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Reads the configuration, examines its first folder and prints what follows. The exit status is 1 if it cannot work.
+/// Reads the configuration, examines its first directory and prints the result. The exit status is 1 if the
+/// configuration cannot work.
 pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, output: &OutputArgs) -> Ran {
     let [system, config] = named else {
         return Err("--for needs a system and its configuration: --for lmcache FILE".to_owned());
@@ -76,7 +77,7 @@ fn rendered(lines: &[present::Line], verdict: Option<&Verdict>) -> String {
     text
 }
 
-/// The text of the configuration: a file, or the text itself if it is one of JSON or a command line.
+/// The text of the configuration: the content of a file, or the argument itself if it is JSON or a command line.
 fn text_of(config: &str) -> Result<String, String> {
     let path = Path::new(config);
     if !path.is_file() {
@@ -93,7 +94,7 @@ fn text_of(config: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// The path, or the nearest folder above that exists.
+/// The path itself, or its nearest parent directory that exists.
 fn existing(path: &Path) -> PathBuf {
     path.ancestors().find(|above| above.exists()).map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
 }

@@ -1,4 +1,4 @@
-//! Finds the settings file, reads it once and checks it completely before anything runs.
+//! Finds the settings file, reads it once and validates it before anything runs.
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, print};
@@ -13,22 +13,22 @@ const LONGEST: u64 = 1 << 20;
 static CURRENT: OnceLock<(Settings, Keymap)> = OnceLock::new();
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// The settings of this run; the defaults if none were read.
+/// The settings of this process. They are the defaults if no file was read.
 pub(super) fn current() -> &'static Settings {
     &CURRENT.get_or_init(Default::default).0
 }
 
-/// The keys of this run.
+/// The key bindings of this process.
 pub(super) fn keys() -> Keymap {
     CURRENT.get_or_init(Default::default).1.clone()
 }
 
-/// The settings file of this run, for the sessions that it starts.
+/// The settings file of this process, for the sessions that it starts.
 pub(super) fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
 
-/// Reads the named file, or the one at the usual place if it exists.
+/// Reads the named file, or the file at the default path if it exists.
 ///
 /// # Errors
 /// A sentence with file and line.
@@ -44,20 +44,21 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     if let Some(name) = &settings.theme {
         theme(name, settings.folder.as_deref()).map_err(|sentence| format!("{}: {sentence}", settings.theme_place))?;
     }
-    // This is called once; a second call would keep the first settings.
+    // This is called once. A second call would keep the first settings.
     let _ = CURRENT.set((settings, keys));
     let _ = FILE.set(path);
     Ok(())
 }
 
-/// `$XDG_CONFIG_HOME/gds-top/config.toml`, else `~/.config/gds-top/config.toml` (XDG Base Directory Specification: a relative path is ignored).
+/// `$XDG_CONFIG_HOME/gds-top/config.toml`, or `~/.config/gds-top/config.toml` (XDG Base Directory Specification,
+/// which ignores relative paths).
 fn usual_place() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
     Some(config.join("gds-top/config.toml"))
 }
 
-/// Reads a text file of limited size. A pipe or a device is not opened, because it may never end.
+/// Reads a text file of limited size. Pipes and devices are rejected, because reading them may never end.
 fn text_of(path: &Path, what: &str) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{what} in {} cannot be read: {error}", path.display());
     let about = std::fs::metadata(path).map_err(|e| failed(&e))?;
@@ -72,7 +73,7 @@ fn text_of(path: &Path, what: &str) -> Result<String, String> {
         .map_err(|e| failed(&format!("it is not UTF-8 text, at byte {}", e.utf8_error().valid_up_to())))
 }
 
-/// A theme by name, by the name of a file in `themes` next to the settings, or by path.
+/// Finds a theme by name, by the name of a file in `themes` next to the settings, or by path.
 fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette>), String> {
     if let Ok(theme) = name.parse::<ThemeName>() {
         return Ok((theme, None));
@@ -81,7 +82,7 @@ fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette
     let folder = folder.map(Path::to_owned).or_else(|| usual_place()?.parent().map(Path::to_owned));
     let path = match (&folder, by_path) {
         (_, true) if Path::new(name).exists() => PathBuf::from(name),
-        // A path in a settings file is relative to that file.
+        // Paths in a settings file are relative to that file.
         (Some(folder), true) => folder.join(name),
         (None, true) => PathBuf::from(name),
         (Some(folder), false) => folder.join("themes").join(format!("{name}.toml")),
@@ -100,7 +101,7 @@ fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette
     parse_theme(&path, &text_of(&path, "the theme")?)
 }
 
-/// The look and the keys of the screens.
+/// The appearance and the key bindings of the screens.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
     pub(super) taste: Taste,
@@ -108,7 +109,7 @@ pub(super) struct Look {
     pub(super) markers: Option<Markers>,
 }
 
-/// The look from arguments, settings and environment, in this order.
+/// Reads the appearance from the arguments, then the settings, then the environment.
 ///
 /// # Errors
 /// A sentence if the theme or the markers are unknown.
@@ -126,8 +127,7 @@ pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
     Ok(Look { taste, palette: asked.and_then(|(_, palette)| palette), markers })
 }
 
-/// Prints the settings file with every line commented out, a theme as a start for a custom one, or the keys as a
-/// table.
+/// Prints the settings file with every line commented out, a theme as a template, or the key bindings as a table.
 pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     if keys {
         return Ok(print(Keymap::document().as_bytes()));

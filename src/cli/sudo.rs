@@ -8,25 +8,25 @@ use std::process::Command;
 pub(super) fn is_needed() -> bool {
     #[cfg(debug_assertions)]
     if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
-        // For the test of sudo on the terminal, for any user; not in a release.
+        // Tests of sudo on the terminal use this as any user. Release builds do not contain it.
         return true;
     }
     !rustix::process::geteuid().is_root()
 }
 
-/// Lets sudo ask for the password on this terminal, which leaves the screens meanwhile.
+/// Lets sudo ask for the password on this terminal. The screens are closed during this time.
 ///
 /// # Errors
-/// A line with the reason why sudo did not accept the user.
+/// A line with the reason why sudo rejected the user.
 pub(super) fn authorize() -> Result<(), String> {
     let mut out = io::stdout();
-    // If the terminal cannot be written to, sudo reports it.
+    // If the terminal cannot be written to, sudo reports the error.
     let _ = writeln!(
         out,
         "gds-top: this fix needs root; sudo may ask for your password. ^C goes back without applying it."
     );
     let _ = out.flush();
-    // ^Z at the prompt would block both processes, because there is no shell between them.
+    // ^Z at the prompt would stop both processes, and there is no shell to resume them.
     let before = termios::tcgetattr(io::stdin()).ok();
     if let Some(mut modes) = before.clone() {
         modes.special_codes[SpecialCodeIndex::VSUSP] = 0;

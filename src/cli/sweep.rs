@@ -1,5 +1,4 @@
-//! `bench --sweep` finds the best settings of the engines that have some, by changing one setting at a time, and
-//! gives the reasons.
+//! `bench --sweep` finds the best settings of an engine. It changes one setting at a time and explains the result.
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
@@ -15,17 +14,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const MIB: u64 = units::MIB;
 
-/// The engines of a sweep if none was named.
+/// The engines of a sweep if the user names none.
 const USUAL: [Engine; 3] = [Engine::Pread, Engine::Odirect, Engine::GdsSlab];
-/// Settings that would pin or use more bytes are not tried.
+/// Settings that pin or use more bytes than this are skipped.
 const MOST_STAGING: u64 = 512 * MIB;
 
-/// The names of the engines that have settings to sweep.
+/// The names of the engines that can be swept.
 fn swept_engines() -> Vec<String> {
     Engine::named().filter(|engine| !Setting::swept(engine, 1).is_empty()).map(ToString::to_string).collect()
 }
 
-/// Host memory that the settings would use, as far as known.
+/// The host memory in bytes that the settings would use. Unknown settings count as 0.
 fn staging_bytes(engine: &Engine, settings: &EngineSettings) -> u64 {
     let get = |setting| settings.get(setting).unwrap_or(1);
     match engine {
@@ -36,7 +35,7 @@ fn staging_bytes(engine: &Engine, settings: &EngineSettings) -> u64 {
     }
 }
 
-/// Sweeps one model and prints what was found.
+/// Sweeps the engines for one model and prints the results.
 pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     let engines = Some(race.engines()).filter(|named| !named.is_empty()).unwrap_or_else(|| USUAL.to_vec());
     if let Some(engine) = engines.iter().find(|engine| Setting::swept(engine, 1).is_empty()) {
@@ -77,7 +76,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     }
 }
 
-/// The reason why a sweep ended early.
+/// Why a sweep ended early.
 enum End {
     Interrupted,
     Failed(String),
@@ -88,13 +87,13 @@ struct Runner<'a> {
     race: &'a RaceArgs,
     quiet: bool,
     cpus: u64,
-    /// The running session, which signals end.
+    /// The running session, for the signal handler.
     current: Current,
 }
 
 pub(super) type Current = Arc<Mutex<Option<Sender<Command>>>>;
 
-/// INT, TERM and HUP end the running session in order; a second signal ends the process.
+/// At INT, TERM and HUP, ends the running session regularly. A second signal ends the process.
 pub(super) fn end_on_signals() -> Current {
     let current = Current::default();
     let shared = current.clone();
@@ -116,8 +115,8 @@ impl<'a> Runner<'a> {
         Ok(Self { base, race, quiet: output.quiet || output.json, cpus, current: end_on_signals() })
     }
 
-    /// Runs the variants of one engine `repeat` times, alternating, so that a disk that slows down affects all, and
-    /// returns the results of each.
+    /// Runs the variants of one engine `repeat` times and returns the results of each. The variants alternate, so
+    /// that a slower disk affects all of them.
     fn runs(
         &self,
         engine: &Engine,
@@ -150,7 +149,7 @@ impl<'a> Runner<'a> {
         Ok(results)
     }
 
-    /// Runs variants once, or as often as requested, and adds them to the table.
+    /// Runs variants once, or as often as the user requested, and adds them to the table.
     fn try_all(
         &self,
         engine: &Engine,
@@ -166,7 +165,7 @@ impl<'a> Runner<'a> {
         if !self.quiet {
             note(&format!("sweeping {engine}, {cache}"));
         }
-        // The first run shows the engine's choice of settings, which the others change.
+        // The first run shows the settings that the engine chooses. The other runs change them.
         let first = self.runs(engine, cache, &[EngineSettings::default()], self.race.repeat.unwrap_or(1), false)?;
         let runs = first.into_iter().next().unwrap_or_default();
         let swept_settings = Setting::swept(engine, self.cpus);
@@ -217,8 +216,8 @@ impl<'a> Runner<'a> {
             if variants.is_empty() {
                 continue;
             }
-            // The best value so far runs again at both ends of each round. So values are compared within minutes, and
-            // one slow run does not favour another value.
+            // The best value so far is repeated at both ends of each round. All values are then compared within
+            // minutes, and one slow run does not favour another value.
             let again = || std::iter::once((None, swept.best.clone()));
             let variants: Vec<_> = again().chain(variants).chain(again()).collect();
             let round = self.try_all(engine, cache, &variants)?;
@@ -267,8 +266,8 @@ impl<'a> Runner<'a> {
         Ok(swept)
     }
 
-    /// Runs the default and the best, alternating and verified, because the fastest of many single runs is partly
-    /// chance.
+    /// Runs the default and the best settings in alternation, with verification. The fastest of many single runs is
+    /// partly a coincidence.
     fn prove(&self, swept: &mut Swept) -> Result<(), End> {
         let variants = if swept.best == swept.default {
             vec![EngineSettings::default()]
@@ -303,7 +302,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The variant that a lane ran. Variants alternate, and each round begins with the next one.
+/// The index of the variant of a run. Variants alternate, and each round starts with the next one.
 fn place(lane: LaneId, variants: usize) -> usize {
     let round = u32::try_from(variants).unwrap_or(u32::MAX).max(1);
     ((lane.0 % round) as usize + live::goes_first(lane.0 / round, variants)) % variants.max(1)

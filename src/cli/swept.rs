@@ -1,4 +1,4 @@
-//! Prints the result of a sweep as text with reasons, as JSON, and as the command that uses it.
+//! Prints the result of a sweep: as text with reasons, as JSON, and as a command with the best settings.
 
 use super::args::RaceArgs;
 use crate::core::{CacheState, Engine, EngineSettings, PHASES, PhaseTimes, Setting, units};
@@ -6,22 +6,22 @@ use crate::text::quoted;
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// Alternating runs of the default and of the best, for the gain.
+/// The number of alternating runs of the default and the best settings that measure the gain.
 pub(super) const PROOF_RUNS: u32 = 3;
-/// A smaller gain is not a reason to change a setting, because a disk varies by more from minute to minute.
+/// A smaller gain is ignored, because the speed of a disk varies more from minute to minute.
 pub(super) const WORTH: f64 = 0.03;
-/// One tried setting, with the median of its runs or the reason why there is none.
+/// One tested setting, with the median of its runs or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     pub(super) settings: EngineSettings,
     pub(super) changed: Option<(Setting, u64)>,
     pub(super) wall_ns: Result<u64, String>,
-    /// Of the run with the median time.
+    /// The phases of the run with the median time.
     pub(super) phases: PhaseTimes,
     pub(super) bytes: u64,
 }
 
-/// The reason for the difference of two times: the phase with the largest growth from the faster to the slower.
+/// The reason why two times differ: the phase that grows most from the faster to the slower run.
 pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
     let (slower, faster) = (&slower.phases, &faster.phases);
     let most = PHASES.into_iter().max_by_key(|phase| slower.get(*phase).saturating_sub(faster.get(*phase)));
@@ -32,21 +32,22 @@ pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
     })
 }
 
-/// The result of one engine in one state of the page cache.
+/// The result for one engine and one cache state.
 pub(super) struct Swept {
     pub(super) engine: Engine,
     pub(super) cache: CacheState,
     pub(super) tried: Vec<Tried>,
-    /// The engine's choice of settings, from its first run.
+    /// The settings that the engine chose in its first run.
     pub(super) default: EngineSettings,
     pub(super) best: EngineSettings,
     pub(super) reasons: Vec<String>,
-    /// Medians of default and best, verified, and the spread of both together; none if the default is the best.
+    /// Medians of the default and the best settings with verification, and the spread of both. `None` if the default
+    /// is the best.
     pub(super) proof: Option<Proof>,
     pub(super) failed_proof: Option<String>,
 }
 
-/// The best and the default.
+/// The times of the best and the default settings.
 #[derive(Clone, Copy)]
 pub(super) struct Proof {
     pub(super) default_ns: u64,
@@ -54,7 +55,7 @@ pub(super) struct Proof {
     pub(super) bytes: u64,
 }
 
-/// A sentence if times of the same setting differ by more than the smallest useful gain.
+/// A warning if times of the same setting differ by more than the smallest useful gain.
 pub(super) fn noise(tried: &[Tried]) -> Option<String> {
     let extent = |settings: &EngineSettings| {
         let same = tried.iter().filter(|t| t.settings == *settings).filter_map(|t| t.wall_ns.as_ref().ok());
@@ -74,7 +75,7 @@ pub(super) fn noise(tried: &[Tried]) -> Option<String> {
 }
 
 impl Swept {
-    /// The differences from the engine's choice, as arguments.
+    /// The differences from the engine's choice, as command-line arguments.
     fn arguments(&self) -> String {
         let differs = self.best.iter().filter(|(setting, value)| self.default.get(*setting) != Some(*value));
         differs.map(|(setting, value)| format!(" --set {}.{setting}={value}", self.engine)).collect()
@@ -83,7 +84,7 @@ impl Swept {
     fn command(&self, model: &str, race: &RaceArgs) -> String {
         let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
         let model = quoted(model);
-        // The settings of the complete sweep are part of its result.
+        // The settings that applied to all runs of the sweep are part of its result.
         let set = race.settings.iter().map(|order| format!(" --set {order}")).collect::<String>();
         format!("gds-top bench {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }

@@ -1,8 +1,8 @@
-//! Parses `--gpu`.
+//! Parses the argument of `--gpu`.
 
 use crate::session::live::GpuChoice;
 
-/// The targets in the text.
+/// The targets in the argument.
 pub(super) fn parse(text: &str) -> Result<GpuChoice, String> {
     let mut choices = text.split(',').map(one).collect::<Result<Vec<GpuChoice>, String>>()?;
     let mixed = choices.contains(&GpuChoice::Host) && !choices.iter().all(GpuChoice::is_host);

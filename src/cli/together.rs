@@ -8,7 +8,7 @@ use crate::models::{self, Profile, WeightsError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs the loads as one session and shows it.
+/// Runs the loads in one session and shows it.
 pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let [first, others @ ..] = models else { return Err("name at least two models to load together".to_owned()) };
     if others.is_empty() {
@@ -17,7 +17,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     let mut config = config(race)?;
     let baseline = baseline(race)?;
     config.model = Some(first.clone());
-    // A load alone and one with others are compared, not engines.
+    // The session compares a single load with parallel loads, not engines.
     config.repeat = race.repeat.unwrap_or(1);
     for model in models {
         consent::to_make(model, race.yes)?;
@@ -31,8 +31,8 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     follow(config, output, export, baseline.as_ref())
 }
 
-/// The path of a model. A shape by name becomes its synthetic model, which is written on first use; an existing path
-/// with this name has precedence.
+/// The path of a model. A shape profile becomes a synthetic model, which is written on first use. An existing path
+/// with the same name has precedence.
 fn made(name: &str, ended: &AtomicBool) -> Result<String, String> {
     if Path::new(name).exists() || !Profile::names().contains(&name) {
         return Ok(name.to_owned());

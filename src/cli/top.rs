@@ -1,4 +1,4 @@
-//! `top`: the processes that use cuFile and GPUs, for scripts.
+//! The command `top`: lists the processes that use cuFile and GPUs, for scripts.
 
 use super::args::ResultArgs;
 use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_coloured};
@@ -12,10 +12,10 @@ use crossbeam_channel::RecvTimeoutError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often signals are looked for.
+/// The interval at which signals are polled.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How the processes are shown.
+/// The options of `top`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TopArgs {
     /// Show them once, after half a second of counting, and end; without it, every two seconds until Ctrl-C
@@ -38,7 +38,7 @@ pub(super) fn run(args: &TopArgs) -> Ran {
     let mut first = true;
     loop {
         match samples.recv_timeout(TICK) {
-            // The first one has no rates.
+            // The first sample has no rates.
             Ok(_) if std::mem::take(&mut first) => {}
             Ok(sample) => {
                 let status = show(&sample, args);
@@ -52,7 +52,7 @@ pub(super) fn run(args: &TopArgs) -> Ran {
             }
         }
         if ended.load(Ordering::Relaxed) {
-            // Ctrl-C is the normal end of the endless form.
+            // Ctrl-C is the normal end if there is no limit.
             return Ok(if args.once || args.prom { INTERRUPTED } else { FINE });
         }
     }
@@ -64,7 +64,7 @@ fn show(sample: &SystemSample, args: &TopArgs) -> u8 {
     }
     let output = args.output.output();
     if output.json {
-        // One line for each sample, so that a script can read them one by one.
+        // Each sample is one line, so that scripts can read it line by line.
         return print(format!("{}\n", report::top_json(sample)).as_bytes());
     }
     let colour = headless_options(&output, None).colour;

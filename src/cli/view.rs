@@ -1,9 +1,9 @@
-//! The machine that a command examines, live or captured, and the paths on it.
+//! The machine that a command examines (live or captured), and its paths.
 
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
-/// The live machine, or a captured one.
+/// Opens the live machine, or a captured one.
 pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
     match root {
         None => Ok(Root::live()),
@@ -11,7 +11,7 @@ pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
     }
 }
 
-/// The paths to examine: those that were named, else those of the capture, else the working directory.
+/// The paths to examine: those that the user named, otherwise those of the capture, otherwise the working directory.
 pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     if !view.is_live() {
         let captured = view.captured_paths();

@@ -1,4 +1,4 @@
-//! `watch`: what GDS does in any program.
+//! The command `watch`: records how any program uses GDS.
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The program to watch.
+/// The options of `watch`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WatchArgs {
     /// The program and its arguments, after '--'
@@ -58,7 +58,7 @@ pub(super) struct WatchArgs {
     look: ScreenArgs,
 }
 
-/// The requirement for the program.
+/// The requirement that the program must meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Require {
     /// Every transfer takes a proven direct route
@@ -114,7 +114,7 @@ fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Shows the comparison; the exit status.
+/// Prints the comparison and returns the exit status.
 fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -> u8 {
     let answer = watch_compare::answer(comparison, baseline);
     if output.json {
@@ -127,7 +127,7 @@ fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -
     if comparison.regressions.is_empty() { FINE } else { BAD_ANSWER }
 }
 
-/// The watched program of a recording or of a report.json.
+/// The watched program in a recording or a report.json.
 fn earlier(path: &Path) -> Result<WatchReport, String> {
     let none = || format!("{} has no watched program to compare with", path.display());
     if path.extension().is_none_or(|ending| ending != "json") {

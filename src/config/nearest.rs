@@ -1,13 +1,13 @@
-//! The known name that is most similar to a mistyped one.
+//! Finds the known name that is most similar to a mistyped name.
 
-/// The most similar known name, if one is similar enough to suggest.
+/// The most similar known name. `None` if none is similar enough for a suggestion.
 fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let typed = typed.to_lowercase().replace(['-', ' '], "_");
     known
         .into_iter()
         .filter_map(|name| {
             let plain = name.replace('-', "_");
-            // A few slips of the fingers in a word, or a word of the same beginning.
+            // A name is similar if few letters differ, or if it has the same first letters.
             let slips = strsim::damerau_levenshtein(&typed, &plain);
             let likeness = strsim::jaro_winkler(&typed, &plain);
             (slips <= plain.len().div_ceil(3) || likeness > 0.8).then_some((slips, likeness, name))
@@ -16,7 +16,7 @@ fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<
         .map(|(_, _, name)| name)
 }
 
-/// `; did you mean 'theme'?`, or the known names if none is similar.
+/// The text `; did you mean 'theme'?`, or the list of known names if none is similar.
 #[must_use]
 pub fn hint(typed: &str, known: &[&str]) -> String {
     match nearest(typed, known.iter().copied()) {

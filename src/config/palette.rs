@@ -1,14 +1,14 @@
-//! The colours of the themes, as plain data: 24-bit values, each with the named colour that replaces it on a terminal
-//! with sixteen colours.
+//! The colours of the themes as data: a 24-bit value, and the named colour that replaces it on a terminal with 16
+//! colours.
 
 use super::taste::{Background, ThemeName};
 
-/// A colour: 24-bit red, green, blue, and the index (0 to 15) of the named colour nearest in meaning.
+/// A colour: its 24-bit value, and the index (0 to 15) of the named colour with the nearest meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink {
-    /// `0xRRGGBB`.
+    /// The value `0xRRGGBB`.
     pub rgb: u32,
-    /// Named colour, 0 to 15, chosen by meaning and not by distance.
+    /// The named colour, 0 to 15. It is chosen by meaning, not by distance.
     pub ansi: u8,
 }
 
@@ -31,7 +31,7 @@ impl Ink {
     }
 }
 
-/// The colours of a theme by role.
+/// The colours of a theme by their use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
     /// Background of the screen; `None` keeps the terminal's background.
@@ -40,27 +40,28 @@ pub struct Palette {
     pub text: Option<Ink>,
     /// Headlines; `None` keeps the terminal's foreground.
     pub strong: Option<Ink>,
-    /// Less important text.
+    /// Text of lower importance.
     pub dim: Ink,
-    /// Borders, empty parts of bars.
+    /// Borders and empty parts of bars.
     pub faint: Ink,
-    /// The one accent.
+    /// The accent colour.
     pub accent: Ink,
     /// Background of the selected row.
     pub selected: Ink,
-    /// Pass, info, warn, fail, not applicable.
+    /// The status colours: pass, info, warn, fail, not applicable.
     pub status: [Ink; 5],
-    /// Colours of the lanes (Okabe and Ito's set, adapted to the ground), by engine.
+    /// The colours of the engines (based on the set of Okabe and Ito).
     pub lanes: [Ink; 11],
-    /// Colours of the phases: warm for overhead, cool for phases that move bytes.
+    /// The colours of the phases: warm for overhead, cool for phases in which bytes move.
     pub phases: [Ink; 12],
-    /// Text on a phase's or lane's colour as background.
+    /// Text on the colour of a phase or engine.
     pub on_fill: Ink,
-    /// Text on the accent or a status colour as background.
+    /// Text on the accent colour or a status colour.
     pub on_accent: Ink,
 }
 
-// Masataka Okabe and Kei Ito, "Color Universal Design", 2008: eight colours that stay apart in every common colour blindness.
+// Masataka Okabe and Kei Ito, "Color Universal Design", 2008: eight colours that are distinguishable with every
+// common colour blindness.
 const ORANGE: Ink = ink(0xe6_9f00, 3);
 const SKY: Ink = ink(0x56_b4e9, 14);
 const GREEN: Ink = ink(0x00_b386, 10);
@@ -70,7 +71,8 @@ const VERMILION: Ink = ink(0xe8_6a1f, 9);
 const PURPLE: Ink = ink(0xcc_79a7, 13);
 const GREY: Ink = ink(0xa0_a0a0, 7);
 
-// The order of `ENGINES`, then `command:…`: mmap, pread, odirect, per-tensor, bounce, slab, batch, stream, nixl, auto, command.
+// In the order of `ENGINES`, then `command:…`: mmap, pread, odirect, per-tensor, bounce, slab, batch, stream, nixl,
+// auto, command.
 const LANES_ON_DARK: [Ink; 11] =
     [ORANGE, SKY, YELLOW, VERMILION, PURPLE, GREEN, BLUE, GREY, ink(0xe0_9ec4, 5), ink(0xd0_d0d0, 15), GREY];
 const LANES_ON_LIGHT: [Ink; 11] = [
@@ -103,7 +105,7 @@ const PHASES_ON_DARK: [Ink; 12] = [
     ink(0x3d_4452, 8),
 ];
 
-// Dark enough to be read on paper and behind white text.
+// These colours are dark enough for text on white paper and as a background of white text.
 const PHASES_ON_LIGHT: [Ink; 12] = [
     ink(0x8f_5a66, 8),
     ink(0x8a_5a26, 3),
@@ -120,7 +122,7 @@ const PHASES_ON_LIGHT: [Ink; 12] = [
 ];
 
 impl Palette {
-    /// The colours of a theme; `None` for `mono`, which has none.
+    /// The colours of a theme. `None` for `mono`, which has no colours.
     #[must_use]
     pub const fn of(theme: ThemeName) -> Option<Self> {
         Some(match theme {
@@ -169,7 +171,7 @@ impl Palette {
         })
     }
 
-    /// The colours of a theme on a terminal whose background may be known.
+    /// The colours of a theme for a terminal whose background can be unknown.
     #[must_use]
     pub fn on(theme: ThemeName, background: Option<Background>) -> Option<Self> {
         match (theme, background) {
@@ -181,8 +183,8 @@ impl Palette {
         }
     }
 
-    /// For a background that is unknown: the hues of `DARK` at a relative luminance of 0.2, so that each has a contrast of 4 or more on
-    /// black and on white.
+    /// For an unknown background: the hues of `DARK` at a relative luminance of 0.2. Each has a contrast of at least
+    /// 4 on black and on white.
     const EITHER: Self = Self {
         ground: None,
         text: None,
@@ -250,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Contrast as the Web Content Accessibility Guidelines 2.2 define it (relative luminance of sRGB).
+    /// The contrast as defined in the Web Content Accessibility Guidelines 2.2 (relative luminance of sRGB).
     fn contrast(a: Ink, b: Ink) -> f64 {
         let luminance = |ink: Ink| {
             let part = |shift: u32| f64::from((ink.rgb >> shift) & 255) / 255.0;
@@ -271,15 +273,14 @@ mod tests {
     fn every_theme_can_be_read_on_its_ground() {
         for theme in ThemeName::ALL {
             let Some(p) = Palette::of(theme) else { continue };
-            // A ground of the terminal's own may be black or the dark grey of many terminals.
+            // If the theme keeps the terminal's background, it can be black or the dark grey of many terminals.
             let mut grounds = p.ground.map_or_else(|| vec![ink(0, 0), ink(0x1e_1e1e, 0)], |ground| vec![ground]);
             let unknown = theme == ThemeName::Auto;
             if unknown {
                 grounds.push(ink(0xff_ffff, 15));
             }
-            // Guideline 1.4.3 requires a contrast of 4.5 for text (1.4.6: 7); 1.4.11 requires 3 for graphics that
-            // carry meaning.
-            // No colour has more than 4.1 on dark grey and on white.
+            // Guideline 1.4.3 requires a contrast of 4.5 for text (1.4.6: 7). Guideline 1.4.11 requires 3 for
+            // graphics that carry meaning. No colour has a contrast above 4.1 on both dark grey and white.
             let text = match theme {
                 ThemeName::HighContrast => 7.0,
                 ThemeName::Auto => 4.0,
@@ -291,13 +292,13 @@ mod tests {
                     let ratio = contrast(ink, ground);
                     assert!(ratio >= text, "{theme}: text {i} {:06x} on {:06x}: {ratio:.2}", ink.rgb, ground.rgb);
                 }
-                // The last phase is idle: nothing, drawn as nothing.
+                // The last phase is idle, which charts leave empty.
                 for (i, ink) in p.lanes.into_iter().chain(p.phases.into_iter().take(11)).enumerate() {
                     let ratio = contrast(ink, ground);
                     assert!(ratio >= 3.0, "{theme}: lane or phase {i} {:06x}: {ratio:.2}", ink.rgb);
                 }
             }
-            // Without a text colour the selected row and a fill have their own.
+            // If the theme has no text colour, the selected row and filled areas have their own text colours.
             let on_row = p.text.map_or_else(|| vec![(p.on_accent, text)], |ink| vec![(ink, text), (p.dim, 4.5)]);
             for (over, least) in on_row {
                 assert!(contrast(over, p.selected) >= least, "{theme}: {:06x} on the selected row", over.rgb);
@@ -319,7 +320,7 @@ mod tests {
     fn the_lanes_that_race_by_default_have_colours_of_their_own() {
         for theme in ThemeName::ALL {
             let Some(palette) = Palette::of(theme) else { continue };
-            // mmap, pread, odirect, per-tensor, slab
+            // The engines mmap, pread, odirect, per-tensor and slab.
             let mut seen: Vec<u32> = [0, 1, 2, 3, 5].iter().map(|&i: &usize| palette.lanes[i].rgb).collect();
             seen.sort_unstable();
             seen.dedup();

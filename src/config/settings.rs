@@ -1,4 +1,4 @@
-//! The settings file. It is read strictly, so that a mistyped line is reported and never ignored.
+//! The settings file. It is parsed strictly, so that a mistyped line is an error and never ignored.
 
 use super::taste::ColourDepth;
 use super::toml_text::{Text, Value};
@@ -6,23 +6,23 @@ use crate::core::{CacheState, Engine, EngineError, SettingError, SettingOrder};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The default of frames per second during animations.
+/// The default number of frames per second during animations.
 pub const FRAMES_PER_SECOND: u32 = 10;
 
 /// The characters that draw the lines of charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Markers {
-    /// Two by four dots a cell.
+    /// Braille dots, two by four per cell.
     #[default]
     Braille,
-    /// Two by two quarters of a cell, for fonts without braille.
+    /// Quarter blocks, two by two per cell, for fonts without braille.
     Block,
-    /// One ASCII character a cell.
+    /// One ASCII character per cell.
     Ascii,
 }
 
 impl Markers {
-    /// All, by name.
+    /// All kinds of markers with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("braille", Self::Braille), ("block", Self::Block), ("ascii", Self::Ascii)];
 }
@@ -37,51 +37,51 @@ impl std::str::FromStr for Markers {
     }
 }
 
-/// An action and its keys.
+/// An action and its key bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySetting {
-    /// As written.
+    /// The name of the action as written in the file.
     pub action: String,
-    /// As written; none takes the action's keys away.
+    /// The keys as written in the file. An empty list removes the bindings of the action.
     pub keys: Vec<String>,
-    /// `FILE:LINE`, for messages.
+    /// `FILE:LINE` of the setting, for messages.
     pub place: String,
 }
 
-/// All settings; a value that is `None` or empty was not set.
+/// All settings. A value that is `None` or empty is not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Theme by name, or the file of one.
+    /// The name of a theme, or the path of a theme file.
     pub theme: Option<String>,
     /// `FILE:LINE` of the theme, for messages.
     pub theme_place: String,
-    /// Colours of the terminal.
+    /// The number of colours of the terminal.
     pub colours: Option<ColourDepth>,
-    /// Only ASCII characters.
+    /// Whether only ASCII characters are used.
     pub ascii: Option<bool>,
     /// The characters that draw the lines of charts.
     pub markers: Option<Markers>,
     /// Whether the mouse is enabled.
     pub mouse: Option<bool>,
-    /// Pictures a second while something moves.
+    /// The number of frames per second during animations.
     pub frames_per_second: Option<u32>,
-    /// Engines that are measured if the command names none.
+    /// The engines to measure if the command line names none.
     pub engines: Vec<Engine>,
-    /// Cache states that are measured if the command names none.
+    /// The cache states to measure if the command line names none.
     pub cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state.
+    /// The number of runs of each engine in each cache state.
     pub repeat: Option<u32>,
-    /// GPU by index or UUID, or `host`.
+    /// The GPU by index or UUID, or `host`.
     pub gpu: Option<String>,
     /// Engine settings, `NAME=NUMBER`, with their `FILE:LINE`.
     pub engine_settings: Vec<(SettingOrder, String)>,
-    /// Keys.
+    /// The key bindings.
     pub keys: Vec<KeySetting>,
-    /// The directory of the file. `themes` in it contains themes.
+    /// The directory of the settings file. Its subdirectory `themes` contains theme files.
     pub folder: Option<PathBuf>,
 }
 
-/// A line of the file: its table, its name, its default as written in TOML, and its help text.
+/// A setting in the file: its table, its name, its default in TOML, and its help text.
 struct Line {
     table: &'static str,
     name: &'static str,
@@ -93,7 +93,7 @@ const fn line(table: &'static str, name: &'static str, default: &'static str, ab
     Line { table, name, default, about }
 }
 
-/// Every setting there is, in the order of the file.
+/// All settings, in the order of the file.
 const LINES: [Line; 11] = [
     line(
         "",
@@ -133,10 +133,10 @@ fn names(table: &str) -> Vec<&'static str> {
 }
 
 impl Settings {
-    /// Reads the text of a settings file.
+    /// Parses the text of a settings file.
     ///
     /// # Errors
-    /// A sentence with file and line: no TOML, an unknown name with the nearest known one, a value of the wrong kind.
+    /// A sentence with file and line: invalid TOML, an unknown name with a suggestion, or a value of the wrong type.
     pub fn parse(path: &Path, text: &str) -> Result<Self, String> {
         let source = Text::new(path, text);
         let mut settings = Self { folder: path.parent().map(Path::to_owned), ..Self::default() };
@@ -162,7 +162,7 @@ impl Settings {
                 _ => settings.look(&source, name, key.span(), value)?,
             }
         }
-        // Tables are sorted by name when they are read; messages about keys should follow the file.
+        // The parser sorts tables by name, but messages about keys are in the order of the file.
         settings.keys.sort_by_key(|key| key.place.rsplit(':').next().and_then(|n| n.parse::<usize>().ok()));
         Ok(settings)
     }
@@ -244,7 +244,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The settings file with all defaults: every line is commented out and has its help text.
+    /// The settings file with all defaults. Every line is commented out and has its help text.
     #[must_use]
     pub fn template() -> String {
         let mut text = String::new();

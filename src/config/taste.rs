@@ -1,24 +1,24 @@
-//! The terminal's capabilities, from the environment.
+//! The capabilities of the terminal, from the environment.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A theme by name.
+/// The name of a theme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ThemeName {
-    /// `dark` or `light`, by the terminal's background. If the background is unknown: the terminal's own foreground, and
-    /// colours that can be read on black and on white.
+    /// `dark` or `light`, depending on the terminal's background. If the background is unknown, the terminal's
+    /// foreground and colours that are readable on black and on white.
     #[default]
     Auto,
-    /// Light text on the terminal's own (dark, perhaps transparent) background.
+    /// Light text on the terminal's background, which is dark or transparent.
     Dark,
-    /// Dark text on paper.
+    /// Dark text on a paper-coloured background.
     Light,
-    /// Pure colours on black, everything readable text bold.
+    /// Saturated colours on black, with bold text.
     HighContrast,
-    /// Status in blue, yellow and vermilion, which no common colour blindness confuses.
+    /// Status colours in blue, yellow and vermilion, which are distinguishable with every common colour blindness.
     ColourBlind,
-    /// No colours; weight, underline and reversal show the emphasis.
+    /// No colours. Bold, underline and reverse show emphasis.
     Mono,
 }
 
@@ -55,7 +55,7 @@ impl FromStr for ThemeName {
 /// The number of colours of the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ColourDepth {
-    /// The sixteen named colours.
+    /// The 16 named colours.
     #[default]
     Ansi16,
     /// The 256-colour cube.
@@ -67,39 +67,39 @@ pub enum ColourDepth {
 /// The brightness of the terminal's background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// Light text can be read on it.
+    /// Light text is readable on it.
     Dark,
-    /// Dark text can be read on it.
+    /// Dark text is readable on it.
     Light,
 }
 
 impl Background {
-    /// Reads `COLORFGBG`, which rxvt and Konsole set: `foreground;background`, or with a word between them. The colours are those of
-    /// the sixteen; 7 and 15 are white.
+    /// Parses `COLORFGBG`, which rxvt and Konsole set to `foreground;background`, possibly with a word between them.
+    /// The values are indices of the 16 named colours. 7 and 15 are white.
     fn of_colorfgbg(text: &str) -> Option<Self> {
         let number: u8 = text.rsplit_once(';')?.1.parse().ok()?;
         (number < 16).then_some(if matches!(number, 7 | 15) { Self::Light } else { Self::Dark })
     }
 }
 
-/// The look of the screens.
+/// The appearance of the screens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taste {
     /// The theme.
     pub theme: ThemeName,
-    /// Colours that the terminal has.
+    /// The number of colours of the terminal.
     pub depth: ColourDepth,
-    /// Only ASCII characters.
+    /// Whether only ASCII characters are used.
     pub ascii: bool,
-    /// The terminal's background; `None` if it is unknown.
+    /// The terminal's background. `None` if it is unknown.
     pub background: Option<Background>,
 }
 
 impl Taste {
-    /// Derives the look from environment variables: `NO_COLOR` (any value but the empty one) means `mono`,
-    /// `COLORTERM` and `TERM` give the colours, and a poor terminal (`linux`, `dumb`, none) or a locale that is not
-    /// UTF-8 means ASCII. `asked` is the theme that the user named. It has precedence over `NO_COLOR`, because it is
-    /// more explicit.
+    /// Detects the appearance from environment variables. A non-empty `NO_COLOR` selects `mono`. `COLORTERM` and
+    /// `TERM` determine the number of colours. ASCII is used on a simple terminal (`linux`, `dumb`, or none) and if
+    /// the locale is not UTF-8. `asked` is the theme that the user named. It is more explicit than `NO_COLOR` and
+    /// overrides it.
     pub fn detect(asked: Option<ThemeName>, get: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| get(name).filter(|value| !value.is_empty());
         let term = set("TERM").unwrap_or_default();
@@ -110,7 +110,7 @@ impl Taste {
             _ if term.contains("256") => ColourDepth::Ansi256,
             _ => ColourDepth::Ansi16,
         };
-        // POSIX: LC_ALL overrides LC_CTYPE, which overrides LANG.
+        // In POSIX, LC_ALL overrides LC_CTYPE, which overrides LANG.
         let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
         let locale = locale.to_ascii_lowercase();
         let utf8 = locale.contains("utf-8") || locale.contains("utf8");

@@ -1,4 +1,4 @@
-//! Themes by file: a theme of the program with some of its colours replaced, by role.
+//! Theme files: a built-in theme in which some colours are replaced.
 
 use super::palette::{Ink, Palette};
 use super::taste::ThemeName;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// The sixteen colours that every terminal has, by index, with the values of xterm.
+/// The 16 named colours by index, with the values of xterm.
 pub(super) const NAMED: [(&str, u32); 16] = [
     ("black", 0x00_0000),
     ("red", 0xcd_0000),
@@ -28,20 +28,20 @@ pub(super) const NAMED: [(&str, u32); 16] = [
     ("bright-white", 0xff_ffff),
 ];
 
-/// The roles outside of tables.
+/// The names of colours that are not in a table.
 const ROLES: [&str; 10] =
     ["ground", "text", "strong", "dim", "faint", "accent", "selected", "on_fill", "on_accent", "base"];
 const STATUS: [Status; 5] = [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na];
 const WANTED: &str = "a colour: \"#rrggbb\", one of the sixteen names, or { rgb = \"#rrggbb\", ansi = \"red\" }";
 
-/// A theme that was read: its base theme, and its colours. `None` if the base is `mono`, which has no colours to
-/// replace.
+/// A parsed theme: its base theme and its colours. The colours are `None` if the base is `mono`, which has no colours
+/// to replace.
 pub type UserTheme = (ThemeName, Option<Palette>);
 
-/// Reads the text of a theme.
+/// Parses the text of a theme.
 ///
 /// # Errors
-/// A sentence with file and line: no TOML, an unknown role, table or colour with the nearest known one.
+/// A sentence with file and line: invalid TOML, or an unknown role, table or colour with a suggestion.
 pub fn parse(path: &Path, text: &str) -> Result<UserTheme, String> {
     let source = Text::new(path, text);
     let table = source.parse()?;
@@ -119,12 +119,12 @@ fn status_name(status: Status) -> &'static str {
 fn engine_names() -> Vec<String> {
     let mut names: Vec<(usize, String)> = Engine::named().map(|e| (e.place(), e.to_string())).collect();
     names.sort_by_key(|(place, _)| *place);
-    // The plugins of NIXL have one colour.
+    // All plugins of NIXL have the same colour.
     names.dedup_by_key(|(place, _)| *place);
     names.into_iter().map(|(_, name)| name).chain(["command".to_owned()]).collect()
 }
 
-/// The names of a table of colours.
+/// The names in a table of colours.
 fn members(table: &str) -> Vec<String> {
     match table {
         "status" => STATUS.iter().map(|s| status_name(*s).to_owned()).collect(),
@@ -165,7 +165,7 @@ fn table_of<'v, 't>(source: &Text<'_>, value: &'v Value<'t>, name: &str) -> Resu
         .ok_or_else(|| source.wrong(&value.span(), &format!("[{name}] takes a table of colours")))
 }
 
-/// A colour as written.
+/// Parses a colour.
 fn ink(source: &Text<'_>, value: &Value<'_>, name: &str) -> Result<Ink, String> {
     let Some(table) = value.get_ref().as_table() else {
         let text = source.text_of(value, name, WANTED)?;
@@ -203,7 +203,7 @@ fn colour(source: &Text<'_>, value: &Value<'_>, text: &str) -> Result<Ink, Strin
     }
 }
 
-/// The nearest of the sixteen.
+/// The nearest of the 16 named colours.
 fn nearest_named(rgb: u32) -> u8 {
     let parts = |rgb: u32| [(rgb >> 16) & 255, (rgb >> 8) & 255, rgb & 255].map(|part| part as i32);
     let wanted = parts(rgb);
@@ -211,7 +211,7 @@ fn nearest_named(rgb: u32) -> u8 {
     (0..16).min_by_key(|at| far(NAMED[*at].1)).unwrap_or(7) as u8
 }
 
-/// A theme of the program as a file, to begin an own one with; `None` for `mono`.
+/// A built-in theme as a theme file, as a template for a custom theme. `None` for `mono`.
 #[must_use]
 pub fn template(theme: ThemeName) -> Option<String> {
     let palette = Palette::of(theme)?;

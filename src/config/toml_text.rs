@@ -1,4 +1,4 @@
-//! A TOML text whose every complaint names the file and the line.
+//! Parses TOML and reports each error with file and line.
 
 use super::nearest::hint;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and its place in the file.
+/// A value and its position in the file.
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
-/// A text and the file that it came from.
+/// A text and the file that contains it.
 #[derive(Clone, Debug)]
 pub(super) struct Text<'t> {
     path: PathBuf,
@@ -29,23 +29,23 @@ impl<'t> Text<'t> {
         })
     }
 
-    /// `FILE:LINE` of a place.
+    /// `FILE:LINE` of a position.
     pub(super) fn place(&self, at: &Range<usize>) -> String {
         let line = self.text.as_bytes().iter().take(at.start).filter(|byte| **byte == b'\n').count() + 1;
         format!("{}:{line}", self.path.display())
     }
 
-    /// A sentence with its file and line.
+    /// An error message with file and line.
     pub(super) fn wrong(&self, at: &Range<usize>, sentence: &str) -> String {
         format!("{}: {sentence}", self.place(at))
     }
 
-    /// A name that is not among the known ones.
+    /// The error message for an unknown name.
     pub(super) fn unknown(&self, at: &Range<usize>, name: &str, what: &str, known: &[&str]) -> String {
         self.wrong(at, &format!("'{name}' is not a {what}{}", hint(name, known)))
     }
 
-    /// A value of the wrong kind.
+    /// The error message for a value of the wrong type.
     fn unfit(&self, value: &Value<'_>, name: &str, wanted: &str) -> String {
         let found = match value.get_ref() {
             DeValue::String(text) => format!("the text \"{text}\""),
@@ -67,7 +67,7 @@ impl<'t> Text<'t> {
         value.get_ref().as_bool().ok_or_else(|| self.unfit(value, name, "true or false"))
     }
 
-    /// A whole number of a range.
+    /// Parses an integer in a range.
     pub(super) fn number(&self, value: &Value<'_>, name: &str, range: Range<u32>) -> Result<u32, String> {
         let number = value.get_ref().as_integer().and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok());
         number.filter(|n| range.contains(n)).ok_or_else(|| {
@@ -75,7 +75,7 @@ impl<'t> Text<'t> {
         })
     }
 
-    /// A text, or a list of texts; each with its place.
+    /// Parses a string or a list of strings. Each has its position.
     pub(super) fn texts<'v>(
         &self,
         value: &'v Value<'_>,

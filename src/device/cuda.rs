@@ -4,10 +4,10 @@ use super::error::DeviceError;
 use cudarc::driver::{result, sys};
 use serde::{Deserialize, Serialize};
 
-/// A CUDA device as the driver lists it, without opening a context.
+/// A CUDA device as the driver lists it. No context is opened for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaInfo {
-    /// CUDA ordinal, after `CUDA_VISIBLE_DEVICES`.
+    /// The CUDA ordinal, in the order of `CUDA_VISIBLE_DEVICES`.
     pub ordinal: u32,
     /// UUID as NVML writes it, `GPU-…`.
     pub uuid: String,
@@ -17,7 +17,7 @@ pub struct CudaInfo {
     pub total_bytes: u64,
 }
 
-/// Properties that only CUDA reports; `None` if the driver does not know the attribute.
+/// Properties that only CUDA reports. A property is `None` if the driver does not know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaAttributes {
     /// UUID as NVML writes it.
@@ -30,7 +30,7 @@ pub struct CudaAttributes {
     pub stream_mem_ops: Option<bool>,
 }
 
-/// A GPU whose primary context is retained for as long as this lives.
+/// A GPU. Its primary context is retained until this value is dropped.
 #[derive(Debug)]
 pub struct CudaDevice {
     info: CudaInfo,
@@ -38,13 +38,15 @@ pub struct CudaDevice {
     context: sys::CUcontext,
 }
 
-// SAFETY: a CUcontext is a handle that the driver allows any thread to make current; nothing here is mutated after construction.
+// SAFETY: a CUcontext is a handle. The driver allows every thread to make it current, and it does not change after
+// construction.
 unsafe impl Send for CudaDevice {}
-// SAFETY: as above; all driver calls taken on it are documented as thread-safe.
+// SAFETY: as above. All driver calls on it are documented as thread-safe.
 unsafe impl Sync for CudaDevice {}
 
 fn load_driver() -> Result<(), DeviceError> {
-    // SAFETY: loading libcuda runs its initialisers, which is what every CUDA program does; the library is never unloaded while in use.
+    // SAFETY: loading libcuda runs its initialisers, as in every CUDA program. The library is never unloaded while in
+    // use.
     if unsafe { !sys::is_culib_present() } {
         return Err(DeviceError::system(
             "loading the CUDA driver library",
@@ -54,20 +56,21 @@ fn load_driver() -> Result<(), DeviceError> {
     result::init().map_err(|e| DeviceError::cuda("initialising CUDA (cuInit)", e))
 }
 
-/// Lists the CUDA devices. Initialises the driver in this process, but opens no context.
+/// Lists the CUDA devices. This initialises the driver in this process, but opens no context.
 ///
 /// # Errors
-/// When libcuda is not there or `cuInit` fails.
+/// If libcuda is not installed, or if `cuInit` fails.
 pub fn list_cuda_devices() -> Result<Vec<CudaInfo>, DeviceError> {
     load_driver()?;
     let count = result::device::get_count().map_err(|e| DeviceError::cuda("counting CUDA devices", e))?;
     (0..count).map(|ordinal| describe(ordinal).map(|(info, _)| info)).collect()
 }
 
-/// Asks each CUDA device for the attributes that decide over direct reads. Initialises the driver in this process, but opens no context.
+/// Reads the attributes of each CUDA device that direct reads depend on. This initialises the driver in this process,
+/// but opens no context.
 ///
 /// # Errors
-/// When libcuda is not there or `cuInit` fails.
+/// If libcuda is not installed, or if `cuInit` fails.
 pub fn list_cuda_attributes() -> Result<Vec<CudaAttributes>, DeviceError> {
     use sys::CUdevice_attribute as Attribute;
     load_driver()?;
@@ -75,7 +78,7 @@ pub fn list_cuda_attributes() -> Result<Vec<CudaAttributes>, DeviceError> {
     let of = |ordinal: i32| -> Result<CudaAttributes, DeviceError> {
         let (info, device) = describe(ordinal)?;
         let yes = |attribute: Attribute| {
-            // SAFETY: `device` was returned by cuDeviceGet in `describe`; the call writes one local integer.
+            // SAFETY: cuDeviceGet returned `device` in `describe`. The call writes one local integer.
             unsafe { result::device::get_attribute(device, attribute) }.ok().map(|value| value != 0)
         };
         Ok(CudaAttributes {
@@ -93,7 +96,7 @@ fn describe(ordinal: i32) -> Result<(CudaInfo, sys::CUdevice), DeviceError> {
     let device = result::device::get(ordinal).map_err(|e| DeviceError::cuda(doing(), e))?;
     let name = result::device::get_name(device).map_err(|e| DeviceError::cuda(doing(), e))?;
     let uuid = result::device::get_uuid(device).map_err(|e| DeviceError::cuda(doing(), e))?;
-    // SAFETY: `device` was returned by cuDeviceGet just above.
+    // SAFETY: cuDeviceGet returned `device` just above.
     let total = unsafe { result::device::total_mem(device) }.map_err(|e| DeviceError::cuda(doing(), e))?;
     let hex: Vec<String> = uuid.bytes.iter().map(|b| format!("{:02x}", *b as u8)).collect();
     let uuid = format!(
@@ -108,11 +111,11 @@ fn describe(ordinal: i32) -> Result<(CudaInfo, sys::CUdevice), DeviceError> {
 }
 
 impl CudaDevice {
-    /// Opens a GPU by UUID if one is given (CUDA's order can differ from NVML's), otherwise by ordinal, and binds it
-    /// to this thread.
+    /// Opens a GPU and binds it to this thread. It is found by UUID if there is one, because the order of CUDA can
+    /// differ from that of NVML. Otherwise it is found by ordinal.
     ///
     /// # Errors
-    /// If there is no such device or its context cannot be created.
+    /// If there is no such device, or if its context cannot be created.
     pub fn open(ordinal: u32, uuid: Option<&str>) -> Result<Self, DeviceError> {
         let devices = list_cuda_devices()?;
         let found = match uuid {
@@ -128,7 +131,7 @@ impl CudaDevice {
             ));
         };
         let (info, device) = describe(info.ordinal as i32)?;
-        // SAFETY: `device` is valid; the context is released once, in `drop`.
+        // SAFETY: `device` is valid. The context is released once, in `drop`.
         let context = unsafe { result::primary_ctx::retain(device) }
             .map_err(|e| DeviceError::cuda(format!("opening a CUDA context on {}", info.name), e))?;
         let opened = Self { info, device, context };
@@ -136,7 +139,7 @@ impl CudaDevice {
         Ok(opened)
     }
 
-    /// The driver's properties of it.
+    /// The properties of the device.
     #[must_use]
     pub const fn info(&self) -> &CudaInfo {
         &self.info
@@ -145,24 +148,24 @@ impl CudaDevice {
     /// Makes its context current on the calling thread.
     ///
     /// # Errors
-    /// When CUDA refuses.
+    /// If CUDA reports an error.
     pub fn bind(&self) -> Result<(), DeviceError> {
         // SAFETY: the context is retained until `self` is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(|e| DeviceError::cuda("binding the CUDA context", e))
     }
 
-    /// Waits for all work of the context.
+    /// Waits for all work in the context.
     ///
     /// # Errors
-    /// When earlier work failed.
+    /// If earlier work failed.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         result::ctx::synchronize().map_err(|e| DeviceError::cuda("waiting for the GPU", e))
     }
 
-    /// (free, total) memory in bytes.
+    /// The free and the total memory in bytes.
     ///
     /// # Errors
-    /// When CUDA refuses.
+    /// If CUDA reports an error.
     pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
         let (free, total) = result::mem_get_info().map_err(|e| DeviceError::cuda("asking for free GPU memory", e))?;
         Ok((free as u64, total as u64))
@@ -171,7 +174,7 @@ impl CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        // SAFETY: retained exactly once in `open`. An error here has nowhere to go and nothing to free.
+        // SAFETY: the context was retained exactly once, in `open`. After an error there is nothing to free.
         let _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }

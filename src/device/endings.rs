@@ -1,13 +1,16 @@
-//! Ends that no code decides (no memory, no stack, no CPU time) become a sentence and an exit status, and a file at its size limit becomes an error.
+//! Handlers for failures that no code can return as an error: no memory, no stack, no CPU time. They print a sentence
+//! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
-//! Rust and the C library abort if an allocation fails or a stack is full. The handlers below only write a constant text and end the process.
+//! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only write a
+//! constant text and exit.
 
 use rustix::process::{Resource, getrlimit};
 use std::process::ExitCode;
 
-/// The exit status of a process that could not go on; the same as that of other things that could not run.
+/// The exit status of a process that cannot continue. Runs that are not possible have the same status.
 const STATUS: libc::c_int = 3;
-/// How long before the CPU limit the process ends by itself: at a hard limit the kernel kills it without a word.
+/// The time before the CPU limit at which the process ends itself. At a hard limit, the kernel kills it without a
+/// message.
 const BEFORE_LIMIT_US: i64 = 200_000;
 
 const ABORTED: &[u8] = b"gds-top: the process could not go on: not enough memory or stack, or a library aborted; the lines before show which. \
@@ -15,21 +18,21 @@ const ABORTED: &[u8] = b"gds-top: the process could not go on: not enough memory
 const NO_CPU: &[u8] =
     b"gds-top: the process could not go on: its CPU time is used up; 'ulimit -t' shows the limit of the shell.\n";
 
-/// A smaller stack may be too small for the command line. It is the usual size of a main thread.
+/// The command line can need more stack than smaller limits allow. This is the usual size of a main thread.
 const LEAST_STACK_BYTES: u64 = 8 << 20;
 
-/// Runs the program on a thread with enough stack if the limit of the shell leaves less.
+/// Runs the program on a thread with enough stack if the limit of the shell is smaller.
 pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
     let is_small = getrlimit(Resource::Stack).current.is_some_and(|bytes| bytes < LEAST_STACK_BYTES);
     let thread = is_small.then(|| std::thread::Builder::new().stack_size(LEAST_STACK_BYTES as usize).spawn(run));
     match thread {
         Some(Ok(thread)) => thread.join().unwrap_or(ExitCode::from(STATUS as u8)),
-        // Without threads it may still suffice.
+        // If no thread can be started, the smaller stack may still be enough.
         _ => run(),
     }
 }
 
-/// Installs the handlers. Not for processes of a session: it reports their signals.
+/// Installs the handlers. Child processes of a session do not use them, because the session reports their signals.
 pub fn report() {
     on(libc::SIGABRT, aborted);
     on(libc::SIGXCPU, no_cpu);
@@ -38,19 +41,20 @@ pub fn report() {
         let us = seconds.saturating_mul(1_000_000).saturating_sub(BEFORE_LIMIT_US).max(1);
         let time = libc::timeval { tv_sec: us / 1_000_000, tv_usec: us % 1_000_000 };
         let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: time };
-        // SAFETY: the timer is a complete value, and no earlier one is asked for.
+        // SAFETY: the timer is a complete value, and the previous timer is not requested.
         unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
     }
 }
 
-/// Makes writes beyond the limit of file sizes fail with EFBIG instead of ending the process. A handler and not `SIG_IGN`, which programs that are
-/// started would inherit.
+/// Makes writes beyond the file size limit fail with EFBIG, so that they do not end the process. This is a handler
+/// because child processes would inherit `SIG_IGN`.
 pub fn report_file_size() {
     on(libc::SIGXFSZ, nothing);
 }
 
 fn on(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
-    // SAFETY: the structure is plain data for which zero is a valid value; the handlers call only functions that signal-safety(7) lists.
+    // SAFETY: the structure is plain data for which zero is a valid value. The handlers call only functions that
+    // signal-safety(7) lists.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as libc::sighandler_t;

@@ -1,20 +1,20 @@
-//! Errors of devices: the operation, and the answer of CUDA or the kernel.
+//! Errors of devices: the operation, and the error of CUDA or the kernel.
 
 use cudarc::driver::DriverError;
 use std::fmt;
 
-/// A call that did not work.
+/// A failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceError {
-    /// The operation, to follow "while": `allocating 14.2 GiB on the GPU`.
+    /// The operation, as text after "while": `allocating 14.2 GiB on the GPU`.
     pub doing: String,
-    /// The answer.
+    /// The message of CUDA or the kernel.
     pub said: String,
-    /// The CUDA result code, where CUDA answered.
+    /// The CUDA result code. `None` if the error is not from CUDA.
     pub cuda_code: Option<u32>,
-    /// The error number, if the kernel answered.
+    /// The error number. `None` if the error is not from the kernel.
     pub errno: Option<i32>,
-    /// The action, if there is one.
+    /// What the user can do. `None` if there is no advice.
     pub advice: Option<&'static str>,
 }
 
@@ -47,19 +47,19 @@ impl DeviceError {
         Self { doing: doing.into(), said: error.to_string(), cuda_code: None, errno: None, advice: None }
     }
 
-    /// A system call that failed.
+    /// The error of a system call.
     pub(super) fn io(doing: impl Into<String>, error: &std::io::Error) -> Self {
         Self { errno: error.raw_os_error(), ..Self::system(doing, error) }
     }
 
-    /// A mapping that failed, with an action if memory was insufficient.
+    /// The error of a memory mapping. It has advice if there is too little memory.
     pub(super) fn mapping(doing: impl Into<String>, error: &std::io::Error) -> Self {
         let no_room = error.raw_os_error() == Some(libc::ENOMEM);
         let advice = "free memory, or raise this process' limit of address space (ulimit -v)";
         Self { advice: no_room.then_some(advice), ..Self::io(doing, error) }
     }
 
-    /// Adds the action if CUDA reports insufficient memory.
+    /// Adds the advice if CUDA reports too little memory.
     pub(super) fn if_out_of_memory(mut self, advice: &'static str) -> Self {
         if self.cuda_code == Some(2) {
             self.advice = Some(advice);

@@ -1,10 +1,9 @@
-//! The parts of a file in blocks that were never written, or without blocks (`FS_IOC_FIEMAP`,
-//! include/uapi/linux/fiemap.h).
+//! The parts of a file without written blocks (`FS_IOC_FIEMAP`, include/uapi/linux/fiemap.h).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// `_IOWR('f', 11, struct fiemap)`: the same number on x86-64 and aarch64.
+/// `_IOWR('f', 11, struct fiemap)`. The number is the same on x86-64 and aarch64.
 const FS_IOC_FIEMAP: u64 = 0xc020_660b;
 /// `FIEMAP_EXTENT_LAST`.
 const LAST: u32 = 0x1;
@@ -12,9 +11,9 @@ const LAST: u32 = 0x1;
 const DELAYED: u32 = 0x4;
 /// `FIEMAP_EXTENT_UNWRITTEN`.
 const UNWRITTEN: u32 = 0x800;
-/// Extents that one call brings.
+/// The number of extents per call.
 const AT_ONCE: usize = 128;
-/// Most calls for one file; a file in more pieces is known in part.
+/// The maximum number of calls per file. If a file has more extents, only a part is counted.
 const MAX_CALLS: usize = 64;
 
 /// `struct fiemap_extent`.
@@ -29,7 +28,7 @@ struct Extent {
     reserved_too: [u32; 3],
 }
 
-/// `struct fiemap` with room for its extents.
+/// `struct fiemap` with space for its extents.
 #[repr(C)]
 struct Request {
     start: u64,
@@ -41,19 +40,19 @@ struct Request {
     extents: [Extent; AT_ONCE],
 }
 
-/// The bytes of a file, before its end, that are not in written blocks.
+/// The bytes of a file that are not in written blocks. Blocks after its end are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnfinishedExtents {
-    /// In blocks that were set aside and not written.
+    /// The bytes in reserved blocks without data.
     pub unwritten_bytes: u64,
-    /// In memory, without a block (delayed allocation).
+    /// The bytes in memory that have no block yet (delayed allocation).
     pub delayed_bytes: u64,
 }
 
-/// Asks the file system of an open file of `size` bytes. Nothing is flushed for it.
+/// Queries the file system about an open file of `size` bytes. It does not flush the file.
 ///
 /// # Errors
-/// The operating system's; `EOPNOTSUPP` where the file system does not say.
+/// The error of the system call. It is `EOPNOTSUPP` if the file system does not support the query.
 pub fn unfinished_bytes(file: impl AsFd, size: u64) -> io::Result<UnfinishedExtents> {
     let fd = file.as_fd().as_raw_fd();
     let mut found = UnfinishedExtents::default();
@@ -71,15 +70,15 @@ pub fn unfinished_bytes(file: impl AsFd, size: u64) -> io::Result<UnfinishedExte
             reserved: 0,
             extents: [Extent::default(); AT_ONCE],
         };
-        // SAFETY: the descriptor is open as long as `file` is borrowed, and `request` has the form that FS_IOC_FIEMAP
-        // reads and writes, with room for the `count` extents that it names; it outlives the call.
+        // SAFETY: the descriptor is open as long as `file` is borrowed. `request` has the layout that FS_IOC_FIEMAP
+        // reads and writes, has space for `count` extents, and outlives the call.
         let code = unsafe { libc::ioctl(fd, FS_IOC_FIEMAP as _, std::ptr::from_mut(&mut request)) };
         if code != 0 {
             return Err(io::Error::last_os_error());
         }
         let mapped = request.extents.get(..request.mapped as usize).unwrap_or(&request.extents);
         for extent in mapped {
-            // Blocks reserved after the end of the file do not matter.
+            // Blocks after the end of the file are not counted.
             let bytes = extent.logical.saturating_add(extent.length).min(size).saturating_sub(extent.logical);
             if extent.flags & UNWRITTEN != 0 {
                 found.unwritten_bytes += bytes;

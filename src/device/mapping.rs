@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 
 /// A complete file, mapped read-only and shared.
 ///
-/// A file that is truncated while it is mapped raises SIGBUS on access. A run is a separate process, so only the run
-/// ends, and its standard error shows the reason.
+/// If a mapped file is truncated, access to it raises SIGBUS. A run is a separate process, so only the run ends, and
+/// its standard error shows the reason.
 #[derive(Debug)]
 pub struct FileMapping(memmap2::Mmap);
 
@@ -17,25 +17,25 @@ impl FileMapping {
     /// Maps a file.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel cannot map it.
     pub fn new(file: &File) -> Result<Self, DeviceError> {
-        // SAFETY: the mapping is read-only; another process changing the file changes the bytes we copy (which verification sees), and the
-        // bytes are never interpreted as anything but bytes.
+        // SAFETY: the mapping is read-only. If another process changes the file, the copied bytes change too, and
+        // verification detects that. The bytes are never interpreted as another type.
         let map = unsafe { memmap2::Mmap::map(file) }.map_err(|e| DeviceError::mapping("mapping the file", &e))?;
         Ok(Self(map))
     }
 
-    /// The bytes.
+    /// The bytes of the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// Bytes of `range` of the file that the page cache holds, rounded to pages.
+/// The number of bytes of `range` in the page cache, rounded to pages.
 ///
 /// # Errors
-/// If the file cannot be mapped or the kernel does not answer.
+/// If the file cannot be mapped, or if `mincore` fails.
 pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError> {
     const STEP: u64 = 1 << 30;
     let doing =
@@ -46,7 +46,8 @@ pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError
         let len = (range.end - start).min(STEP) as usize;
         let pages = len.div_ceil(4096);
         let mut flags = vec![0_u8; pages];
-        // SAFETY: a fresh read-only mapping that is never read through, asked about with mincore and unmapped again; `flags` has a byte for each page.
+        // SAFETY: this is a new read-only mapping that is never read. mincore queries it, and then it is unmapped.
+        // `flags` has one byte per page.
         let told = unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),

@@ -1,4 +1,4 @@
-//! Memory that a model is loaded into: one allocation on the GPU or in the host.
+//! The memory that a model is loaded into: one allocation on the GPU or the host.
 
 use super::Device;
 use super::cuda::CudaDevice;
@@ -9,8 +9,8 @@ use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-/// One allocation on the target. Writes into it from several threads go to disjoint ranges: engines divide the model into blocks, and each
-/// block is handed out once.
+/// One allocation on the target. Several threads write to disjoint ranges of it: engines divide the model into
+/// blocks, and each block belongs to one thread.
 #[derive(Debug)]
 pub struct DeviceMemory {
     pub(super) base: u64,
@@ -20,22 +20,22 @@ pub struct DeviceMemory {
 
 #[derive(Debug)]
 enum Kind {
-    /// Keeps the context alive until the memory is freed.
+    /// The context must exist until the memory is freed.
     Cuda(Arc<CudaDevice>),
     Host,
 }
 
-/// Host targets and staging are mapped in units of this, so that the kernel can back them with huge pages.
+/// Host targets and staging buffers are mapped in multiples of this, so that the kernel can use huge pages.
 pub(super) const HUGE: usize = 2 << 20;
 
-/// Maps anonymous memory in multiples of [`HUGE`], aligned to it, and asks for huge pages. Pages of 4 KiB would cut a
-/// read of 512 KiB into 128 pieces for the disk: on an H200's virtual disk that was 2.5 GB/s instead of 4.
+/// Maps anonymous memory in aligned multiples of [`HUGE`] and requests huge pages. With pages of 4 KiB, a disk gets a
+/// read of 512 KiB in 128 pieces. On the virtual disk of an H200 machine, that read 2.5 GB/s and not 4 GB/s.
 pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
     let doing = || format!("mapping {} of host memory", units::bytes(len as u64));
     let too_large = || DeviceError::system(doing(), "the size is beyond the address space");
     let kept = len.checked_next_multiple_of(HUGE).ok_or_else(too_large)?;
     let padded = kept.checked_add(HUGE).ok_or_else(too_large)?;
-    // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
+    // SAFETY: an anonymous private mapping at an address that the kernel chooses does not affect existing memory.
     let raw = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -52,25 +52,25 @@ pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
     let start = raw as usize;
     let aligned = start.next_multiple_of(HUGE);
     let head = aligned - start;
-    // SAFETY: both ranges lie inside the mapping made above and outside the part that is kept: head + kept + tail = kept + HUGE, and the tail is
-    // never empty because the head is shorter than HUGE.
+    // SAFETY: both ranges are inside the new mapping and outside of the kept part, because head + kept + tail = kept
+    // + HUGE. The tail is never empty, because the head is shorter than HUGE.
     unsafe {
         if head > 0 {
             libc::munmap(raw, head);
         }
         libc::munmap((aligned + kept) as *mut c_void, HUGE - head);
-        // Advice only: without transparent huge pages the memory works all the same.
+        // The call is only advice. Without transparent huge pages the memory works too.
         libc::madvise(aligned as *mut c_void, kept, libc::MADV_HUGEPAGE);
     }
     Ok(aligned as *mut u8)
 }
 
-/// Gives back memory of [`map_huge`].
+/// Releases memory of [`map_huge`].
 ///
 /// # Safety
-/// `base` and `len` must be what `map_huge` returned and was given, and nothing may use the memory any more.
+/// `base` must be the result of `map_huge` for this `len`, and the memory must not be in use.
 pub(super) unsafe fn unmap_huge(base: *mut u8, len: usize) {
-    // SAFETY: by the contract of this function; the length was checked to round up when the memory was mapped.
+    // SAFETY: the contract of this function. The rounded length was valid when the memory was mapped.
     unsafe { libc::munmap(base.cast(), len.next_multiple_of(HUGE)) };
 }
 
@@ -78,7 +78,7 @@ impl DeviceMemory {
     /// Allocates `len` bytes (at least one page) on the device.
     ///
     /// # Errors
-    /// When the device has too little memory.
+    /// If the device has too little memory.
     pub fn allocate(device: &Device, len: u64) -> Result<Self, DeviceError> {
         let len = usize::try_from(len.max(4096))
             .map_err(|_| DeviceError::system("allocating", "the size is beyond the address space"))?;
@@ -90,8 +90,8 @@ impl DeviceMemory {
                         .map_or_else(|_| String::new(), |(free, _)| format!(" ({} are free)", units::bytes(free)));
                     format!("allocating {} on {}{free}", units::bytes(len as u64), cuda.info().name)
                 };
-                // SAFETY: plain cuMemAlloc; the pointer is freed once, in `drop`, while the context still lives. (Stream-ordered memory is
-                // not used: cuFileBufRegister is not documented to take it.)
+                // SAFETY: this is a plain cuMemAlloc. `drop` frees the pointer once, while the context exists.
+                // Stream-ordered memory is not used, because cuFileBufRegister does not document support for it.
                 let base = unsafe { result::malloc_sync(len) }.map_err(|e| {
                     DeviceError::cuda(doing(), e).if_out_of_memory(
                         "the GPU has too little free memory: choose another with --gpu, or a smaller model",
@@ -106,13 +106,13 @@ impl DeviceMemory {
         }
     }
 
-    /// Length in bytes.
+    /// The length in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: allocations are at least a page.
+    /// Always false, because an allocation has at least one page.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -124,10 +124,10 @@ impl DeviceMemory {
         matches!(self.kind, Kind::Host)
     }
 
-    /// Fills everything with `value`, so that bytes which never arrive are seen by verification.
+    /// Fills the memory with `value`, so that verification detects missing bytes.
     ///
     /// # Errors
-    /// When CUDA refuses.
+    /// If CUDA reports an error.
     pub fn fill(&self, value: u8) -> Result<(), DeviceError> {
         match &self.kind {
             Kind::Cuda(cuda) => {
@@ -137,7 +137,7 @@ impl DeviceMemory {
                 cuda.synchronize()
             }
             Kind::Host => {
-                // SAFETY: the range is this allocation, and filling happens before any engine writes into it.
+                // SAFETY: the range is this allocation, and no engine writes to it yet.
                 unsafe { std::ptr::write_bytes(self.base as *mut u8, value, self.len) };
                 Ok(())
             }
@@ -159,25 +159,25 @@ impl DeviceMemory {
     /// Copies pageable host bytes to `offset` and waits, as a loader without pinned memory does.
     ///
     /// # Errors
-    /// When the range is outside or CUDA refuses.
+    /// If the range is outside of the allocation, or if CUDA reports an error.
     pub fn write_pageable(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let to = self.check(offset, bytes.len())?;
         match self.kind {
-            // SAFETY: the destination was checked to lie inside this allocation; the source is a slice.
+            // SAFETY: the destination was checked to be inside this allocation. The source is a slice.
             Kind::Cuda(_) => unsafe { result::memcpy_htod_sync(to, bytes) }
                 .map_err(|e| DeviceError::cuda("copying pageable memory to the GPU", e)),
             Kind::Host => {
-                // SAFETY: checked range; a slice of the caller cannot overlap this private mapping.
+                // SAFETY: the range was checked. A slice of the caller cannot overlap this private mapping.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
                 Ok(())
             }
         }
     }
 
-    /// Copies `len` bytes of host memory to `offset` and waits; a pageable copy where this is GPU memory.
+    /// Copies `len` bytes of host memory to `offset` and waits. If this is GPU memory, it is a pageable copy.
     ///
     /// # Errors
-    /// When a range is outside, the source is not host memory, or CUDA refuses.
+    /// If a range is outside of its allocation, if the source is not host memory, or if CUDA reports an error.
     pub fn copy_from_host(&self, offset: u64, host: &Self, host_offset: u64, len: usize) -> Result<(), DeviceError> {
         if !host.is_host() {
             return Err(DeviceError::system("copying from host memory", "the source is GPU memory"));
@@ -185,31 +185,32 @@ impl DeviceMemory {
         let from = host.check(host_offset, len)?;
         let to = self.check(offset, len)?;
         match self.kind {
-            // SAFETY: both ranges were checked to lie inside their allocations, which are different ones. The source may be written to by others
-            // in principle; it is only read as bytes, by the driver, through an address.
+            // SAFETY: both ranges were checked to be inside their allocations, which are different. Other threads may
+            // write to the source, but the driver only reads it as bytes through an address.
             Kind::Cuda(_) => unsafe { cudarc::driver::sys::cuMemcpyHtoD_v2(to, from as *const c_void, len) }
                 .result()
                 .map_err(|e| DeviceError::cuda("copying pageable memory to the GPU", e)),
             Kind::Host => {
-                // SAFETY: as above; `copy` accepts a source and a destination in one allocation.
+                // SAFETY: as above. `copy` permits overlapping ranges.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len) };
                 Ok(())
             }
         }
     }
 
-    /// Copies bytes at `offset` back into `bytes` and waits.
+    /// Copies the bytes at `offset` into `bytes` and waits.
     ///
     /// # Errors
-    /// When the range is outside or CUDA refuses.
+    /// If the range is outside of the allocation, or if CUDA reports an error.
     pub fn read_back(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
         let from = self.check(offset, bytes.len())?;
         match self.kind {
-            // SAFETY: the source was checked to lie inside this allocation; the destination is an exclusive slice.
+            // SAFETY: the source was checked to be inside this allocation. The destination is an exclusive slice.
             Kind::Cuda(_) => unsafe { result::memcpy_dtoh_sync(bytes, from) }
                 .map_err(|e| DeviceError::cuda("reading bytes back from the GPU", e)),
             Kind::Host => {
-                // SAFETY: checked range; the destination is exclusive and cannot overlap this private mapping.
+                // SAFETY: the range was checked. The destination is exclusive and cannot overlap this private
+                // mapping.
                 unsafe { std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
                 Ok(())
             }
@@ -217,8 +218,8 @@ impl DeviceMemory {
     }
 }
 
-// SAFETY: base and length never change, the allocation lives as long as the value, moving the value does not move it, and no reference to its
-// bytes is ever handed out: all access is by copies.
+// SAFETY: base and length never change, and the allocation exists as long as the value. Moving the value does not
+// move the allocation. There are no references to its bytes, because all access is by copies.
 unsafe impl cufile_ffi::IoMemory for DeviceMemory {
     fn base(&self) -> *mut c_void {
         self.base as *mut c_void
@@ -229,7 +230,7 @@ unsafe impl cufile_ffi::IoMemory for DeviceMemory {
     }
 }
 
-/// A range of an allocation as separate memory.
+/// A range of an allocation.
 #[derive(Debug)]
 pub struct MemoryPart {
     memory: std::sync::Arc<DeviceMemory>,
@@ -238,17 +239,18 @@ pub struct MemoryPart {
 }
 
 impl MemoryPart {
-    /// The `len` bytes of `memory` from `offset`.
+    /// The `len` bytes of `memory` from `offset` on.
     ///
     /// # Errors
-    /// When the range is outside the allocation.
+    /// If the range is outside of the allocation.
     pub fn new(memory: &std::sync::Arc<DeviceMemory>, offset: u64, len: usize) -> Result<Self, DeviceError> {
         memory.check(offset, len)?;
         Ok(Self { memory: std::sync::Arc::clone(memory), offset: offset as usize, len })
     }
 }
 
-// SAFETY: a checked range of an allocation that the Arc keeps alive and that promises the rest itself.
+// SAFETY: the range was checked, and the Arc keeps the allocation. The allocation itself meets the other
+// requirements.
 unsafe impl cufile_ffi::IoMemory for MemoryPart {
     fn base(&self) -> *mut c_void {
         (self.memory.base + self.offset as u64) as *mut c_void
@@ -259,7 +261,7 @@ unsafe impl cufile_ffi::IoMemory for MemoryPart {
     }
 }
 
-/// A range of host memory that is read into without a stop on the way.
+/// A range of host memory that the kernel reads into without a staging buffer.
 #[derive(Debug)]
 pub struct HostPart {
     memory: Arc<DeviceMemory>,
@@ -268,10 +270,10 @@ pub struct HostPart {
 }
 
 impl HostPart {
-    /// The `len` bytes of `memory` from `offset`.
+    /// The `len` bytes of `memory` from `offset` on.
     ///
     /// # Errors
-    /// When the range is outside the allocation, or that is a GPU's.
+    /// If the range is outside of the allocation, or if the allocation is on a GPU.
     pub fn new(memory: &Arc<DeviceMemory>, offset: u64, len: usize) -> Result<Self, DeviceError> {
         if !memory.is_host() {
             return Err(DeviceError::system("reading straight into the target", "it is GPU memory"));
@@ -280,7 +282,7 @@ impl HostPart {
         Ok(Self { memory: Arc::clone(memory), offset: offset as usize, len })
     }
 
-    /// Length in bytes.
+    /// The length in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
@@ -292,15 +294,17 @@ impl HostPart {
         self.len == 0
     }
 
-    /// Reads once from the file at `file_offset` into the range from its byte `from` on; returns how many bytes came.
+    /// Reads once from the file at `file_offset` into the range, starting at its byte `from`. Returns the number of
+    /// bytes read.
     ///
     /// # Errors
-    /// What the kernel says of the read.
+    /// The error of the system call.
     pub fn read(&mut self, from: usize, file: BorrowedFd<'_>, file_offset: u64) -> std::io::Result<usize> {
         let (Some(room), Ok(file_offset)) = (self.len.checked_sub(from), libc::off_t::try_from(file_offset)) else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
-        // SAFETY: the kernel writes at most `room` bytes from `from` on, which lie inside the range that was checked; no reference to them exists.
+        // SAFETY: the kernel writes at most `room` bytes from `from` on. They are inside the checked range, and there
+        // are no references to them.
         let got = unsafe { libc::pread(file.as_raw_fd(), self.address().add(from).cast(), room, file_offset) };
         usize::try_from(got).map_err(|_| std::io::Error::last_os_error())
     }
@@ -314,13 +318,14 @@ impl Drop for DeviceMemory {
     fn drop(&mut self) {
         match &self.kind {
             Kind::Cuda(cuda) => {
-                // Freed from whichever thread drops it, so the context is bound first; a failure leaves the memory to the process's end.
+                // Any thread can drop the memory, so the context is bound first. If that fails, the memory is freed
+                // when the process ends.
                 if cuda.bind().is_ok() {
-                    // SAFETY: allocated by cuMemAlloc in `allocate`, freed once.
+                    // SAFETY: cuMemAlloc allocated it in `allocate`, and it is freed once.
                     let _ = unsafe { result::free_sync(self.base) };
                 }
             }
-            // SAFETY: from `map_huge` with this length; `self` is going away, and slots never point into it.
+            // SAFETY: `map_huge` returned it for this length. `self` is being dropped, and slots never point into it.
             Kind::Host => unsafe { unmap_huge(self.base as *mut u8, self.len) },
         }
     }

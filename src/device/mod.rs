@@ -1,7 +1,8 @@
-//! Targets of bytes: CUDA memory or host memory, and the pinned staging between. It opens no files.
+//! Targets: CUDA memory or host memory, and the pinned staging buffers. The module opens no files.
 //!
-//! All `unsafe` of the package outside `cufile-ffi` lives here, behind types whose safe use cannot touch memory that is gone or that the
-//! device still reads: a slot that is being copied or filled is moved into the operation and comes back when it has finished.
+//! Outside of the FFI crates, this module has all `unsafe` code of the package. Its types cannot be used to access
+//! memory that is freed or that the device still reads: a copy or a read takes ownership of its slot and returns it
+//! when it has finished.
 
 mod cuda;
 pub mod endings;
@@ -31,20 +32,20 @@ pub use uring::{Completed, ReadBuffer, ReadRing};
 
 use std::sync::Arc;
 
-/// The place where a run's bytes land.
+/// Where the bytes of a run are stored.
 #[derive(Clone, Debug)]
 pub enum Device {
-    /// A GPU with its primary context retained.
+    /// A GPU. Its primary context is retained.
     Cuda(Arc<CudaDevice>),
     /// Host memory.
     Host,
 }
 
 impl Device {
-    /// Makes the device usable on the calling thread (CUDA contexts are current by thread).
+    /// Makes the device usable on the calling thread, because CUDA contexts are current per thread.
     ///
     /// # Errors
-    /// When CUDA refuses.
+    /// If CUDA reports an error.
     pub fn bind(&self) -> Result<(), DeviceError> {
         match self {
             Self::Cuda(cuda) => cuda.bind(),
@@ -52,10 +53,10 @@ impl Device {
         }
     }
 
-    /// Waits until all work queued on the device is done.
+    /// Waits until all queued work of the device is done.
     ///
     /// # Errors
-    /// When CUDA reports an error of earlier work.
+    /// If CUDA reports an error of earlier work.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         match self {
             Self::Cuda(cuda) => cuda.synchronize(),

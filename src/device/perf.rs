@@ -1,4 +1,5 @@
-//! Probes of user-space functions through perf_event_open(2): a hit gives the registers and a part of the stack of the thread that made it.
+//! Probes of user-space functions through perf_event_open(2). A hit contains the registers and a part of the stack of
+//! the thread.
 
 use std::ffi::CString;
 use std::fs;
@@ -7,9 +8,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DEVICE: &str = "/sys/bus/event_source/devices/uprobe";
-/// Bytes of a ring of samples for each CPU, a power of two of pages, without its header page.
+/// The size of the sample ring of each CPU in bytes, without its header page. It must be a power of two of pages.
 const RING_BYTES: usize = 1 << 20;
-/// `struct perf_event_attr` in words, version 5 (Linux 4.1).
+/// The size of `struct perf_event_attr` version 5 (Linux 4.1) in words.
 const ATTR_WORDS: usize = 14;
 /// Bits of `sample_type`: identifier, thread, time, user registers, user stack.
 const IDENTIFIER: u64 = 1 << 16;
@@ -17,7 +18,7 @@ const THREAD: u64 = 1 << 1;
 const TIME: u64 = 1 << 2;
 const REGISTERS: u64 = 1 << 12;
 const STACK: u64 = 1 << 13;
-/// Bits of the flags: also report forks, use the given clock.
+/// Bits of the flags: report forks, use the selected clock.
 const TASK: u64 = 1 << 13;
 const USE_CLOCK: u64 = 1 << 25;
 const CLOCK_MONOTONIC: u64 = 1;
@@ -25,80 +26,80 @@ const CLOCK_MONOTONIC: u64 = 1;
 const SET_OUTPUT: libc::c_ulong = 0x2405;
 const GET_ID: libc::c_ulong = 0x8008_2407;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
-/// Kinds of record.
+/// Types of records.
 const LOST: u32 = 2;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
-/// Words of the ring's header page: where the kernel writes next, where the reader is.
+/// Positions in the header page of the ring, in words: where the kernel writes next, and where the reader continues.
 const HEAD: usize = 1024 / 8;
 const TAIL: usize = 1032 / 8;
 
-/// User registers by their numbers in perf: result, arguments in order, stack pointer.
+/// The numbers of user registers in perf: the result, the arguments in order, the stack pointer.
 #[cfg(target_arch = "x86_64")]
 const NUMBERS: [u32; 8] = [0, 5, 4, 3, 2, 16, 17, 7];
 #[cfg(not(target_arch = "x86_64"))]
 const NUMBERS: [u32; 8] = [0, 0, 1, 2, 3, 4, 5, 31];
 
-/// A place in a program or library.
+/// A position in a program or library.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// The file, as this process finds it.
+    /// The path of the file for this process.
     pub path: std::path::PathBuf,
-    /// Offset of the function in the file.
+    /// The offset of the function in the file.
     pub offset: u64,
-    /// At the return instead of at the entry.
+    /// Whether the probe is at the return of the function. Otherwise it is at the entry.
     pub at_return: bool,
-    /// Bytes of the stack that each hit gives, a multiple of 8.
+    /// The bytes of the stack in each hit, a multiple of 8.
     pub stack_bytes: u32,
 }
 
-/// A hit of a probe, or another thing that happened.
+/// An event from the kernel: a hit of a probe, a fork, or lost hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hit {
     /// A probe was hit.
     Probe {
-        /// Its number in the list that was opened.
+        /// The index of the probe in the opened list.
         probe: usize,
-        /// Process and thread.
+        /// The process id.
         process: u32,
-        /// Thread.
+        /// The thread id.
         thread: u32,
-        /// Nanoseconds of CLOCK_MONOTONIC.
+        /// The time in nanoseconds of CLOCK_MONOTONIC.
         at_ns: u64,
-        /// The result register; the result at a return.
+        /// The result register. It is valid at a return.
         result: u64,
-        /// The first six arguments at an entry.
+        /// The first six arguments. They are valid at an entry.
         arguments: [u64; 6],
         /// The stack pointer.
         stack_pointer: u64,
-        /// The stack from its pointer on.
+        /// The stack from the stack pointer on.
         stack: Vec<u8>,
     },
-    /// A process was forked, or a thread was made, in which case both numbers are the same.
+    /// A process was forked, or a thread was created. For a thread both ids are the same.
     Forked {
-        /// The new process.
+        /// The id of the new process.
         process: u32,
-        /// Its parent.
+        /// The id of its parent.
         parent: u32,
     },
-    /// Hits that the kernel could not store.
+    /// The number of hits that the kernel could not store.
     Lost(u64),
 }
 
-/// Open probes, with a ring for each CPU.
+/// Open probes with a ring per CPU.
 #[derive(Debug)]
 pub struct Probes {
     rings: Vec<Ring>,
     events: Vec<OwnedFd>,
-    /// The identifiers that the kernel gave, with the number of the probe and whether it has a stack.
+    /// The probe index and whether it records the stack, by the identifier that the kernel assigned.
     ids: std::collections::HashMap<u64, (usize, bool)>,
 }
 
 impl Probes {
-    /// Opens probes for all processes, on the given CPUs. It needs root, or CAP_PERFMON and CAP_SYS_ADMIN.
+    /// Opens probes for all processes on the given CPUs. It needs root, or CAP_PERFMON and CAP_SYS_ADMIN.
     ///
     /// # Errors
-    /// If the kernel has no such probes or refuses them.
+    /// If the kernel does not support such probes or rejects them.
     pub fn open(probes: &[Probe], cpus: &[u32]) -> io::Result<Self> {
         let kind: u64 = number(&format!("{DEVICE}/type"))?;
         let return_bit = fs::read_to_string(format!("{DEVICE}/format/retprobe"))?;
@@ -143,7 +144,7 @@ impl Probes {
         Ok(open)
     }
 
-    /// Takes all new hits, those of a CPU in order.
+    /// Removes all new hits from the rings and returns them. The hits of a CPU are in order.
     pub fn drain(&mut self) -> Vec<Hit> {
         let mut hits = Vec::new();
         for ring in &mut self.rings {
@@ -161,7 +162,8 @@ fn number(path: &str) -> io::Result<u64> {
 /// Opens an event for all processes on one CPU.
 fn event(attr: &[u64; ATTR_WORDS], cpu: u32) -> io::Result<OwnedFd> {
     let all: libc::c_long = -1;
-    // SAFETY: the kernel reads as many bytes as the attributes say, and the path, which the caller holds. The result is a new descriptor or below zero.
+    // SAFETY: the kernel reads the size that the attributes contain, and the path, which the caller owns. The result
+    // is a new descriptor or negative.
     unsafe {
         let fd =
             libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), all, libc::c_long::from(cpu), all, CLOSE_ON_EXEC);
@@ -177,12 +179,12 @@ fn identifier(event: &OwnedFd) -> io::Result<u64> {
 }
 
 fn share_ring(event: &OwnedFd, leader: i32) -> io::Result<()> {
-    // SAFETY: the request takes a descriptor.
+    // SAFETY: the request reads a descriptor.
     let done = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT as _, leader) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A ring that the kernel writes, mapped.
+/// A mapped ring that the kernel writes.
 #[derive(Debug)]
 struct Ring {
     map: memmap2::MmapRaw,
@@ -197,15 +199,17 @@ impl Ring {
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: the index is inside the header page, which is aligned and lives as long as the reference; the kernel uses the word atomically too.
+        // SAFETY: the index is inside the header page, which is aligned and exists as long as the reference. The
+        // kernel also accesses the word atomically.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().cast::<u64>().add(index)) }
     }
 
-    /// Copies `out.len()` bytes from a position of the ring, around its end.
+    /// Copies `out.len()` bytes from a position in the ring. The copy continues at the start of the ring after its
+    /// end.
     fn copy(&self, at: u64, out: &mut [u8]) {
         for (place, byte) in out.iter_mut().enumerate() {
             let index = self.page + (at as usize).wrapping_add(place) % RING_BYTES;
-            // SAFETY: the index is inside the mapping; the kernel does not write between tail and head.
+            // SAFETY: the index is inside the mapping. The kernel does not write between tail and head.
             *byte = unsafe { self.map.as_mut_ptr().add(index).read_volatile() };
         }
     }
@@ -230,7 +234,7 @@ impl Ring {
     }
 }
 
-/// Reads fields one after another.
+/// Reads the fields of a record one after another.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -257,7 +261,7 @@ fn decode(record: &[u8], ids: &std::collections::HashMap<u64, (usize, bool)>) ->
             let (probe, has_stack) = *ids.get(&fields.word()?)?;
             let thread = fields.word()?;
             let at_ns = fields.word()?;
-            // 0: the thread has no user registers.
+            // The value 0 means that the thread has no user registers.
             if fields.word()? == 0 {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Scatter and gather: many small copies between two allocations of one device, handed to the device together.
+//! Scatter and gather: many small copies between two allocations of a device in one batch.
 
 use super::error::DeviceError;
 use super::memory::DeviceMemory;
@@ -9,19 +9,20 @@ use cudarc::driver::result;
 /// One copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Offset in the memory that is read.
+    /// The offset in the source memory.
     pub from: u64,
-    /// Offset in the memory that is written.
+    /// The offset in the target memory.
     pub to: u64,
-    /// Length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
 }
 
 impl CopyQueue {
-    /// Makes all the copies, from one allocation into another, and waits for them.
+    /// Makes all copies from one allocation to another and waits for them.
     ///
     /// # Errors
-    /// If a range is outside its allocation, one is on a GPU and the other on the host, or CUDA returns an error.
+    /// If a range is outside of its allocation, if one allocation is on a GPU and the other on the host, or if CUDA
+    /// reports an error.
     pub fn copy_pieces(&self, from: &DeviceMemory, to: &DeviceMemory, pieces: &[Piece]) -> Result<(), DeviceError> {
         let total = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.bytes));
         let doing = |what: &str| format!("{what} {} copies of {} together", pieces.len(), units::bytes(total));
@@ -34,7 +35,8 @@ impl CopyQueue {
                 "source and target are one allocation, and might overlap",
             ));
         }
-        // All ranges are checked before the first copy is queued, because no copy may run after an error is returned.
+        // All ranges are checked before the first copy is queued, because no copy may be active after an error is
+        // returned.
         let checked = pieces
             .iter()
             .map(|piece| {
@@ -45,15 +47,17 @@ impl CopyQueue {
             .collect::<Result<Vec<_>, DeviceError>>()?;
         for (source, target, length) in checked {
             if let Some(stream) = &self.0 {
-                // SAFETY: both ranges were checked to lie inside live allocations, which the borrows keep until the wait below.
+                // SAFETY: both ranges were checked to be inside existing allocations. The borrows keep the
+                // allocations until the wait below.
                 let started = unsafe { result::memcpy_dtod_async(target, source, length, stream.raw()) };
                 if let Err(error) = started {
-                    // Copies that were queued before must end before the caller may free memory.
+                    // The copies that are already queued must end before the caller frees the memory.
                     let _ = self.drain();
                     return Err(DeviceError::cuda(doing("starting"), error));
                 }
             } else {
-                // SAFETY: checked ranges of two different allocations, so they do not overlap; no reference to their bytes is ever given out.
+                // SAFETY: the ranges were checked and belong to two different allocations, so they do not overlap.
+                // There are no references to their bytes.
                 unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, length) };
             }
         }
@@ -61,8 +65,8 @@ impl CopyQueue {
     }
 }
 
-/// Pieces with the host range checked against the slot and the device range against the allocation: (host offset,
-/// device address, length).
+/// Checks the host range of each piece against the slot and its device range against the allocation. Returns (host
+/// offset, device address, length).
 fn checked_pieces(
     slot: &Slot,
     memory: &DeviceMemory,
@@ -83,11 +87,10 @@ fn checked_pieces(
 }
 
 impl CopyQueue {
-    /// Copies pieces of a slot to the target, handed to the device together, and waits for them. `from` of a piece is in
-    /// the slot.
+    /// Copies pieces of a slot to the target in one batch and waits for them. `from` is the offset in the slot.
     ///
     /// # Errors
-    /// If a range is outside the slot or the target, or CUDA returns an error.
+    /// If a range is outside of the slot or the target, or if CUDA reports an error.
     pub fn scatter_pieces(&self, slot: &Slot, to: &DeviceMemory, pieces: &[Piece]) -> Result<(), DeviceError> {
         let checked = checked_pieces(slot, to, pieces)?;
         let Some(stream) = &self.0 else {
@@ -96,7 +99,8 @@ impl CopyQueue {
             });
         };
         for (from, target, length) in checked {
-            // SAFETY: the ranges were checked; slot and target are borrowed until the wait below, also after an error.
+            // SAFETY: the ranges were checked. Slot and target are borrowed until the wait below, also after an
+            // error.
             let started =
                 unsafe { result::memcpy_htod_async(target, &slot.bytes()[from..from + length], stream.raw()) };
             if let Err(error) = started {
@@ -107,11 +111,10 @@ impl CopyQueue {
         self.drain()
     }
 
-    /// Copies pieces of the target into a slot, handed to the device together, and waits for them. `from` of a piece is
-    /// in the slot.
+    /// Copies pieces of the target into a slot in one batch and waits for them. `from` is the offset in the slot.
     ///
     /// # Errors
-    /// If a range is outside the slot or the target, or CUDA returns an error.
+    /// If a range is outside of the slot or the target, or if CUDA reports an error.
     pub fn gather_pieces(&self, from: &DeviceMemory, slot: &mut Slot, pieces: &[Piece]) -> Result<(), DeviceError> {
         let checked = checked_pieces(slot, from, pieces)?;
         let Some(stream) = &self.0 else {
@@ -122,8 +125,8 @@ impl CopyQueue {
         };
         for (to, source, length) in checked {
             let range = &mut slot.bytes_mut()[to..to + length];
-            // SAFETY: the ranges were checked; slot and target are borrowed until the wait below, also after an error,
-            // and the pieces of a slot are disjoint, because each is a different part of one file.
+            // SAFETY: the ranges were checked. Slot and target are borrowed until the wait below, also after an
+            // error. The pieces of a slot are disjoint, because each is a different part of one file.
             let started = unsafe { result::memcpy_dtoh_async(range, source, stream.raw()) };
             if let Err(error) = started {
                 let _ = self.drain();

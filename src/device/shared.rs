@@ -1,11 +1,11 @@
-//! A file mapped for several processes, read and written as atomic words.
+//! A file that several processes map and access as atomic words.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A shared mapping of a file. Every access is atomic, so another process may write at any time.
+/// A shared mapping of a file. All access is atomic, because another process can write at any time.
 #[derive(Debug)]
 pub struct SharedWords {
     map: MmapRaw,
@@ -13,10 +13,11 @@ pub struct SharedWords {
 }
 
 impl SharedWords {
-    /// Maps the first `bytes` of a file that is open for reading and writing. The file must not become shorter while it is mapped.
+    /// Maps the first `bytes` of a file that is open for reading and writing. The file must not be truncated while it
+    /// is mapped.
     ///
     /// # Errors
-    /// If the file is shorter or the system refuses.
+    /// If the file is shorter than `bytes`, or if it cannot be mapped.
     pub fn map(file: &File, bytes: usize) -> io::Result<Self> {
         if file.metadata()?.len() < bytes as u64 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than the mapping"));
@@ -25,17 +26,19 @@ impl SharedWords {
     }
 
     fn word(&self, index: usize) -> Option<&AtomicU64> {
-        // SAFETY: the index is inside the mapping, which is aligned to a page and lives as long as the reference. All accesses are atomic.
+        // SAFETY: the index is inside the mapping, which is page-aligned and exists as long as the reference. All
+        // access is atomic.
         (index < self.words).then(|| unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().cast::<u64>().add(index)) })
     }
 
-    /// A word; 0 outside the mapping. Later reads see all that its writer wrote before it.
+    /// The value of a word. It is 0 outside of the mapping. Later reads see everything that the writer wrote before
+    /// this word.
     #[must_use]
     pub fn load(&self, index: usize) -> u64 {
         self.word(index).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Sets a word; nothing outside the mapping. Earlier reads are complete before it is set.
+    /// Sets a word. It does nothing outside of the mapping. Earlier reads are complete before the word is set.
     pub fn store(&self, index: usize, value: u64) {
         if let Some(word) = self.word(index) {
             word.store(value, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Pinned staging: slots that are filled by reads and emptied by copies to the target, and the queues that copy.
+//! Pinned staging buffers: reads fill their slots, and queues copy the slots to the target.
 
 use super::Device;
 use super::cuda::CudaDevice;
@@ -9,19 +9,20 @@ use crate::core::units;
 use cudarc::driver::{result, sys};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A piece of host memory in huge pages, pinned for the GPU if there is one, and divided into [`Slot`]s.
+/// A range of host memory in huge pages, divided into [`Slot`]s. If there is a GPU, the memory is pinned.
 #[derive(Debug)]
 struct Pinned {
     base: *mut u8,
     len: usize,
-    /// The device it is pinned for; `None` for a host target, which needs no pinning.
+    /// The GPU that it is pinned for. `None` for a host target, which needs no pinned memory.
     cuda: Option<Arc<CudaDevice>>,
-    /// Starts of the ranges that were registered.
+    /// The starts of the registered ranges.
     registered: Mutex<Vec<usize>>,
 }
 
 impl Pinned {
-    /// Registers `len` bytes from `start` with the driver; nothing for a host target. The caller's thread has the context current.
+    /// Registers `len` bytes from `start` with the driver. It does nothing for a host target. The context must be
+    /// current on the calling thread.
     fn register(&self, start: *mut u8, len: usize) -> Result<(), DeviceError> {
         if self.cuda.is_none() {
             return Ok(());
@@ -38,7 +39,7 @@ impl Pinned {
     }
 }
 
-// SAFETY: the memory is only reached through slots, which are exclusive ranges of it.
+// SAFETY: the memory is accessed only through slots, which are exclusive ranges of it.
 unsafe impl Send for Pinned {}
 // SAFETY: as above.
 unsafe impl Sync for Pinned {}
@@ -49,16 +50,18 @@ impl Drop for Pinned {
             && cuda.bind().is_ok()
         {
             for start in self.registered.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                // SAFETY: registered once in `register`; every slot holds an Arc of this, so no copy is in flight.
+                // SAFETY: it was registered once, in `register`. Every slot holds an Arc of this value, so no copy is
+                // in flight.
                 let _ = unsafe { sys::cuMemHostUnregister(start as *mut std::ffi::c_void) };
             }
         }
-        // SAFETY: from `map_huge` with this length, and no slot is left.
+        // SAFETY: `map_huge` returned it for this length, and there are no slots any more.
         unsafe { unmap_huge(self.base, self.len) };
     }
 }
 
-/// Creates slots. Each worker thread has one, so that pinning runs in parallel and pages are on the worker's node.
+/// Creates slots. Each worker thread has its own staging, so that pinning is parallel and the pages are on the
+/// worker's NUMA node.
 #[derive(Debug)]
 pub struct Staging;
 
@@ -68,16 +71,17 @@ pub struct Slot {
     base: *mut u8,
     len: usize,
     is_pinned: bool,
-    /// Marks the end of the slot's last copy; made once, because making and destroying one takes the driver's lock that all threads copy under.
+    /// Marks the end of the slot's last copy. It is created once, because creating and destroying an event needs the
+    /// driver lock that all copying threads use.
     event: Option<Event>,
     pinned: Arc<Pinned>,
 }
 
-/// A CUDA event without a time.
+/// A CUDA event without timing.
 #[derive(Debug)]
 struct Event(sys::CUevent);
 
-// SAFETY: a CUevent may be recorded and waited for from any thread with the context current.
+// SAFETY: every thread with the current context can record and wait for a CUevent.
 unsafe impl Send for Event {}
 
 impl Event {
@@ -88,32 +92,33 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: created in `new`, destroyed once. CUDA keeps what a pending event needs; without a current context it refuses, and the
-        // event goes with its context.
+        // SAFETY: it was created in `new` and is destroyed once. CUDA keeps the data of a pending event. Without a
+        // current context the call fails, and the event is destroyed with its context.
         let _ = unsafe { result::event::destroy(self.0) };
     }
 }
 
-// SAFETY: a slot is the only way to its range, as a `Box<[u8]>` would be.
+// SAFETY: the slot is the only access to its range, like a `Box<[u8]>`.
 unsafe impl Send for Slot {}
-// SAFETY: a shared slot gives its bytes to be read and nothing else; its event is only touched by the copy that owns the slot.
+// SAFETY: a shared slot only allows its bytes to be read. Only the copy that owns the slot uses its event.
 unsafe impl Sync for Slot {}
 
 impl Staging {
-    /// Maps, touches and pins `count` slots of `slot_bytes` each, together in one mapping.
+    /// Maps, touches and pins `count` slots of `slot_bytes` each in one mapping.
     ///
     /// # Errors
-    /// When memory cannot be mapped or pinned.
+    /// If memory cannot be mapped or pinned.
     pub fn slots(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
         let mut slots = Self::unpinned(device, count, slot_bytes)?;
         Self::pin(&mut slots)?;
         Ok(slots)
     }
 
-    /// Touches and pins slots of [`Self::unpinned`], adjacent ones together; returns the bytes that are pinned by this call. The context must be current.
+    /// Touches and pins slots of [`Self::unpinned`]. Adjacent slots are pinned together. Returns the bytes that this
+    /// call pinned. The context must be current.
     ///
     /// # Errors
-    /// When the host can pin no more.
+    /// If the host cannot pin more memory.
     pub fn pin(slots: &mut [Slot]) -> Result<usize, DeviceError> {
         let mut pinned = 0;
         let adjacent = |a: &Slot, b: &Slot| {
@@ -126,7 +131,8 @@ impl Staging {
             let len: usize = run.iter().map(|slot| slot.len).sum();
             let Some(first) = run.first().filter(|slot| !slot.is_pinned) else { continue };
             let (mapping, start) = (first.pinned.clone(), first.base);
-            // Touched from the thread that will use them, before pinning: pinning faults pages one by one under a lock.
+            // The thread that will use the pages touches them before they are pinned, because pinning faults pages
+            // one by one under a lock.
             run.iter_mut().for_each(|slot| slot.bytes_mut().iter_mut().step_by(4096).for_each(|byte| *byte = 0));
             mapping.register(start, len)?;
             run.iter_mut().for_each(|slot| slot.is_pinned = true);
@@ -135,11 +141,11 @@ impl Staging {
         Ok(pinned)
     }
 
-    /// Maps `count` slots of `slot_bytes` each. A read may fill one before [`Slot::pin`]: the first fill touches its
-    /// pages, and one thread pins while others read.
+    /// Maps `count` slots of `slot_bytes` each. A read can fill a slot before [`Slot::pin`], which touches its pages.
+    /// So one thread can pin while others read.
     ///
     /// # Errors
-    /// When memory cannot be mapped.
+    /// If memory cannot be mapped.
     pub fn unpinned(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
         let slot_bytes = slot_bytes.next_multiple_of(4096);
         let len = count.checked_mul(slot_bytes).filter(|len| *len > 0).ok_or_else(|| {
@@ -165,41 +171,43 @@ impl Staging {
 }
 
 impl Slot {
-    /// The bytes.
+    /// The bytes of the slot.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
-        // SAFETY: exclusive range of a live mapping; anonymous pages that nothing wrote yet read as zeros.
+        // SAFETY: this is an exclusive range of an existing mapping. Anonymous pages that were never written contain
+        // zeros.
         unsafe { std::slice::from_raw_parts(self.base, self.len) }
     }
 
-    /// The bytes, to be written.
+    /// The bytes of the slot, for writing.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.base, self.len) }
     }
 
-    /// Length in bytes.
+    /// The length in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: slots have at least a page.
+    /// Always false, because a slot has at least one page.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether the GPU can fetch from it without a further copy.
+    /// Whether the GPU can read it without a further copy.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         self.is_pinned && self.pinned.cuda.is_some()
     }
 
-    /// Pins a slot of [`Staging::unpinned`] for the GPU, once; returns the bytes that are pinned by this call. The context must be current.
+    /// Pins a slot of [`Staging::unpinned`] for the GPU if it is not pinned yet. Returns the bytes that this call
+    /// pinned. The context must be current.
     ///
     /// # Errors
-    /// When the host can pin no more.
+    /// If the host cannot pin more memory.
     pub fn pin(&mut self) -> Result<usize, DeviceError> {
         if self.is_pinned {
             return Ok(0);
@@ -214,15 +222,16 @@ impl Slot {
     }
 }
 
-/// A queue of copies from slots to the target: a CUDA stream, or nothing for a host target, where copies are done at once.
+/// A queue of copies from slots to the target. It is a CUDA stream for a GPU. For a host target, copies are made
+/// immediately.
 #[derive(Debug)]
 pub struct CopyQueue(pub(super) Option<Stream>);
 
-/// A slot whose bytes are on their way to the target.
+/// A slot that is being copied to the target.
 #[derive(Debug)]
 pub struct InFlight {
     slot: Option<Slot>,
-    /// Whether the slot's event marks a copy that may still run.
+    /// Whether the event of the slot marks an active copy.
     pending: bool,
 }
 
@@ -230,15 +239,16 @@ impl CopyQueue {
     /// Opens a queue.
     ///
     /// # Errors
-    /// When CUDA cannot make a stream.
+    /// If CUDA cannot create a stream.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         Stream::open(device).map(Self)
     }
 
-    /// Starts copying `len` bytes from `from` in the slot to `offset` of the target. The slot comes back from [`InFlight::finish`].
+    /// Starts a copy of `len` bytes from offset `from` in the slot to `offset` in the target. [`InFlight::finish`]
+    /// returns the slot.
     ///
     /// # Errors
-    /// When the range is outside the slot or the target, or CUDA refuses; the slot is then lost (its memory is freed).
+    /// If the range is outside of the slot or the target, or if CUDA reports an error. The slot is then freed.
     pub fn copy(
         &self,
         mut slot: Slot,
@@ -271,9 +281,9 @@ impl CopyQueue {
         };
         let in_flight = InFlight { slot: Some(slot), pending: true };
         let source = in_flight.slot.as_ref().map_or(&[][..], |s| &s.bytes()[from..from + len]);
-        // SAFETY: source and target ranges were checked; the source stays untouched because `InFlight` owns the slot until the event (recorded
-        // right behind the copy on the same stream) has completed; the target outlives the copy because engines synchronize before they
-        // drop it, and `InFlight::drop` waits.
+        // SAFETY: the source and target ranges were checked. The source is not changed, because `InFlight` owns the
+        // slot until the event after the copy has completed. The target outlives the copy, because engines
+        // synchronize before they drop it, and `InFlight::drop` waits.
         unsafe {
             result::memcpy_htod_async(target, source, stream.raw())
                 .map_err(|e| DeviceError::cuda(doing("starting"), e))?;
@@ -285,7 +295,7 @@ impl CopyQueue {
     /// Waits for all copies of this queue.
     ///
     /// # Errors
-    /// When one of them failed.
+    /// If a copy failed.
     pub fn drain(&self) -> Result<(), DeviceError> {
         self.0.as_ref().map_or(Ok(()), |stream| stream.synchronize("waiting for copies to the GPU"))
     }
@@ -296,14 +306,14 @@ impl InFlight {
     #[must_use]
     pub fn is_done(&self) -> bool {
         let Some(event) = self.pending.then(|| self.slot.as_ref()?.event.as_ref()).flatten() else { return true };
-        // SAFETY: the event lives as long as its slot.
+        // SAFETY: the event exists as long as its slot.
         unsafe { result::event::query(event.0) }.is_ok()
     }
 
     /// Waits for the copy and returns the slot.
     ///
     /// # Errors
-    /// When the copy failed.
+    /// If the copy failed.
     pub fn finish(mut self) -> Result<Slot, DeviceError> {
         self.wait()?;
         self.slot.take().ok_or_else(|| DeviceError::system("finishing a copy", "its slot is gone"))
@@ -312,7 +322,7 @@ impl InFlight {
     fn wait(&mut self) -> Result<(), DeviceError> {
         let pending = std::mem::take(&mut self.pending);
         let Some(event) = pending.then(|| self.slot.as_ref()?.event.as_ref()).flatten() else { return Ok(()) };
-        // SAFETY: the event lives as long as its slot.
+        // SAFETY: the event exists as long as its slot.
         unsafe { result::event::synchronize(event.0) }
             .map_err(|e| DeviceError::cuda("waiting for a copy to the GPU", e))
     }
@@ -320,7 +330,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        // The slot must not be freed while the GPU reads it. If waiting fails the context is broken, and no copy runs any more.
+        // The slot must not be freed while the GPU reads it. If the wait fails, the context is broken and no copy is
+        // active any more.
         let _ = self.wait();
     }
 }

@@ -1,5 +1,5 @@
-//! Reads into slots, or directly into a target in host memory, by io_uring. The destination moves into the ring and
-//! comes back with its completion.
+//! Reads with io_uring into slots or directly into a target in host memory. The ring owns the destination until its
+//! read has completed.
 
 use super::error::DeviceError;
 use super::memory::HostPart;
@@ -9,20 +9,20 @@ use io_uring::{IoUring, opcode, types};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Host memory that the kernel may write to.
+/// Host memory that the kernel can write to.
 ///
 /// # Safety
-/// The `length` bytes from `address` are host memory that does not move while the value lives, even if the value
-/// moves, and no reference to them is used meanwhile.
+/// The `length` bytes from `address` must be host memory that does not move while the value exists, even if the value
+/// moves. No reference to these bytes may be used during this time.
 pub unsafe trait ReadBuffer {
-    /// The first byte.
+    /// The address of the first byte.
     fn address(&self) -> *mut u8;
-    /// Their number.
+    /// The number of bytes.
     fn length(&self) -> usize;
 }
 
-// SAFETY: only the slot gives access to its range of a mapping that it keeps; its owner holds no reference to its
-// bytes.
+// SAFETY: only the slot has access to its range of a mapping that it keeps. The owner of the slot has no reference to
+// its bytes.
 unsafe impl ReadBuffer for Slot {
     fn address(&self) -> *mut u8 {
         Self::address(self)
@@ -33,7 +33,7 @@ unsafe impl ReadBuffer for Slot {
     }
 }
 
-// SAFETY: a range of a host allocation that it keeps; it never hands out a reference to these bytes.
+// SAFETY: this is a range of a host allocation that it keeps. There are no references to these bytes.
 unsafe impl ReadBuffer for HostPart {
     fn address(&self) -> *mut u8 {
         Self::address(self)
@@ -47,10 +47,10 @@ unsafe impl ReadBuffer for HostPart {
 /// A ring of reads in flight.
 pub struct ReadRing<B: ReadBuffer = Slot> {
     ring: IoUring,
-    /// The destinations that the kernel is filling, by the index that is their user data.
+    /// The destinations of active reads. The index is the user data of the read.
     busy: Vec<Option<(B, u64)>>,
     free: Vec<usize>,
-    /// Addresses that the kernel holds for as long as the ring lives.
+    /// The addresses that the kernel has registered until the ring is dropped.
     registered: Range<usize>,
 }
 
@@ -60,22 +60,22 @@ impl<B: ReadBuffer> std::fmt::Debug for ReadRing<B> {
     }
 }
 
-/// A read that has ended.
+/// A read that has completed.
 #[derive(Debug)]
 pub struct Completed<B = Slot> {
-    /// The destination, filled from its start.
+    /// The destination. The bytes start at its first byte.
     pub buffer: B,
-    /// The caller's tag.
+    /// The tag that the caller chose.
     pub tag: u64,
-    /// Bytes read, or the error.
+    /// The number of bytes read, or the error.
     pub result: std::io::Result<usize>,
 }
 
 impl<B: ReadBuffer> ReadRing<B> {
-    /// Sets up a ring for `depth` reads. Refused in many containers (seccomp), which is an ordinary error.
+    /// Creates a ring for `depth` reads. Many containers forbid io_uring (seccomp), which is an ordinary error.
     ///
     /// # Errors
-    /// When the kernel refuses io_uring.
+    /// If the kernel rejects io_uring.
     pub fn new(depth: u32) -> Result<Self, DeviceError> {
         let ring = IoUring::new(depth.next_power_of_two()).map_err(|e| DeviceError::io("setting up io_uring", &e))?;
         Ok(Self {
@@ -86,11 +86,12 @@ impl<B: ReadBuffer> ReadRing<B> {
         })
     }
 
-    /// Hands the kernel the memory of all these buffers, which are contiguous, so that it need not look up and hold
-    /// their pages again for each read. Call it once.
+    /// Registers the memory of contiguous buffers with the kernel, so that it does not look up and pin their pages
+    /// for each read. Call it once.
     ///
     /// # Errors
-    /// When it refuses, for it counts as locked memory (RLIMIT_MEMLOCK), or is over 1 GiB. Reads work without it.
+    /// If the kernel rejects it: the memory counts as locked memory (RLIMIT_MEMLOCK), and it can be at most 1 GiB.
+    /// Reads work without it.
     pub fn register(&mut self, buffers: &[B]) -> Result<(), DeviceError> {
         let doing = "registering buffers with io_uring";
         let start = buffers.iter().map(|buffer| buffer.address() as usize).min().unwrap_or(0);
@@ -100,14 +101,14 @@ impl<B: ReadBuffer> ReadRing<B> {
             return Err(DeviceError::system(doing, "they do not lie side by side, or others were registered"));
         }
         let all = libc::iovec { iov_base: start as *mut libc::c_void, iov_len: len };
-        // SAFETY: the range is that of the buffers and of nothing else: they do not overlap and leave no gap. The kernel holds its pages itself until the
-        // ring is gone, and writes there only for reads that own their buffer.
+        // SAFETY: the range consists exactly of the buffers, which do not overlap and have no gaps. The kernel keeps
+        // its pages until the ring is dropped, and writes only for reads that own their buffer.
         unsafe { self.ring.submitter().register_buffers(&[all]) }.map_err(|e| DeviceError::io(doing, &e))?;
         self.registered = start..end;
         Ok(())
     }
 
-    /// Reads in flight.
+    /// The number of reads in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.busy.len() - self.free.len()
@@ -119,10 +120,10 @@ impl<B: ReadBuffer> ReadRing<B> {
         !self.free.is_empty()
     }
 
-    /// Queues a read of `len` bytes at `offset` into the start of the buffer. [`Self::submit`] hands it to the kernel.
+    /// Queues a read of `len` bytes at `offset` to the start of the buffer. [`Self::submit`] starts it.
     ///
     /// # Errors
-    /// When there is no room or `len` exceeds the buffer, which is then dropped.
+    /// If the ring is full, or if `len` exceeds the buffer. The buffer is then dropped.
     pub fn queue_read(
         &mut self,
         file: BorrowedFd<'_>,
@@ -149,8 +150,8 @@ impl<B: ReadBuffer> ReadRing<B> {
         }
         .user_data(index as u64);
         self.busy[index] = Some((buffer, tag));
-        // SAFETY: the buffer is its own by the contract of `ReadBuffer`, and stays in `busy` until its completion was seen (`drop` waits for all); the descriptor may be
-        // closed by the caller at worst, which fails the read.
+        // SAFETY: by the contract of `ReadBuffer`, no other code uses the buffer. It stays in `busy` until its
+        // completion is read (`drop` waits for all). If the caller closes the descriptor, the read only fails.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
             self.busy[index] = None;
@@ -160,10 +161,10 @@ impl<B: ReadBuffer> ReadRing<B> {
         Ok(())
     }
 
-    /// Hands queued reads to the kernel, and waits until at least `wait` of all in flight have ended.
+    /// Starts queued reads, and waits until at least `wait` of all reads in flight have completed.
     ///
     /// # Errors
-    /// When the system call fails.
+    /// If the system call fails.
     pub fn submit(&mut self, wait: usize) -> Result<(), DeviceError> {
         loop {
             match self.ring.submit_and_wait(wait) {
@@ -174,7 +175,7 @@ impl<B: ReadBuffer> ReadRing<B> {
         }
     }
 
-    /// The next read that has ended, if any.
+    /// The next completed read. `None` if there is none.
     pub fn completed(&mut self) -> Option<Completed<B>> {
         let entry = self.ring.completion().next()?;
         let index = entry.user_data() as usize;
@@ -191,11 +192,11 @@ impl<B: ReadBuffer> ReadRing<B> {
 
 impl<B: ReadBuffer> Drop for ReadRing<B> {
     fn drop(&mut self) {
-        // The kernel still writes into what is in flight, which must not be freed before it is done.
+        // The kernel still writes into the buffers in flight, so they must not be freed before their reads complete.
         while self.in_flight() > 0 {
             if self.submit(1).is_err() {
-                // The ring is broken and the state of its reads is unknown, so their memory is leaked and never
-                // reused.
+                // The ring is broken and the state of its reads is unknown. Their memory is leaked, so that it is
+                // never used again.
                 for buffer in self.busy.drain(..).flatten() {
                     std::mem::forget(buffer);
                 }

@@ -1,5 +1,5 @@
-//! `auto`: the fastest of the others for this model, machine and state of the page cache. The facts for the choice
-//! are collected before the clock starts, so that choosing takes almost no time; the result has the engine and the
+//! `auto`: chooses the fastest engine for this model, machine and page cache state. The facts for the choice are
+//! collected before the clock starts, so that the choice takes almost no time. The result contains the engine and the
 //! reason.
 
 use super::context::{EngineContext, Loaded};
@@ -12,18 +12,18 @@ use cufile_ffi::FileHandle;
 use std::path::Path;
 use std::sync::Arc;
 
-/// From this share of the model in the page cache on, reads through it are faster. Where r of the model is resident,
-/// buffered reads take (1 - r) / b + r / h of a second a gigabyte and direct ones 1 / d; on the H200 machines of the
-/// recordings b is 1.7 GB/s, d 3.0 and h 49, which meet at r = 0.45.
+/// The cached share of the model from which buffered reads are faster. With a share r in the page cache, buffered
+/// reads take (1 - r) / b + r / h seconds per gigabyte, and `O_DIRECT` reads take 1 / d. On the H200 machines of the
+/// recordings, b is 1.7 GB/s, d is 3.0 and h is 49, so both are equal at r = 0.45.
 const MOSTLY_CACHED: f64 = 0.45;
 
 /// The facts on which the choice depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Facts {
-    /// Share of the model in the page cache, where it could be read.
+    /// The share of the model in the page cache, 0 to 1. `None` if it could not be read.
     resident: Option<f64>,
     cache: CacheState,
-    /// Route of a read that was tried before the clock, and proven.
+    /// The proven route of a test read before the clock. `None` if no route was proven.
     route: Option<Route>,
 }
 
@@ -40,7 +40,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     Ok(loaded)
 }
 
-/// The engine and the reason. Whether the file system accepts O_DIRECT is tested only if that decides: the test opens a file inside the clock.
+/// The chosen engine and the reason. Support for `O_DIRECT` is tested only if the choice depends on it, because the
+/// test opens a file after the clock has started.
 fn choose(facts: Facts, accepts_direct: impl Fn() -> bool) -> AutoChoice {
     let cached = match (facts.resident, facts.cache) {
         (Some(share), _) => share >= MOSTLY_CACHED,
@@ -55,7 +56,8 @@ fn choose(facts: Facts, accepts_direct: impl Fn() -> bool) -> AutoChoice {
     AutoChoice { engine, reason: Some(reason) }
 }
 
-/// Whether cuFile is worth opening for auto, which costs a tenth to half a second of set-up: only where a direct route to the GPU may exist.
+/// Whether `auto` opens cuFile, which takes 0.1 to 0.5 s of set-up time. It does so only if a direct route to the GPU
+/// is possible.
 pub(super) fn wants_cufile(order: &LaneOrder) -> bool {
     if order.engine != Engine::Auto || order.target == Target::Host {
         return false;
@@ -66,14 +68,15 @@ pub(super) fn wants_cufile(order: &LaneOrder) -> bool {
     }
 }
 
-/// Whether the kernel offers the memory of some NVIDIA device to other devices (`pci_p2pdma`, Documentation/ABI/testing/sysfs-bus-pci).
+/// Whether the kernel provides the memory of an NVIDIA device for P2PDMA (`pci_p2pdma`,
+/// Documentation/ABI/testing/sysfs-bus-pci).
 fn p2pdma() -> bool {
     std::fs::read_dir("/sys/bus/pci/drivers/nvidia")
         .is_ok_and(|entries| entries.flatten().any(|entry| entry.path().join("p2pmem").is_dir()))
 }
 
-/// Reads a page of the model with cuFile and reads its route from the statistics; `None` if nothing is proven. Called
-/// before the clock starts.
+/// Reads a page of the model with cuFile and returns its route from the statistics. `None` if no route is proven.
+/// Call it before the clock starts.
 pub(super) fn prove_route(cufile: &CuFile, device: &Device, order: &LaneOrder) -> Option<Route> {
     let shard = order.model.shards.first()?;
     let file = files::open_shard(&shard.path, true).ok()?;
@@ -99,7 +102,7 @@ mod tests {
         for (resident, cache, engine) in [
             (Some(1.0), CacheState::Hot, Engine::Pread),
             (Some(0.0), CacheState::Cold, Engine::Odirect),
-            // Measured beats ordered: a cache that could not be emptied is still a cache.
+            // The measured share overrides the requested state, because the page cache could not be dropped.
             (Some(0.9), CacheState::Cold, Engine::Pread),
             (Some(0.2), CacheState::Hot, Engine::Odirect),
             (Some(0.44), CacheState::AsIs, Engine::Odirect),

@@ -1,12 +1,12 @@
-//! Handing out blocks to workers, in file order.
+//! Distributes the blocks of a read plan to workers, in file order.
 
 use crate::models::plan::Block;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Page size, and the alignment of O_DIRECT reads.
+/// The page size, and the alignment of `O_DIRECT` reads.
 pub(super) const PAGE: u64 = 4096;
 
-/// Blocks of a read plan, each handed out once.
+/// The blocks of a read plan. Each is given to one worker.
 #[derive(Debug)]
 pub(super) struct BlockQueue {
     blocks: Vec<Block>,
@@ -18,7 +18,7 @@ impl BlockQueue {
         Self { blocks, next: AtomicUsize::new(0) }
     }
 
-    /// The next block.
+    /// The next block. `None` if all blocks have been taken.
     pub(super) fn take(&self) -> Option<Block> {
         self.blocks.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
     }
@@ -27,9 +27,9 @@ impl BlockQueue {
         self.blocks.len()
     }
 
-    /// The number of slots and their bytes for these blocks, of the `wanted` ones: not more slots than blocks, and
-    /// not more bytes than the longest block (in complete pages), so that a setting made for a large model pins no
-    /// gigabytes for a small one.
+    /// The number of slots and their size in bytes, for at most `wanted` slots. There are not more slots than blocks,
+    /// and a slot is not larger than the longest block in complete pages. So a setting for a large model does not pin
+    /// gigabytes for a small model.
     pub(super) fn staging(&self, wanted: usize) -> (usize, usize) {
         let longest = self.blocks.iter().map(|block| block.bytes).max().unwrap_or(1).max(1);
         (wanted.clamp(1, self.len().max(1)), longest.next_multiple_of(PAGE) as usize)

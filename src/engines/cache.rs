@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Brings the page cache into the ordered state. Returns notes.
+/// Brings the page cache into the requested state. Returns notes for the result.
 pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     match context.order.cache {
         CacheState::AsIs => Ok(Vec::new()),
@@ -19,7 +19,7 @@ pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadEr
     }
 }
 
-/// Share of the model's pages in the page cache, 0 to 1; `None` if the kernel does not report it.
+/// The share of the model's pages in the page cache, 0 to 1. `None` if the kernel does not report it.
 pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
     let mut resident = 0_u64;
     for (number, shard) in context.model().shards.iter().enumerate() {
@@ -32,11 +32,13 @@ pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
     (total > 0).then(|| resident as f64 / total as f64)
 }
 
-/// Share of the model that may stay in the page cache of a cold run: pages of the headers, which the kernel may read ahead again at once.
+/// The share of the model that can stay in the page cache for a cold run. The kernel may immediately read the pages
+/// of the headers ahead again.
 const COLD_ENOUGH: f64 = 0.005;
 
-/// Drops the model from the page cache by advice, file by file, which skips pages that others map. If that is not enough and the order allows it, the
-/// complete cache is dropped, which slows down all programs of the machine.
+/// Drops the files of the model from the page cache with posix_fadvise, which skips pages that other processes map.
+/// If pages stay and the order permits it, the complete page cache is dropped, which slows down all programs on the
+/// machine.
 fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     drop_files(context.model())?;
     if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
@@ -75,28 +77,28 @@ fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     Ok(vec![told])
 }
 
-/// Whether a file's contents are nowhere but in memory, so that nothing can drop them.
+/// Whether the content of a file exists only in memory, so that it cannot be dropped.
 fn lives_in_memory(path: &Path) -> bool {
     const TMPFS: i128 = 0x0102_1994;
     const RAMFS: i128 = 0x8584_58f6;
     rustix::fs::statfs(path).is_ok_and(|fs| [TMPFS, RAMFS].contains(&i128::from(fs.f_type)))
 }
 
-/// Drops a model's files from the page cache, file by file.
+/// Drops the files of a model from the page cache, file by file.
 pub(super) fn drop_files(model: &ModelInfo) -> Result<(), LoadError> {
     for shard in &model.shards {
         let file = files::open_shard(&shard.path, false)?;
-        // Dirty pages cannot be dropped, so they are written first. A read-only file system rejects this, but has
-        // none.
+        // Dirty pages cannot be dropped, so they are written first. A read-only file system returns an error, but it
+        // has no dirty pages.
         let _ = rustix::fs::fdatasync(&file);
         let _ = rustix::fs::fadvise(&file, 0, NonZeroU64::new(shard.file_bytes), Advice::DontNeed);
     }
     Ok(())
 }
 
-/// Reads the complete model through the page cache, and again if it was not cached before: at the second reading of a
-/// page the kernel moves it to the active list, under a lock that many threads then need at once. The second load
-/// would seem to be half as fast as every later one (634 against 295 ms on 16 cores).
+/// Reads the complete model through the page cache. If it was not cached before, it is read twice. At the second read
+/// of a page, the kernel moves it to the active list under a lock that many threads compete for. With only one read,
+/// the first measured load would take about twice as long as later loads (634 ms and 295 ms on 16 cores).
 fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
     let was_there = resident_fraction(context).is_some_and(|share| share >= 1.0);
     read_all(context)?;
@@ -106,7 +108,7 @@ fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Reads the complete model once through the page cache, by many threads.
+/// Reads the complete model once through the page cache with many threads.
 fn read_all(context: &EngineContext<'_>) -> Result<(), LoadError> {
     const STEP: u64 = 8 << 20;
     let model = context.model();

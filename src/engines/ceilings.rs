@@ -1,6 +1,6 @@
-//! Ceilings, measured by a child process of the session: how fast this machine copies from pinned memory to the GPU,
-//! reads the model's files with O_DIRECT, and reads them from the page cache. The readers are plain, with the best of
-//! a few block sizes and depths; an engine cannot be faster.
+//! Measures ceilings in a child process of the session: copies from pinned memory to the GPU, `O_DIRECT` reads of the
+//! model's files, and reads from the page cache. The readers do nothing else, and the best of a few block sizes and
+//! depths is used, so that no engine can be faster.
 
 use super::cache;
 use super::error::LoadError;
@@ -16,31 +16,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// The requested measurements.
+/// The ceilings to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The model whose files are read.
     pub model: &'a Path,
-    /// UUID or index of the GPU; `None` measures no copies.
+    /// The UUID or index of the GPU. If it is `None`, no copies are measured.
     pub gpu: Option<&'a str>,
-    /// Measure copies only.
+    /// Whether only copies are measured.
     pub copies_only: bool,
-    /// Leave the page cache as it is, so that reads from it are not measured.
+    /// Whether the page cache must not change. Reads from it are then not measured.
     pub keep_cache: bool,
-    /// Only find the best setting for O_DIRECT reads, because passes over all files follow.
+    /// Whether only the best setting for `O_DIRECT` reads is needed, because passes over all files follow.
     pub passes_follow: bool,
 }
 
 const MIB: u64 = units::MIB;
-/// One setting of a reader is tried for so long, and the best few again for longer.
+/// The duration of the test of one setting. The best few are tested again for longer.
 const TRY: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_millis(600);
-/// So many of the best settings are tried again.
+/// The number of settings that are tested again.
 const TRIED_AGAIN: usize = 3;
-/// Bytes of the files that are read from the page cache, at most.
+/// The maximum number of bytes that are read from the page cache.
 const CACHED_BYTES: u64 = 1 << 30;
 
-/// Measures and prints `{"ceilings": […], "gaps": ["…"]}`.
+/// Measures the ceilings and prints `{"ceilings": […], "gaps": ["…"]}`.
 #[must_use]
 pub fn measure(asked: Asked<'_>) -> u8 {
     answer(|_| {
@@ -68,9 +68,9 @@ pub fn measure(asked: Asked<'_>) -> u8 {
     })
 }
 
-/// Reads every block of a model's files once with O_DIRECT, dropped from the page cache first, and prints
-/// `{"bytes_per_s": …, "took_ns": …}` or `{"error": "…"}`. Files are opened and buffers touched before the clock
-/// starts, so that only the device is measured.
+/// Drops a model's files from the page cache, reads every block once with `O_DIRECT`, and prints `{"bytes_per_s": …,
+/// "took_ns": …}` or `{"error": "…"}`. Files are opened and buffers are touched before the clock starts, so that only
+/// the device is measured.
 #[must_use]
 pub fn pass(model: &Path, reader: ReaderSetting) -> u8 {
     answer(|_| {
@@ -93,7 +93,7 @@ fn whole(model: &ModelInfo, reader: ReaderSetting) -> Result<f64, LoadError> {
     read(model, &track, reader.threads.clamp(1, 256) as usize, true, None)
 }
 
-/// Copies from pinned memory to the GPU, eight in flight on one stream.
+/// Measures copies from pinned memory to the GPU, with eight copies in flight on one stream.
 fn copies(gpu: &str) -> Result<Ceiling, LoadError> {
     const BLOCK: u64 = 16 * MIB;
     let begin = Instant::now();
@@ -132,9 +132,9 @@ fn copies(gpu: &str) -> Result<Ceiling, LoadError> {
     })
 }
 
-/// The place at which a reader continues: blocks of the files one after another, then from the start again.
+/// The position at which a reader continues. After the last block of the files it starts again at the first one.
 struct Track {
-    /// (file, offset, bytes) of each block.
+    /// (index of the file, offset, length) of each block.
     blocks: Vec<(usize, u64, usize)>,
     next: AtomicU64,
 }
@@ -153,8 +153,8 @@ impl Track {
     }
 }
 
-/// Reads with this number of threads until the time limit, or each block once without a limit. Returns bytes per
-/// second.
+/// Reads with this number of threads until the time limit, or reads each block once if there is no limit. Returns
+/// bytes per second.
 fn read(
     model: &ModelInfo,
     track: &Track,
@@ -190,14 +190,15 @@ fn read(
         threads.into_iter().try_for_each(|thread| match thread.map(ScopedJoinHandle::join) {
             Ok(Ok(ended)) => ended,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // Fewer threads would be another setting than the reported one.
+            // A smaller number of threads would not be the reported setting.
             Err(source) => Err(LoadError::Threads { threads: wanted, source }),
         })
     })?;
     Ok(done.into_inner() as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The best of some settings, (block bytes, threads): each is tried, and the best few again for longer.
+/// Finds the best setting (block bytes, threads): each setting is tested, and the best few are tested again for
+/// longer.
 fn best_of(
     model: &ModelInfo,
     kind: CeilingKind,
@@ -209,7 +210,7 @@ fn best_of(
     let mut at = 0;
     let mut try_one = |block_bytes: u64, threads: usize, time: Duration| {
         let track = Track::new(model, block_bytes, most_bytes);
-        // Each setting continues where the previous one ended, so that no cache of the device is read twice.
+        // Each setting continues where the previous one ended, so that caches of the device are not read twice.
         track.next.store(at / block_bytes, Ordering::Relaxed);
         let rate = read(model, &track, threads, direct, Some(time));
         at = track.next.into_inner() * block_bytes;
@@ -246,7 +247,7 @@ fn direct_reads(model: &ModelInfo, pass_now: bool) -> Result<Ceiling, LoadError>
         [MIB / 2, MIB, 4 * MIB].into_iter().flat_map(|block| [4, 8, 16, 32].map(|threads| (block, threads))).collect();
     let mut ceiling = best_of(model, CeilingKind::DirectRead, u64::MAX, &settings)?;
     if let Some(reader) = ceiling.reader.filter(|_| pass_now) {
-        // A burst of less than a second does not show the sustained rate of the device.
+        // A test of less than a second does not show the sustained rate of the device.
         ceiling.bytes_per_s = whole(model, reader)?;
         ceiling.how = reader_words(reader, settings.len());
         ceiling.took_ns = begin.elapsed().as_nanos() as u64;

@@ -1,10 +1,10 @@
-//! The run's clock and the recorders that write spans against it.
+//! The clock of a run, and the recorders that write spans relative to it.
 
 use crate::core::{Phase, Span};
 use crate::models::plan::Block;
 use std::time::Instant;
 
-/// The zero of a run: context up, nothing pinned, no file open.
+/// The start time of a run: the CUDA context exists, no memory is pinned, and no file is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -14,14 +14,14 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// Nanoseconds since its start.
+    /// The nanoseconds since the start.
     pub(crate) fn now_ns(self) -> u64 {
         self.0.elapsed().as_nanos() as u64
     }
 }
 
-/// Writes the spans of one slot. The buffer is allocated before bytes move; should it fill up, it grows, which costs an allocation and loses
-/// nothing.
+/// Records the spans of one slot. Its buffer is allocated before the load. If it is too small it grows, so that no
+/// span is lost.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     clock: Clock,
@@ -34,26 +34,27 @@ impl Recorder {
         Self { clock, slot: slot as u16, spans: Vec::with_capacity(capacity) }
     }
 
-    /// Now, as the start of a span.
+    /// The current time, as the start of a span.
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// Ends a span that began at `start_ns`; returns its end, which is where the next one begins.
+    /// Ends a span that started at `start_ns`. Returns its end, which is the start of the next span.
     pub(crate) fn end(&mut self, phase: Phase, start_ns: u64, of: What) -> u64 {
         let end_ns = self.clock.now_ns();
         self.put(phase, start_ns, end_ns, of);
         end_ns
     }
 
-    /// Writes a span whose ends are known.
+    /// Records a span with a known start and end.
     pub(crate) fn put(&mut self, phase: Phase, start_ns: u64, end_ns: u64, of: What) {
         let span =
             Span { slot: self.slot, phase, tensor: of.tensor, start_ns, end_ns, bytes: of.bytes, offset: of.offset };
         self.spans.push(span);
     }
 
-    /// Ends one stretch that began at `start_ns` and was for several blocks: a span for each, in proportion to its bytes. Returns the end.
+    /// Ends an interval that started at `start_ns` and served several blocks. Each block gets a span in proportion to
+    /// its bytes. Returns the end.
     pub(crate) fn share(&mut self, phase: Phase, start_ns: u64, blocks: &[Block]) -> u64 {
         let end_ns = self.clock.now_ns();
         let total: u64 = blocks.iter().map(|block| block.bytes).sum();
@@ -72,8 +73,8 @@ impl Recorder {
     }
 }
 
-/// Records spans of blocks one after another, as an engine's worker does, and returns their number; a benchmark
-/// measures the overhead of recording with it.
+/// Records spans of consecutive blocks, as a worker of an engine does, and returns their number. A benchmark uses it
+/// to measure the overhead of recording.
 #[doc(hidden)]
 #[must_use]
 pub fn record_spans(count: usize) -> usize {
@@ -85,7 +86,7 @@ pub fn record_spans(count: usize) -> usize {
     rec.into_spans().len()
 }
 
-/// The object of a span.
+/// What a span was for: a tensor, a block, or set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct What {
     pub(crate) tensor: Option<u32>,
@@ -94,20 +95,20 @@ pub(crate) struct What {
 }
 
 impl What {
-    /// Set-up or waiting, for no tensor in particular.
+    /// Set-up or waiting, for no specific tensor.
     pub(crate) const SETUP: Self = Self { tensor: None, bytes: 0, offset: 0 };
 
-    /// Bytes of the image, of all tensors in them.
+    /// A range of the image with the bytes of all tensors in it.
     pub(crate) const fn block(offset: u64, bytes: u64) -> Self {
         Self { tensor: None, bytes, offset }
     }
 
-    /// One tensor's work that moves no bytes.
+    /// Work for one tensor in which no byte moves.
     pub(crate) const fn tensor(index: usize) -> Self {
         Self { tensor: Some(index as u32), bytes: 0, offset: 0 }
     }
 
-    /// One tensor's bytes.
+    /// A transfer of the bytes of one tensor.
     pub(crate) const fn tensor_bytes(index: usize, offset: u64, bytes: u64) -> Self {
         Self { tensor: Some(index as u32), bytes, offset }
     }

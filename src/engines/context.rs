@@ -11,28 +11,28 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Counters that the publisher thread samples. The engine adds to them once a block.
+/// Counters that the publisher thread samples. The engine updates them once per block.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Tensor bytes (and the padding between them) on the target.
+    /// The bytes on the target: tensors and the padding between them.
     pub landed_bytes: AtomicU64,
-    /// Pinned memory now.
+    /// The currently pinned memory in bytes.
     pub pinned_bytes: AtomicU64,
-    /// Most pinned memory at once.
+    /// The peak of pinned memory in bytes.
     pub pinned_peak_bytes: AtomicU64,
-    /// Bytes compared.
+    /// The number of verified bytes.
     pub verified_bytes: AtomicU64,
 }
 
 impl Counters {
-    /// Notes memory that was pinned.
+    /// Adds pinned memory to the counters.
     pub fn pin(&self, bytes: u64) {
         let now = self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pinned_peak_bytes.fetch_max(now, Ordering::Relaxed);
     }
 }
 
-/// The value with which a target is filled before a load, so that bytes which never arrive are seen.
+/// The value that fills a target before a load, so that verification detects missing bytes.
 pub(super) const POISON: u8 = 0xa5;
 
 /// The input of an engine.
@@ -40,68 +40,69 @@ pub(super) const POISON: u8 = 0xa5;
 pub struct EngineContext<'a> {
     /// The order of the run.
     pub order: &'a LaneOrder,
-    /// The device.
+    /// The target device.
     pub device: &'a Device,
-    /// The open cuFile driver, for the engines that use it.
+    /// The open cuFile driver. `None` for engines that do not use it.
     pub cufile: Option<&'a super::cufile::CuFile>,
-    /// NIXL with a back end, for the engines that are it.
+    /// The NIXL library with its back end. `None` for other engines.
     pub nixl: Option<&'a super::nixl_library::Nixl>,
     pub(crate) clock: Clock,
-    /// Counters for the publisher.
+    /// The counters for the publisher thread.
     pub counters: &'a Counters,
-    /// Raised by the first thread that fails.
+    /// The first thread that fails sets this, and the others stop.
     pub(super) stop: AtomicBool,
-    /// Logical CPUs that this process may use.
+    /// The number of logical CPUs that this process can use.
     pub cpus: usize,
-    /// Share of the model in the page cache before the clock, 0 to 1, where it could be read.
+    /// The share of the model in the page cache before the clock, 0 to 1. `None` if it could not be read.
     pub resident_before: Option<f64>,
-    /// Route of a read that was tried before the clock, for the engine that chooses among the others.
+    /// The proven route of a test read before the clock, for `auto`. `None` if no route was proven.
     pub(super) proven_route: Option<Route>,
 }
 
 /// A model on its target.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The memory, one allocation.
+    /// The memory, in one allocation.
     pub memory: Arc<DeviceMemory>,
-    /// Offset of each tensor in it, in the order of the model.
+    /// The offset of each tensor in the memory, in the order of the model.
     pub tensor_offsets: Vec<u64>,
-    /// The spans of each slot.
+    /// The spans of all slots.
     pub spans: Vec<Span>,
-    /// Number of slots.
+    /// The number of slots.
     pub slots: u32,
-    /// Settings used.
+    /// The settings that the engine used.
     pub settings: Vec<Chosen>,
     /// Notes for the result.
     pub notes: Vec<String>,
-    /// cuFile reads that failed and were repeated by pread; `None` for engines that repeat none.
+    /// The number of cuFile reads that failed and were repeated with pread. `None` for engines that do not repeat
+    /// reads.
     pub repeated_reads: Option<u64>,
-    /// The engine that `auto` chose.
+    /// The engine that `auto` chose. `None` for other engines.
     pub auto_choice: Option<AutoChoice>,
-    /// Reads by route, for engines that use cuFile.
+    /// The reads by route. `None` for engines without cuFile.
     pub route: Option<RouteCounts>,
-    /// Staging buffers and batches that are released after the clock has stopped: the bytes are on the target, and
-    /// releasing is not part of the load.
+    /// Staging buffers and batches. They are released after the clock has stopped, because the bytes are already on
+    /// the target.
     pub staging: Vec<Leftover>,
 }
 
-/// What a worker keeps until the clock has stopped; all its transfers have ended.
+/// Resources of a worker that are kept until the clock has stopped. All their transfers have ended.
 #[derive(Debug)]
 pub enum Leftover {
-    /// Pinned memory, and the queue that its copies ran on.
+    /// Pinned memory, and the queue of its copies.
     Pinned {
-        /// The memory.
+        /// The pinned slots.
         slots: Vec<Slot>,
-        /// The queue.
+        /// The queue of the copies.
         copies: CopyQueue,
     },
-    /// A batch. `cuFileBatchIODestroy` took 90 to 200 ms in compat mode (libcufile 1.15 on an H200, 2026-11-23), and programs keep their batches, as
-    /// NIXL's plugin does.
+    /// A batch. `cuFileBatchIODestroy` took 90 to 200 ms in compat mode (libcufile 1.15 on an H200, 2026-11-23).
+    /// Programs such as NIXL's plugin keep their batches.
     Batch(Mutex<cufile_ffi::Batch>),
 }
 
 impl Leftover {
-    /// Gives everything back.
+    /// Releases all resources.
     pub(super) fn release(self) {
         match self {
             Self::Pinned { slots, copies } => {
@@ -114,7 +115,7 @@ impl Leftover {
 }
 
 impl<'a> EngineContext<'a> {
-    /// A context for a run of another module with a clock that starts now.
+    /// A context for a run of another module. Its clock starts now.
     pub(crate) fn new(
         order: &'a LaneOrder,
         device: &'a Device,
@@ -137,18 +138,19 @@ impl<'a> EngineContext<'a> {
 }
 
 impl EngineContext<'_> {
-    /// The model of the order.
+    /// The model to load.
     #[must_use]
     pub fn model(&self) -> &ModelInfo {
         &self.order.model
     }
 
-    /// A setting: as ordered, else `default` with its reason; within the bounds of the engine in any case.
+    /// The value of a setting: the user's value if it is set, otherwise `default` with its reason. Both are limited
+    /// to the bounds of the engine.
     pub(super) fn setting(&self, setting: Setting, default: (u64, impl Into<String>)) -> Chosen {
         self.setting_within(setting, default, setting.bounds(&self.order.engine))
     }
 
-    /// The same within other bounds.
+    /// Like [`Self::setting`], within the given bounds.
     pub(super) fn setting_within(
         &self,
         setting: Setting,
@@ -158,19 +160,20 @@ impl EngineContext<'_> {
         Chosen::ordered_or(setting, self.order.settings.get(setting), default, bounds)
     }
 
-    /// The length of a read, in complete pages.
+    /// The length of a read in complete pages.
     pub(super) fn block_setting(&self, default: (u64, impl Into<String>)) -> Chosen {
         let mut chosen = self.setting(Setting::BlockBytes, default);
         chosen.value = chosen.value.next_multiple_of(PAGE);
         chosen
     }
 
-    /// Whether cuFile is open and a direct route exists on this machine.
+    /// Whether cuFile is open and a direct route is possible on this machine.
     pub(super) fn direct_possible(&self) -> bool {
         self.cufile.is_some_and(|cufile| cufile.direct_possible)
     }
 
-    /// The reads of the data section in file order (see [`crate::models::coalesced`]), of this lane's part of each file.
+    /// The reads of the data section in file order (see [`crate::models::coalesced`]), for this run's range of each
+    /// file.
     #[must_use]
     pub fn blocks(&self, block_bytes: u64, align: u64) -> Vec<Block> {
         match self.order.ranges.as_slice() {
@@ -179,7 +182,7 @@ impl EngineContext<'_> {
         }
     }
 
-    /// Bytes of the image: the model's, or that of this lane's part.
+    /// The size of the image in bytes: of the complete model, or of this run's part.
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
         match self.order.ranges.as_slice() {
@@ -188,7 +191,7 @@ impl EngineContext<'_> {
         }
     }
 
-    /// Bytes of the files that this lane reads.
+    /// The bytes of the files that this run reads.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         (0..self.model().shards.len())
@@ -196,14 +199,14 @@ impl EngineContext<'_> {
             .fold(0, |sum, r| sum.saturating_add(r.end - r.start))
     }
 
-    /// The range of a file that this lane reads.
+    /// The range of a file that this run reads.
     #[must_use]
     pub fn range(&self, shard: usize) -> Range<u64> {
         let whole = || 0..self.model().shards.get(shard).map_or(0, |s| s.file_bytes);
         self.order.ranges.get(shard).map_or_else(whole, |range| range.start..range.end.max(range.start))
     }
 
-    /// Offsets of the tensors in that image.
+    /// The offset of each tensor in the image.
     #[must_use]
     pub fn image_offsets(&self) -> Vec<u64> {
         match self.order.ranges.as_slice() {
@@ -212,7 +215,7 @@ impl EngineContext<'_> {
                 let bases = plan::part_bases(ranges);
                 let place = |t: &TensorInfo| {
                     let shard = t.shard as usize;
-                    // Tensors without bytes are in every part, so they may lie before its range and behind it.
+                    // A tensor without bytes is in every part, so its offset can be outside of the part's range.
                     let inside = ranges
                         .get(shard)
                         .map_or(t.file_offset, |range| t.file_offset.min(range.end).saturating_sub(range.start));
@@ -223,15 +226,15 @@ impl EngineContext<'_> {
         }
     }
 
-    /// Adds landed bytes.
+    /// Adds bytes that have reached the target.
     pub fn landed(&self, bytes: u64) {
         self.counters.landed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Allocates the target, filled with a pattern if the order requests it.
+    /// Allocates the target. It is filled with a pattern if the order requests it.
     ///
     /// # Errors
-    /// When the device has too little memory.
+    /// If the device has too little memory.
     pub fn allocate(&self, bytes: u64) -> Result<Arc<DeviceMemory>, DeviceError> {
         let memory = DeviceMemory::allocate(self.device, bytes)?;
         if self.order.poison {
@@ -240,20 +243,20 @@ impl EngineContext<'_> {
         Ok(Arc::new(memory))
     }
 
-    /// Whether another thread failed.
+    /// Whether another thread has failed.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// Offsets of the tensors when the target holds the model's image.
+/// The offset of each tensor if the target holds the complete image.
 pub(super) fn image_offsets(model: &ModelInfo) -> Vec<u64> {
     let bases = model.image_bases();
     model.tensors.iter().map(|t| bases.get(t.shard as usize).copied().unwrap_or(0) + t.file_offset).collect()
 }
 
-/// The target memory, made by one worker while the others pin their staging.
+/// The target memory. One worker allocates it while the others pin their staging buffers.
 #[derive(Debug, Default)]
 pub(super) struct SharedTarget(OnceLock<Option<Arc<DeviceMemory>>>);
 
@@ -262,14 +265,14 @@ impl SharedTarget {
         let _ = self.0.set(memory);
     }
 
-    /// Waits for it; `None` when it could not be made.
+    /// Waits for the target memory. `None` if it could not be allocated.
     pub(super) fn wait(&self) -> Option<&Arc<DeviceMemory>> {
         self.0.wait().as_ref()
     }
 }
 
-/// Runs `work` on `threads` threads, the caller's among them as number 0, and returns all results in order. The first error stops the others and
-/// is the one returned.
+/// Runs `work` on `threads` threads and returns all results in order. The calling thread is number 0. The first error
+/// stops the other threads and is returned.
 pub(crate) fn run_workers<T: Send>(
     context: &EngineContext<'_>,
     threads: usize,
@@ -294,14 +297,14 @@ pub(crate) fn run_workers<T: Send>(
                 std::thread::Builder::new()
                     .name(format!("worker-{number}"))
                     .spawn_scoped(scope, move || guarded(number))
-                    // Without one of them the load is nothing, so the others need not finish it.
+                    // If one thread fails, the load has failed, so the other threads need not finish.
                     .inspect_err(|_| context.stop.store(true, Ordering::Relaxed))
             })
             .collect();
         results.push(guarded(0));
         for other in others {
             match other {
-                // A panic of a worker is passed on, so that the process ends with its message.
+                // A panic of a worker is propagated, so that the process ends with its message.
                 Ok(handle) => results.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
                 Err(error) => {
                     first_error

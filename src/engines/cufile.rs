@@ -1,4 +1,4 @@
-//! The open cuFile driver of a run, and the route that its statistics show.
+//! The open cuFile driver of a run, and the route according to its statistics.
 
 use super::error::LoadError;
 use super::route::Counted;
@@ -11,17 +11,17 @@ use std::time::Instant;
 /// The library and its open driver.
 #[derive(Debug)]
 pub struct CuFile {
-    /// The open driver.
+    /// The open driver handle.
     pub driver: Driver,
-    /// Time to find and load the library, in nanoseconds.
+    /// The time to find and load the library, in nanoseconds.
     pub library_ns: u64,
-    /// Time of `cuFileDriverOpen`, in nanoseconds.
+    /// The time of `cuFileDriverOpen`, in nanoseconds.
     pub driver_open_ns: u64,
-    /// Bytes that the library gives to the kernel at once, if it reports them.
+    /// The largest request that the library passes to the kernel, in bytes. `None` if it does not report it.
     pub max_direct_io_bytes: Option<u64>,
-    /// Whether this machine may have a direct route: nvidia-fs responds, or P2PDMA is on.
+    /// Whether a direct route is possible on this machine: nvidia-fs responds, or P2PDMA is on.
     pub direct_possible: bool,
-    /// That size as a setting in KiB, with its reason; `None` if the library does not report it.
+    /// The same size as a setting in KiB, with its reason. `None` if the library does not report it.
     pub(super) direct_io: Option<Chosen>,
     pub(super) host_target: bool,
     statistics: Result<(), String>,
@@ -29,25 +29,25 @@ pub struct CuFile {
 
 const UNREAD: &str = "cuFile's statistics could not be read";
 
-/// Counters of all GPUs together, at one time.
+/// The sums of the counters of all GPUs at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct TransferCounts {
     access: Access,
-    /// Transfers by nvidia-fs, P2PDMA and POSIX calls, of level 3.
+    /// Level-3 counts of transfers with nvidia-fs, P2PDMA and POSIX calls.
     by_route: [u64; 3],
-    /// Bytes of level 3.
+    /// The level-3 count of bytes.
     bytes: u64,
-    /// Entries of batches by the same routes, and their bytes, of level 1.
+    /// Level-1 counts of batch entries on the same routes, and of their bytes.
     batch: [u64; 3],
     batch_bytes: u64,
-    /// Transfers outside batches and their bytes, of level 1, also for host memory.
+    /// Level-1 counts of transfers outside of batches and of their bytes. They include host memory.
     alone: u64,
     alone_bytes: u64,
-    /// Reads that failed, in or outside batches.
+    /// The number of failed reads, inside and outside of batches.
     failed: u64,
-    /// The library keeps counters, but they could not be read this time, so the other fields are invalid.
+    /// The library has counters, but they could not be read this time. The other fields are invalid.
     unread: bool,
-    /// Reads that the module nvidia-fs has counted for all processes, if it counts.
+    /// The reads of all processes that nvidia-fs has counted. `None` if it does not count.
     module: Option<u64>,
 }
 
@@ -67,13 +67,13 @@ impl TransferCounts {
         }
     }
 
-    /// Reads that failed since an earlier reading.
+    /// The number of reads that failed since an earlier reading.
     pub(super) const fn failed_since(self, before: Self) -> u64 {
         self.failed.saturating_sub(before.failed)
     }
 
-    /// The transfers since an earlier reading: by level 3, or if that counted nothing, the entries of batches by
-    /// level 1.
+    /// The transfers since an earlier reading, from level 3. If level 3 counted nothing, they are the batch entries
+    /// of level 1.
     fn since(self, before: Self) -> (Counted, &'static str) {
         let difference = |of: fn(&Self) -> [u64; 3]| {
             let (after, before) = (of(&self), of(&before));
@@ -92,13 +92,14 @@ impl TransferCounts {
         if counted.by_route != [0; 3] {
             return (counted, "cuFile level-3 statistics");
         }
-        // Whether level 3 counts the entries of batches depends on the library; level 1 has them by route.
+        // Some versions of the library do not count batch entries at level 3. Level 1 counts them by route.
         (counted.by_route, counted.bytes) = (batch, batch_bytes);
         (counted, "cuFile level-1 statistics of batches")
     }
 }
 
-/// The libcufile that the user named by a path, made absolute for processes that work in another folder. A plain name is the loader's to find.
+/// The path of libcufile that the user named, made absolute for processes with another working directory. A name
+/// without a slash is left to the loader.
 #[must_use]
 pub fn named_libcufile() -> Option<PathBuf> {
     let named = std::env::var_os(cufile_ffi::ENV_LIBCUFILE).map(PathBuf::from)?;
@@ -106,12 +107,13 @@ pub fn named_libcufile() -> Option<PathBuf> {
 }
 
 impl CuFile {
-    /// The same with the driver closed and opened once more; both count as set-up. `between` runs while it is closed.
+    /// Closes and reopens the driver. Both opens are part of the set-up time. `between` runs while the driver is
+    /// closed.
     pub(super) fn anew(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
         let (library, host_target) = (self.driver.library().clone(), self.host_target);
         let (library_ns, open_ns) = (self.library_ns, self.driver_open_ns);
-        // The flags of P2PDMA are not read again: in 1.18 this reads cufile.json again and discards the values that
-        // `between` set (on an H200, and without a GPU).
+        // The P2PDMA flags are not read again. In 1.18 that would read cufile.json again and discard the values that
+        // `between` set (seen on an H200, and without a GPU).
         let direct_possible = self.direct_possible;
         drop(self);
         between(&library);
@@ -120,10 +122,10 @@ impl CuFile {
         Ok(opened)
     }
 
-    /// Finds the library (or takes the one named) and opens the driver.
+    /// Finds the library (or uses the named one) and opens the driver.
     ///
     /// # Errors
-    /// When there is no libcufile, it cannot serve the target, or it does not open; always a sentence.
+    /// A sentence if there is no libcufile, if it does not support the target, or if it does not open.
     pub fn open_for(library: Option<&Path>, target: &Target) -> Result<Self, LoadError> {
         let start = Instant::now();
         let library = match library {
@@ -167,17 +169,17 @@ impl CuFile {
         })
     }
 
-    /// Counters of reads now; all zero if the library keeps none.
+    /// The current counters of reads. All are zero if the library has no counters.
     #[must_use]
     pub fn counts(&self) -> TransferCounts {
         self.counts_of(Access::Read)
     }
 
-    /// Counters of transfers in one direction now; all zero if the library keeps none.
+    /// The current counters of transfers in one direction. All are zero if the library has no counters.
     #[must_use]
     pub fn counts_of(&self, access: Access) -> TransferCounts {
         let mut counts = TransferCounts::none(access);
-        // The module's are read if they can show something that the library does not.
+        // The counter of nvidia-fs is read only if it can show something that the library does not count.
         if self.direct_possible && access == Access::Read {
             counts.module = super::nvfs_reads();
         }
@@ -219,7 +221,7 @@ impl CuFile {
     pub fn route(&self, before: TransferCounts, after: TransferCounts) -> RouteCounts {
         let unread = before.unread || after.unread;
         let module = after.module.zip(before.module).map(|(after, before)| after.saturating_sub(before));
-        // Counts before the first successful reading do not belong to these transfers.
+        // If the first reading failed, earlier counts are unknown and belong to other transfers.
         let (counted, source) = after.since(if unread { after } else { before });
         let name = after.access.name();
         if self.host_target {
@@ -229,7 +231,7 @@ impl CuFile {
                 p2p_reads: None,
                 posix_reads: None,
                 source: format!(
-                    "the target, host memory, which cuFile reaches by POSIX {name}s only ({})",
+                    "the target is host memory, for which cuFile uses only POSIX {name}s ({})",
                     match &self.statistics {
                         Ok(()) if unread => UNREAD.to_owned(),
                         Ok(()) => format!("{} counted by level-1 statistics", units::plural(counted.all, name)),
@@ -251,8 +253,8 @@ impl CuFile {
     }
 }
 
-/// The route if the library's statistics show none: unknown, or inferred from the counters of nvidia-fs. These are of all
-/// processes, so they prove nothing.
+/// The route if the library's statistics do not show it: unknown, or inferred from the counters of nvidia-fs. Those
+/// include all processes, so they prove nothing.
 fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> RouteCounts {
     let told = RouteCounts::without_libcufile;
     match (direct_possible, module) {
@@ -260,7 +262,7 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
             Route::Nvfs,
             Some(reads),
             format!(
-                "inferred: {} counted {} of all processes meanwhile; {why}",
+                "inferred: {} counted {} of all processes during the run; {why}",
                 super::NVFS_STATS,
                 units::plural(reads, "read")
             ),
@@ -269,7 +271,7 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
         (true, Some(0)) => told(
             Route::None,
             Some(0),
-            format!("nvidia-fs counted no read meanwhile, so they went by P2PDMA or POSIX; {why}"),
+            format!("nvidia-fs counted no read during the run, so P2PDMA or POSIX was used; {why}"),
             false,
         ),
         (true, None) => told(Route::None, None, why.to_owned(), false),
@@ -281,19 +283,20 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
     }
 }
 
-/// The size as the open driver has it, in KiB.
+/// The size in the open driver, in KiB. `None` if the driver does not report it.
 pub(super) fn max_direct_io_kib(driver: &Driver) -> Option<u64> {
     let property = driver.properties().ok().map(|p| p.nvfs.max_direct_io_size).filter(|kib| *kib > 0);
     let parameter = || driver.library().size(values::PARAM_MAX_DIRECT_IO_SIZE_KB).ok().filter(|kib| *kib > 0);
     property.or_else(parameter).map(|kib| kib as u64)
 }
 
-/// The same as a setting that was not ordered.
+/// The size as a setting that the user did not set.
 fn as_found(kib: u64) -> Chosen {
-    Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, "as libcufile has it, by cufile.json or by itself")
+    Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, "the value of libcufile: from cufile.json, or its default")
 }
 
-/// Whether any direct route exists for this driver: nvidia-fs has a version, or a P2P flag is set for some transport.
+/// Whether a direct route is possible with this driver: nvidia-fs has a version, or the P2P flag is set for a
+/// transport.
 fn direct_possible(driver: &Driver) -> bool {
     let nvfs = driver.properties().is_ok_and(|p| p.nvfs.major_version > 0 || p.nvfs.minor_version > 0);
     let transports = 0..16;

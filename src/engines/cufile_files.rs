@@ -1,4 +1,5 @@
-//! Files of a model for cuFile: opened with O_DIRECT if the file system supports it, and the error of a file that could not be registered.
+//! Opens the files of a model for cuFile, with `O_DIRECT` if the file system supports it, and explains why a file
+//! could not be registered.
 
 use super::context::EngineContext;
 use super::error::{LoadError, explain};
@@ -8,8 +9,8 @@ use cufile_ffi::Error;
 use std::fs::File;
 use std::path::Path;
 
-/// Opens the shards, with O_DIRECT if it is wanted and the file system supports it; libcufile accepts files without
-/// it from GDS 1.7 on.
+/// Opens the files of a model. `O_DIRECT` is used if it is wanted and the file system supports it. libcufile accepts
+/// files without it since GDS 1.7.
 pub(super) fn open_for_cufile(
     context: &EngineContext<'_>,
     odirect: bool,
@@ -27,7 +28,8 @@ pub(super) fn open_for_cufile(
     }
 }
 
-/// The reason why a file could not be registered. A replaced file is a better reason than the library's code.
+/// The error for a file that could not be registered. If the file was replaced, that is a better reason than the code
+/// of the library.
 pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
     let changed = files::check_lengths(model).err();
     changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))

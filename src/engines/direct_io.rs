@@ -1,9 +1,10 @@
-//! The longest transfer that libcufile passes to the kernel at once (`max_direct_io_size_kb`), which is also the size
-//! that a registration pins in compat mode.
+//! Sets `max_direct_io_size_kb`: the longest transfer that libcufile passes to the kernel, and in compat mode also
+//! the size that each registration pins.
 //!
-//! There each registration of GPU memory allocates and pins a shadow buffer of that size, whatever is registered. Hot loads tensor by tensor on H200s
-//! (libcufile 1.15, medians of two or three, every byte compared), with the 16 MiB that are usual, with 4 and with 1: q06 660, 406 and 375 ms, q7b 1.90,
-//! 1.24 and 1.16 s; NIXL q06 1074, 563 and 384 ms, q7b 3.08 (16) and 1.36 s (1).
+//! In compat mode, each registration of GPU memory allocates and pins a shadow buffer of that size, independent of
+//! the registered size. Times of hot loads tensor by tensor on H200 machines (libcufile 1.15, medians of two or three
+//! runs, every byte verified) with 16 MiB (the usual value), 4 MiB and 1 MiB: q06 660, 406 and 375 ms; q7b 1.90, 1.24
+//! and 1.16 s. With NIXL: q06 1074, 563 and 384 ms; q7b 3.08 s (16 MiB) and 1.36 s (1 MiB).
 
 use super::cufile::{CuFile, max_direct_io_kib};
 use super::error::{LoadError, explain};
@@ -11,30 +12,30 @@ use super::settings::{AS_SET, Chosen};
 use crate::core::{Engine, LaneOrder, Setting, units};
 use cufile_ffi::Version;
 
-/// The value in NVIDIA's /etc/cufile.json, and the default of libcufile from 1.20 on (up to 1.18 it is 1024), so it
-/// is not a choice of the user.
+/// The value in NVIDIA's /etc/cufile.json, and the default of libcufile 1.20 and later (before, it is 1024). So it is
+/// not a choice of the user.
 const USUAL_KIB: u64 = 16384;
-/// The size for compat mode if each tensor is registered.
+/// The size for compat mode if each tensor is registered separately.
 const COMPAT_KIB: u64 = 1024;
 
 /// Finds the library and opens the driver with the settings of an order.
 ///
 /// # Errors
-/// As [`CuFile::open_for`]; if the order sets a size that the library does not accept.
+/// The errors of [`CuFile::open_for`], and an error if the library does not accept the size that the order sets.
 pub(crate) fn open_cufile(order: &LaneOrder) -> Result<CuFile, LoadError> {
     set(CuFile::open_for(order.libcufile.as_deref(), &order.target)?, order)
 }
 
-/// The driver with the size of the order or the engine. The engine's preference is dropped if the library does not
-/// accept it.
+/// Sets the size that the order or the engine requests. If the library does not accept the engine's value, the value
+/// is dropped.
 fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     let Some(wanted) = wanted(&opened, order) else { return Ok(opened) };
     let kib = wanted.value;
     let taken = opened.driver.library().set_max_direct_io_size(kib as usize);
     let mut opened = match taken {
-        // 1.18 and 1.20 report success while the driver is open, but the value takes effect at the next open.
+        // 1.18 and 1.20 report success while the driver is open, but use the value only after the next open.
         Ok(()) if !holds(&opened, kib) => opened.anew(|library| {
-            // The effect is read from the open driver below.
+            // The result is read from the open driver below.
             let _ = library.set_max_direct_io_size(kib as usize);
         })?,
         _ => opened,
@@ -57,25 +58,21 @@ fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     Ok(opened)
 }
 
-/// Whether the open driver has that size. 1.15 applies it at once (the time of registrations on an H200 shows it).
+/// Whether the open driver has this size. 1.15 applies it immediately, as the time of registrations on an H200 shows.
 fn holds(opened: &CuFile, wanted: u64) -> bool {
     let at_once = opened.driver.library().version().is_some_and(|version| version < Version::new(1, 16));
     at_once || max_direct_io_kib(&opened.driver) == Some(wanted)
 }
 
-/// The size that the order names, or one with which the engine is faster than with the library's.
+/// The size that the order sets, or the size with which the engine is faster than with the library's value.
 fn wanted(opened: &CuFile, order: &LaneOrder) -> Option<Chosen> {
     if let Some(kib) = order.settings.get(Setting::MaxDirectIoSizeKb) {
         return Some(Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, AS_SET));
     }
-    // Another value in cufile.json is the user's choice. Host memory needs no shadow.
+    // Any other value in cufile.json is the user's choice. Host memory needs no shadow buffers.
     let usual = opened.direct_io.as_ref().is_some_and(|told| told.value == USUAL_KIB);
     let compat = !opened.host_target && !opened.direct_possible;
     (order.engine == Engine::GdsPerTensor && compat && usual).then(|| {
-        Chosen::fixed(
-            Setting::MaxDirectIoSizeKb,
-            COMPAT_KIB,
-            "in compat mode each registration pins as much, whatever its size",
-        )
+        Chosen::fixed(Setting::MaxDirectIoSizeKb, COMPAT_KIB, "in compat mode each registration pins this much memory")
     })
 }

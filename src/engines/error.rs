@@ -6,106 +6,106 @@ use crate::models::WeightsError;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A load that did not work.
+/// Why a load failed.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// Device or host memory could not be allocated.
     #[error("{0}")]
     Device(#[from] DeviceError),
-    /// The model's files are not what they were, or malformed.
+    /// The model's files have changed or are malformed.
     #[error("{0}")]
     Weights(#[from] WeightsError),
     /// A file could not be opened or read.
     #[error("{doing} {} failed: {source}", path.display())]
     File {
-        /// `reading`, `opening`, …
+        /// The operation: `reading`, `opening`, …
         doing: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// A read failed.
     #[error("reading {} at byte {at} failed: {source}{}", path.display(), if_the_disk(source))]
     Unread {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The offset of the read.
+        /// The offset of the read in bytes.
         at: u64,
-        /// The error of the kernel.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// The process may open no more files.
+    /// The process cannot open more files.
     #[error(
-        "opening {} failed: this process may have {} files open at once; raise the limit (ulimit -n, LimitNOFILE= of a systemd unit) above the number of the model's files",
+        "opening {} failed: this process can have at most {} open files; raise the limit (ulimit -n, LimitNOFILE= of a systemd unit) above the number of the model's files",
         path.display(), may.map_or_else(|| "no more than the system's".to_owned(), |may| format!("{may}"))
     )]
     TooManyFiles {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The limit, if the process has one.
+        /// The limit of the process. `None` if it is unlimited.
         may: Option<u64>,
     },
     /// The system could not start a thread.
     #[error(
-        "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer (--set threads=1, for 'odirect' depth=1 too)",
+        "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer threads (--set threads=1, for 'odirect' also depth=1)",
         units::plural(*threads as u64, "thread")
     )]
     Threads {
-        /// How many there should be.
+        /// The number of requested threads.
         threads: usize,
-        /// The error of the kernel.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// The target has too little room for the model.
+    /// The target has too little free memory for the model.
     #[error("the model takes {}, and {free}: {advice}", units::bytes(*needs))]
     NoRoom {
-        /// Bytes that the engine would allocate.
+        /// The bytes that the engine would allocate.
         needs: u64,
         /// The free memory, in words.
         free: String,
-        /// The advice.
+        /// What the user can do.
         advice: &'static str,
     },
-    /// A read ended before the bytes that the header promises.
+    /// A read found the end of the file before the bytes that the header promises.
     #[error("{} ended at or before byte {at}, but its header promises bytes up to at least {expected}: the file changed during the load; load it again when no process writes to it", path.display())]
     Short {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The offset at which the read found no more bytes; the file may have ended before.
+        /// The offset at which the read returned no bytes. The file may end before it.
         at: u64,
-        /// The end of the requested range. The file should be at least this long.
+        /// The end of the requested range. The file must be at least this long.
         expected: u64,
     },
-    /// The file is not what it was when the session opened it.
+    /// The model has changed since the session opened it.
     #[error("the model changed between opening and loading ({what}); start again when no process writes to it")]
     Changed {
         /// The difference.
         what: String,
     },
-    /// The file system does not take O_DIRECT.
+    /// The file system does not support `O_DIRECT`.
     #[error("{} cannot be opened with O_DIRECT ({source}): its file system does not support direct I/O; move the model to ext4 or xfs on a disk, or use the engine 'pread'", path.display())]
     NoDirect {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error of the system call.
         source: std::io::Error,
     },
-    /// cuFile refused.
+    /// cuFile reported an error.
     #[error("{0}")]
     CuFile(String),
     /// NIXL was not found, or failed.
     #[error("{0}")]
     Nixl(String),
-    /// An engine that this version does not have, in an order of another version.
+    /// The order names an engine that this version does not have.
     #[error("the engine '{engine}' is not part of this version")]
     Unsupported {
-        /// Its name.
+        /// The name of the engine.
         engine: String,
     },
-    /// The session did not give the word to go on.
+    /// The session did not send the message to continue.
     #[error(
-        "the lanes that run together were not let go on (gate {gate}, heard {said}): the session that started them has ended"
+        "the runs of this group cannot continue (gate {gate}, received {said}): the session that started them has ended"
     )]
     Together {
         /// 0 before the clock, 1 before verification.
@@ -118,7 +118,7 @@ pub enum LoadError {
     Stopped,
 }
 
-/// A cuFile error with its usual cause.
+/// The text of a cuFile error with its usual cause.
 pub(crate) fn explain(doing: &str, error: &cufile_ffi::Error) -> LoadError {
     let hint = match error.code() {
         Some(5027) => {
@@ -131,7 +131,7 @@ pub(crate) fn explain(doing: &str, error: &cufile_ffi::Error) -> LoadError {
     LoadError::CuFile(format!("{doing} failed: {error}{hint}"))
 }
 
-/// The usual cause of a read that the kernel could not do.
+/// The usual cause if the kernel could not read.
 fn if_the_disk(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EIO) => {

@@ -1,4 +1,4 @@
-//! Opens shards and reads complete ranges of them.
+//! Opens the files of a model and reads complete ranges of them.
 
 use super::error::LoadError;
 use crate::core::{LaneOrder, ModelInfo, ShardInfo};
@@ -9,13 +9,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Opens all shards for reading, with O_DIRECT on request.
+/// Opens all files of a model for reading, optionally with `O_DIRECT`.
 pub(super) fn open_shards(model: &ModelInfo, direct: bool) -> Result<Vec<File>, LoadError> {
     model.shards.iter().map(|shard| open_shard(&shard.path, direct)).collect()
 }
 
-/// The shards of a model, each opened by the first thread that needs it: hundreds of small files are opened side by side, and the first read does
-/// not wait for the last open.
+/// The files of a model. The first thread that needs a file opens it, so that hundreds of small files are opened in
+/// parallel and the first read does not wait for the last open.
 pub(super) struct Opened<'a> {
     model: &'a ModelInfo,
     direct: bool,
@@ -27,7 +27,7 @@ impl<'a> Opened<'a> {
         Self { model, direct, files: model.shards.iter().map(|_| OnceLock::new()).collect() }
     }
 
-    /// A shard and whether this call opened it. Its length is checked when it is opened.
+    /// A file, and whether this call opened it. Its length is checked when it is opened.
     pub(super) fn get(&self, shard: usize) -> Result<(&File, bool), LoadError> {
         let (info, cell) = match (self.model.shards.get(shard), self.files.get(shard)) {
             (Some(info), Some(cell)) => (info, cell),
@@ -36,13 +36,13 @@ impl<'a> Opened<'a> {
         let mut now = false;
         let opened = cell.get_or_init(|| {
             now = true;
-            // Threads arrive in any order; the error names the first file that changed.
+            // Threads arrive in any order, but the error always names the first file that changed.
             let opened = check_length(info).and_then(|()| open_shard(&info.path, self.direct));
             opened.map_err(|e| Mutex::new(Some(check_lengths(self.model).err().unwrap_or(e))))
         });
         match opened {
             Ok(file) => Ok((file, now)),
-            // The first caller gets the error; for the others the load has failed already.
+            // The first caller gets the error. For other callers, the load has already failed.
             Err(error) => {
                 Err(error.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(LoadError::Stopped))
             }
@@ -50,13 +50,13 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Opens one file for reading.
+/// Opens a file for reading.
 pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
     if direct {
         flags |= OFlags::DIRECT;
     }
-    // Opening a FIFO that has taken the place of the file would wait for a writer.
+    // If a FIFO has replaced the file, a blocking open would wait for a writer.
     match rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
         Ok(fd) => {
             let file = File::from(fd);
@@ -75,7 +75,7 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
             path: path.to_owned(),
             may: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         }),
-        // The session had it open.
+        // The file existed when the session opened it.
         Err(rustix::io::Errno::NOENT) => {
             Err(LoadError::Changed { what: format!("{} is no longer there", path.display()) })
         }
@@ -83,8 +83,8 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
     }
 }
 
-/// Raises the limit of open files as far as possible and returns it. Some engines keep all files of a model open at
-/// once, with a handle for each.
+/// Raises the limit of open files as far as possible and returns it. Some engines keep all files of a model open,
+/// with a handle for each.
 pub(crate) fn raise_open_files() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -93,20 +93,20 @@ pub(crate) fn raise_open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Hardware queues of the disk that holds a file, as the kernel's block layer lists them; `None` if it has no such
-/// list (network and stacked file systems).
+/// The number of hardware queues of the disk that holds a file, from the kernel's block layer. `None` for network and
+/// stacked file systems, which have no such list.
 pub(super) fn hardware_queues(path: &Path) -> Option<usize> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata(path).ok()?.dev();
     let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let device = std::fs::canonicalize(link).ok()?;
-    // A partition's queues are its disk's.
+    // A partition uses the queues of its disk.
     let queues =
         [device.join("mq"), device.parent()?.join("mq")].into_iter().find_map(|mq| std::fs::read_dir(mq).ok())?;
     Some(queues.count())
 }
 
-/// Reads at `offset` until `enough` bytes of `buffer` are there or the file ends; returns the bytes read.
+/// Reads at `offset` until `enough` bytes are in `buffer` or the file ends. Returns the number of bytes read.
 pub(super) fn read_fully(
     file: impl AsFd,
     path: &Path,
@@ -129,14 +129,14 @@ pub(super) fn read_fully(
     Ok(done)
 }
 
-/// Whether what a read says after `done` bytes means that the file ended there: an O_DIRECT read that met the end leaves an offset which need not be aligned,
-/// and some file systems refuse to go on from there instead of saying that nothing follows.
+/// Whether a read that failed after `done` bytes was at the end of the file. If an `O_DIRECT` read reaches the end,
+/// the next offset may be unaligned. Some file systems then return an error instead of 0 bytes.
 pub(super) fn is_end(done: usize, error: &std::io::Error) -> bool {
     done > 0 && error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
 }
 
-/// Bytes that a read of the ring returned: none if it was interrupted or must be repeated. The code that completes
-/// short reads repeats it.
+/// The number of bytes that a read of the ring returned. It is 0 if the read was interrupted or must be repeated. The
+/// code for short reads then repeats it.
 pub(super) fn came(read: std::io::Result<usize>, path: &Path, at: u64) -> Result<usize, LoadError> {
     use std::io::ErrorKind::{Interrupted, WouldBlock};
     match read {
@@ -145,13 +145,14 @@ pub(super) fn came(read: std::io::Result<usize>, path: &Path, at: u64) -> Result
     }
 }
 
-/// The error of a read that failed at `at`.
+/// The error of a read at `at`.
 pub(super) fn unread(path: &Path, at: u64, source: std::io::Error) -> LoadError {
     LoadError::Unread { path: path.to_owned(), at, source }
 }
 
-/// Reads a block whose useful length is `useful`; `buffer` may be longer (rounded up for O_DIRECT). Fails when the file ends early. It does not
-/// ask again behind the last useful byte: that offset need not be aligned, which some file systems refuse for O_DIRECT even at the end.
+/// Reads a block of `useful` bytes. `buffer` can be longer, because `O_DIRECT` reads are rounded up. Returns an error
+/// if the file ends early. It does not read after the last useful byte: that offset may be unaligned, which some file
+/// systems reject even at the end of the file.
 pub(super) fn read_block(
     file: impl AsFd,
     path: &Path,
@@ -166,28 +167,28 @@ pub(super) fn read_block(
     Ok(())
 }
 
-/// The error of a read without bytes at `at`. With several threads, the first one to notice may be far behind the
-/// end, so the length of the file is read.
+/// The error of a read that returned no bytes at `at`. With several threads, the first one to notice can be far
+/// behind the end, so the length of the file is read.
 pub(super) fn short(path: &Path, at: u64, expected: u64) -> LoadError {
     let now = std::fs::metadata(path).map_or(at, |meta| meta.len().min(at));
     LoadError::Short { path: path.to_owned(), at: now, expected }
 }
 
-/// Reads the headers again, inside the clock, like any loader, and compares them with those that the session read.
+/// Reads the headers again after the clock has started, as every loader must, and compares them with those that the
+/// session read.
 pub(super) fn reopen_model(order: &LaneOrder) -> Result<(), LoadError> {
     check_lengths(&order.model)?;
     check_headers(order)
 }
 
-/// Makes sure that the files have the lengths that the session saw. A loader that reads complete files needs no more
-/// than that to begin.
+/// Checks that the files have the lengths that the session read. A loader of complete files needs no other check
+/// before it starts.
 pub(super) fn check_lengths(model: &ModelInfo) -> Result<(), LoadError> {
     model.shards.iter().try_for_each(check_length)
 }
 
 fn check_length(shard: &ShardInfo) -> Result<(), LoadError> {
-    // It could be opened at the start of the session, so the error is due to a change. The length shows the change
-    // best.
+    // The file could be opened at the start of the session, so it has changed. The length describes the change best.
     let path = shard.path.display();
     let what = match std::fs::metadata(&shard.path) {
         Ok(now) if now.len() == shard.file_bytes => return Ok(()),
@@ -197,14 +198,14 @@ fn check_length(shard: &ShardInfo) -> Result<(), LoadError> {
     Err(LoadError::Changed { what })
 }
 
-/// Reads all headers, in parallel, and compares them with those that the session saw. May run at the same time as the
-/// first reads: the place of a tensor in the image is needed only when its bytes have arrived.
+/// Reads all headers in parallel and compares them with those that the session read. It can run during the first
+/// reads, because the position of a tensor is needed only after its bytes have arrived.
 pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
     let model = &order.model;
     let mut again = match models::reread(model) {
         Ok(again) => again,
         Err(error) => {
-            // A different length is a better reason than a header that does not fit it.
+            // A different length is a better error message than a header that does not match it.
             check_lengths(model)?;
             return Err(LoadError::Changed { what: error.to_string() });
         }

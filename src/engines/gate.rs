@@ -1,4 +1,5 @@
-//! Lanes that run together: waiting for the common start of their clocks, and speaking of one image where each loads a part.
+//! Synchronizes runs in a group: they wait for the common start of their clocks, and their spans refer to the image
+//! of the complete model.
 
 use super::error::LoadError;
 use super::protocol::{GO, monotonic_ns};
@@ -6,8 +7,8 @@ use crate::core::{LaneOrder, Span};
 use crate::models::{self, plan};
 use std::time::Duration;
 
-/// Waits for the session's message; returns the CLOCK_MONOTONIC nanoseconds at which all lanes continue. `announce`
-/// reports that this lane waits.
+/// Waits for the session's message. Returns the CLOCK_MONOTONIC time in nanoseconds at which all runs continue.
+/// `announce` reports to the session that this run waits.
 pub(super) fn wait(gate: u32, announce: &mut dyn FnMut()) -> Result<u64, LoadError> {
     announce();
     let mut line = String::new();
@@ -20,7 +21,8 @@ pub(super) fn wait(gate: u32, announce: &mut dyn FnMut()) -> Result<u64, LoadErr
     }
 }
 
-/// Sleeps until shortly before a time and spins the rest, so that the clocks of a group start within microseconds of each other.
+/// Sleeps until shortly before a time and then polls, so that the clocks of a group start within microseconds of each
+/// other.
 pub(super) fn until(at_monotonic_ns: u64) {
     const SPIN_NS: u64 = 200_000;
     loop {
@@ -36,8 +38,8 @@ pub(super) fn until(at_monotonic_ns: u64) {
     }
 }
 
-/// Engines load a part of a model into a separate image, which is not longer than the part. Outside, spans refer to
-/// the complete model's image and its tensors, so that all runs fill one map.
+/// Converts spans to the image of the complete model. An engine loads a part of a model into an image of the size of
+/// that part. In results, the spans of all runs refer to the complete model.
 pub(super) fn to_whole_image(order: &LaneOrder, spans: &mut [Span]) -> Result<(), LoadError> {
     let ours = !order.engine.is_outside();
     if order.ranges.is_empty() || !ours {
@@ -53,7 +55,7 @@ pub(super) fn to_whole_image(order: &LaneOrder, spans: &mut [Span]) -> Result<()
         if span.bytes == 0 {
             continue;
         }
-        // The last base that is not beyond the offset; ranges without bytes share theirs with the next.
+        // The last start that is not above the offset. A range without bytes has the same start as the next one.
         let shard = from[..from.len() - 1].partition_point(|base| *base <= span.offset).saturating_sub(1);
         if let (Some(base), Some(range), Some(place)) = (from.get(shard), order.ranges.get(shard), to.get(shard)) {
             span.offset = place + range.start + (span.offset - base);

@@ -1,5 +1,5 @@
-//! `gds-batch`: blocks are read by `cuFileBatchIOSubmit`, as NIXL's GDS plugin reads. Each thread has a separate
-//! batch, submits entries, collects all of them in one call, and submits again.
+//! `gds-batch`: reads blocks with `cuFileBatchIOSubmit`, as NIXL's GDS plugin does. Each thread has its own batch. It
+//! submits entries, waits for all of them in one call, and submits again.
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
@@ -12,7 +12,7 @@ use cufile_ffi::{Batch, BatchEntry, Direction, Route};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A batch that is not done after this long never will be: the slowest disk in use reads 512 MiB in a few seconds.
+/// The time limit of a batch. The slowest disk in use reads 512 MiB in a few seconds, so a longer batch is stuck.
 const COLLECT_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -21,14 +21,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let block_bytes = slab::block_setting(context);
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
-    // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
+    // In compat mode, a submit makes its reads one after another in the calling thread (0.75 GB/s on an H200), so
+    // more threads are faster.
     let threads = slab::thread_setting(context, if context.direct_possible() { 4 } else { 8 }, queue.len());
-    let wanted = context.setting(Setting::Depth, (32, "the most that compat mode's buffer pool supports"));
+    let wanted = context.setting(Setting::Depth, (32, "the maximum of compat mode's buffer pool"));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
     let slab = Slab::open(context, &mut first, opening)?;
-    // The buffers of compat mode are one pool for all batches of the process, and no route is proven before the first read.
+    // In compat mode, all batches of the process share one buffer pool. Before the first read the route is unknown.
     let depth = Batch::limit_of(&cufile.driver, wanted.count(), Route::MaybeCompat).max(1);
     let thread_setting = threads.at_most(depth as u64, "one for each entry in flight");
     let threads = thread_setting.count();
@@ -36,7 +37,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let kept = Mutex::new(Vec::with_capacity(threads));
     let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
         let take = || std::iter::from_fn(|| queue.take()).take(entries).collect::<Vec<Block>>();
-        // The thread that checked the headers may find that everything was read.
+        // All blocks may be read before the thread that checks the headers gets here.
         let mut blocks = take();
         if blocks.is_empty() {
             return Ok(());
@@ -56,7 +57,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Ok(())
     })?;
     let wanted_entries = wanted.count();
-    let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool supports");
+    let in_flight = wanted.at_most((entries * threads) as u64, "per thread, as many as the pool supports");
     let mut loaded = slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes, in_flight])?;
     loaded.staging = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     let compat = loaded.route.as_ref().is_some_and(|told| told.route == core::Route::Compat);
@@ -67,14 +68,13 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     }
     if wanted_entries > depth {
         loaded.notes.push(format!(
-            "{depth} entries were in flight and not {wanted_entries}: in compat mode each takes a buffer of the library's pool, and a batch that finds none \
-             waits for ever"
+            "{depth} entries were in flight instead of {wanted_entries}: in compat mode each entry needs a buffer of the library's pool, and a batch without a free buffer never ends"
         ));
     }
     Ok(loaded)
 }
 
-/// Submits blocks and collects them.
+/// Submits blocks and waits for them.
 fn round(
     context: &EngineContext<'_>,
     slab: &Slab<'_>,
@@ -98,7 +98,8 @@ fn round(
         .collect();
     let mut at = rec.now();
     let submitted = batch.submit(entries);
-    // The submit is charged to the tensors that it was for: in compat mode it is where their bytes move.
+    // The time of the submit belongs to the tensors in the blocks, because in compat mode their bytes move during the
+    // submit.
     at = rec.share(Phase::Submit, at, blocks);
     match submitted {
         Ok(()) => {
@@ -120,9 +121,9 @@ fn round(
     Ok(())
 }
 
-/// Records the time in which bytes moved as transfer. A batch of compat mode has read its blocks when its submit
-/// returns (cuFile 1.15 to 1.20); recorded as a submit, that time would be overhead, and the engine would seem to
-/// have nothing else. The time after it is waiting. Only spans with bytes: set-up moved none.
+/// Records the submit as a transfer if the bytes moved in it. In compat mode, all blocks are read when the submit
+/// returns (cuFile 1.15 to 1.20). Recorded as a submit, this time would count as overhead. The time after the submit
+/// is then waiting. Only spans with bytes are changed.
 fn moved_in_the_submit(spans: &mut [Span]) -> bool {
     let submits = |span: &Span| span.phase == Phase::Submit && span.bytes > 0;
     if !spans.iter().any(submits) {

@@ -1,5 +1,6 @@
-//! `gds-bounce`: the reads of `gds-slab`, but into memory that was never registered, as UCM's store does by choice. On a direct route the library
-//! then moves every byte through its own registered GPU buffers and copies it on the device; in compat mode nothing is registered anyway.
+//! `gds-bounce`: the reads of `gds-slab` into memory that is never registered, as in UCM's store. On a direct route,
+//! the library then moves every byte through its own registered GPU buffers and copies it on the device. In compat
+//! mode, registration makes no difference.
 
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;

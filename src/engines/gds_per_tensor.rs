@@ -1,5 +1,5 @@
-//! `gds-per-tensor`: for each tensor register the file and the buffer, read, deregister. NIXL's GDS back end does the
-//! same for one tensor after another.
+//! `gds-per-tensor`: for each tensor, registers the file and the buffer, reads, and deregisters. NIXL's GDS back end
+//! does the same if it loads one tensor after another.
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
@@ -12,8 +12,8 @@ use crate::core::{ModelInfo, Phase, Setting, TensorInfo, units};
 use cufile_ffi::FileHandle;
 use std::os::fd::AsFd;
 
-/// Each tensor starts on a separate GPU page (64 KiB), as separate allocations would, so that no two registrations
-/// share one.
+/// Each tensor starts on its own GPU page (64 KiB), as with separate allocations, so that no two registrations share
+/// a page.
 const GPU_PAGE: u64 = 64 << 10;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -63,7 +63,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
                 }
             }
         }
-        // Spans refer to the image, independent of the tensor's place, so that all engines fill the same map.
+        // Spans refer to the image and not to the position of the tensor in memory, so that all engines use the same
+        // offsets.
         at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, image[index], tensor.bytes));
         context.landed(tensor.bytes);
         drop(buffer);
@@ -83,7 +84,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         spans: rec.into_spans(),
         slots: 1,
         settings: vec![
-            Chosen::fixed(Setting::Threads, 1, "one tensor after another, as NIXL is asked for them"),
+            Chosen::fixed(Setting::Threads, 1, "one tensor after another, as in programs that use NIXL"),
             odirect,
         ],
         auto_choice: None,
@@ -92,7 +93,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     })
 }
 
-/// The place of each tensor in the target, and the length of all.
+/// The offset of each tensor in the target, and the total length.
 pub(super) fn on_pages_of_their_own(model: &ModelInfo) -> (Vec<u64>, u64) {
     let mut total = 0;
     let place = |tensor: &TensorInfo| {

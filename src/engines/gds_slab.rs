@@ -1,5 +1,6 @@
-//! `gds-slab`: one slab for the complete image, large aligned reads in file order over threads, tensors are views
-//! into it. The overhead of cuFile is paid once per block or once per load, not per tensor.
+//! `gds-slab`: allocates one slab for the complete image and reads large aligned blocks in file order with several
+//! threads. Tensors are views of the slab. The overhead of cuFile occurs once per block or once per load, not once
+//! per tensor.
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
@@ -10,14 +11,16 @@ use super::slab::{self, Opening, Slab};
 use crate::core::Phase;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    // Registration pays on a direct route only: in compat mode the library allocates shadow buffers of the same size and reads no faster.
+    // Registration is useful only on a direct route. In compat mode the library allocates shadow buffers of the same
+    // size and reads no faster.
     threaded(context, slab::wants_registration(context))
 }
 
-/// `cuFileRead` of blocks over threads, into registered memory or not.
+/// Reads blocks with `cuFileRead` on several threads, into registered or unregistered memory.
 pub(super) fn threaded(context: &EngineContext<'_>, register: Chosen) -> Result<Loaded, LoadError> {
-    // On a direct route large blocks over many threads fill the device. In compat mode the library reads and copies in the calling thread: hot,
-    // 8 threads with 4 MiB through the page cache gave 38 GB/s on an H200 (16 MiB over 16 threads with O_DIRECT: 2.7, the disk's rate).
+    // On a direct route, large blocks on many threads saturate the device. In compat mode, the library reads and
+    // copies in the calling thread. On an H200, a hot load reached 38 GB/s with 8 threads and 4 MiB through the page
+    // cache, and 2.7 GB/s (the rate of the disk) with 16 threads and 16 MiB with `O_DIRECT`.
     let block_bytes = slab::block_setting(context);
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));

@@ -1,8 +1,8 @@
-//! `gds-stream`: blocks are read by `cuFileReadAsync` on CUDA streams. Each thread has two streams and fills one while it waits for the other.
+//! `gds-stream`: reads blocks with `cuFileReadAsync` on CUDA streams. Each thread has two streams and submits to one
+//! while it waits for the other.
 //!
-//! In compat mode too the bytes move when the stream gets there (libcufile 1.15: with one thread 8 % of its time
-//! passes in the calls that submit), and with more threads these calls take longer (45 % with eight): that time is
-//! recorded as submitting.
+//! In compat mode, the bytes also move when the stream executes the read: with libcufile 1.15 and one thread, the
+//! submitting calls take 8 % of the time. With eight threads they take 45 %. This time is recorded as submit.
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
@@ -17,10 +17,10 @@ use cufile_ffi::{AsyncIo, Direction, Error, StreamIo, values};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The setting `stream_flags` that leaves streams unregistered; other values are the flags of `cuFileStreamRegister`.
+/// The value of `stream_flags` that leaves streams unregistered. Other values are flags of `cuFileStreamRegister`.
 pub(crate) const STREAM_UNREGISTERED: u64 = 16;
 
-/// Streams of a thread: one is filled while the other works.
+/// The number of streams per thread: the thread submits to one while the other is active.
 const STREAMS: usize = 2;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -29,13 +29,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let block_bytes = slab::block_setting(context);
     let piece_bytes = slab::region_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
-    // In compat mode the calls of threads wait for each other. On an H200, hot, medians of three, with 2, 3, 4, 6 and 8 threads: 143, 127, 127, 163, 200 ms for
-    // 1.4 GiB, 939, 645, 659, –, 721 ms for 14.2.
+    // In compat mode, the calls of different threads wait for each other. Times on an H200 for hot loads with 2, 3,
+    // 4, 6 and 8 threads (medians of three): 1.4 GiB in 143, 127, 127, 163 and 200 ms; 14.2 GiB in 939, 645, 659, –
+    // and 721 ms.
     let thread_setting = slab::thread_setting(context, if context.direct_possible() { 8 } else { 4 }, queue.len());
     let threads = thread_setting.count();
     let depth_setting = context.setting(Setting::Depth, (2, "reads on a stream before it is waited for"));
     let depth = depth_setting.count();
-    // All sizes and offsets are known at the submit and multiples of the page, save the last length of a file.
+    // All sizes and offsets are known at the submit. They are multiples of the page size, except the last length of a
+    // file.
     let fixed = values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
     let flag_setting =
         context.setting(Setting::StreamFlags, (u64::from(fixed), "sizes and offsets are known at the submit"));
@@ -46,7 +48,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let registers = opening.register.is_on();
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
-        // The thread that checked the headers may find that everything was read.
+        // All blocks may be read before the thread that checks the headers gets here.
         let Some(mut block) = queue.take() else { return Ok(()) };
         let at = rec.now();
         let mut streams = VecDeque::with_capacity(STREAMS);
@@ -79,7 +81,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Ok(())
     })
     .map_err(|error| match error {
-        // Seen with libcufile 1.15 on an H200 (2026-11-23), with regions of 16 and 64 MiB and one of all; lmcache-mp reads at offsets of its regions there.
+        // Seen with libcufile 1.15 on an H200 (2026-11-23) with regions of 16 and 64 MiB and with a single one.
+        // lmcache-mp reads at offsets in its regions there without this error.
         LoadError::CuFile(words) if registers && !context.direct_possible() => LoadError::CuFile(format!(
             "{words}; in compat mode asynchronous reads into registered memory of a model failed: leave register at 0"
         )),
@@ -89,7 +92,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     slab.close(first, others.into_iter(), threads, settings)
 }
 
-/// A CUDA stream as cuFile's, by the setting `stream_flags`.
+/// Registers a CUDA stream with cuFile, using the flags in `stream_flags`.
 pub(crate) fn stream_for(cufile: &CuFile, stream: &Arc<IoQueue>, flags: u64) -> Result<Arc<StreamIo<IoQueue>>, Error> {
     if flags == STREAM_UNREGISTERED {
         Ok(StreamIo::unregistered(&cufile.driver, stream))
@@ -98,18 +101,18 @@ pub(crate) fn stream_for(cufile: &CuFile, stream: &Arc<IoQueue>, flags: u64) -> 
     }
 }
 
-/// A block on its way, or why it never set out.
+/// A block with its pending read, or the error of its submission.
 type Pending = (Block, Result<AsyncIo<IoQueue>, Error>);
 
 struct Worker<'a> {
     context: &'a EngineContext<'a>,
     slab: &'a Slab<'a>,
-    /// The one in front is being filled.
+    /// The first stream is the one to which reads are submitted.
     streams: VecDeque<(Arc<StreamIo<IoQueue>>, Vec<Pending>)>,
 }
 
 impl Worker<'_> {
-    /// Puts a read on the stream in front; returns how many are on it.
+    /// Submits a read to the first stream. Returns the number of reads on it.
     fn submit(&mut self, block: Block, rec: &mut Recorder) -> Result<usize, LoadError> {
         let Some((stream, pending)) = self.streams.front_mut() else { return Err(LoadError::Stopped) };
         let at = rec.now();
@@ -126,12 +129,13 @@ impl Worker<'_> {
             return Err(unavailable(self.context, "reading on a stream", error));
         }
         pending.push((block, io));
-        // Charged to the tensors that it was for: with several threads in compat mode half of their time passes in here (on an H200).
+        // The time belongs to the tensors in the block. In compat mode with several threads, half of the time is
+        // spent in this call (on an H200).
         rec.share(Phase::Submit, at, &[block]);
         Ok(pending.len())
     }
 
-    /// Waits for the stream in front and takes what it read.
+    /// Waits for the first stream and handles the results of its reads.
     fn collect(&mut self, rec: &mut Recorder) -> Result<(), LoadError> {
         let Some((_, pending)) = self.streams.front_mut() else { return Ok(()) };
         let pending = std::mem::take(pending);
@@ -150,10 +154,7 @@ impl Worker<'_> {
 }
 
 fn unavailable(context: &EngineContext<'_>, doing: &str, error: &Error) -> LoadError {
-    let hint = if context.device.is_gpu() {
-        ""
-    } else {
-        "; reads on streams are made for a GPU, and the target is host memory"
-    };
+    let hint =
+        if context.device.is_gpu() { "" } else { "; reads on streams need a GPU, but the target is host memory" };
     LoadError::CuFile(format!("gds-stream is not available here: {doing} failed: {error}{hint}"))
 }

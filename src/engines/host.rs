@@ -1,5 +1,6 @@
-//! Host memory as the target of `pread` and `odirect`: each block is read to its final place. Staging is only for the
-//! copy engine of a GPU; here the CPU would copy every byte again, and the measurement would include that copy.
+//! Host memory as the target of `pread` and `odirect`: each block is read directly to its final position. Staging
+//! buffers are needed only for the copy engine of a GPU. With them, the CPU would copy every byte again, and the
+//! measurement would include that copy.
 
 use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
@@ -15,13 +16,13 @@ use crate::models::plan::Block;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// ThreadSettings of the staging that is not there.
+/// The settings of staging buffers, which are not used here.
 const OF_STAGING: [Setting; 2] = [Setting::Slots, Setting::PinAhead];
 
-/// The load with threads, buffered or with O_DIRECT.
+/// Loads with threads, with buffered or `O_DIRECT` reads.
 pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: ThreadSettings) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(context.blocks(settings.block_bytes.value, PAGE));
-    settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one a read and one for the headers");
+    settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one per read, and one for the headers");
     let used = vec![settings.threads.clone(), settings.block_bytes];
     load(context, queue, settings.threads.count(), settings.direct, used, |target, rec| {
         let mut at = rec.now();
@@ -34,13 +35,13 @@ pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: ThreadSettin
     })
 }
 
-/// The load with O_DIRECT and a ring of `depth` reads for each thread.
+/// Loads with `O_DIRECT` and a ring of `depth` reads per thread.
 pub(super) fn by_rings(
     context: &EngineContext<'_>,
     mut rings: Rings,
 ) -> Result<Result<Loaded, DeviceError>, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
-    let depth = rings.fit(queue.len() + 1, "one a read and one for the headers");
+    let depth = rings.fit(queue.len() + 1, "one per read, and one for the headers");
     let made = match Made::make(context, rings.threads.count(), depth) {
         Ok(made) => made,
         Err(error) => return Ok(Err(error)),
@@ -52,7 +53,7 @@ pub(super) fn by_rings(
     Ok(Ok(loaded))
 }
 
-/// The reads of one thread, as many at once as fit into its ring.
+/// The reads of one thread. Its ring is kept full.
 fn ring(target: &Target<'_>, mut ring: ReadRing<HostPart>, depth: usize, rec: &mut Recorder) -> Result<(), LoadError> {
     let mut at = rec.now();
     let mut blocks: Vec<Block> = Vec::with_capacity(target.queue.len() / depth.max(1) + 64);
@@ -77,23 +78,23 @@ fn ring(target: &Target<'_>, mut ring: ReadRing<HostPart>, depth: usize, rec: &m
             let block = blocks[read.tag as usize];
             let path = &target.context.model().shards[block.shard as usize].path;
             let got = files::came(read.result, path, block.file_offset)?;
-            // A short read inside the file is legal, and rare enough to be finished in place.
+            // A short read inside the file is permitted but rare, so the rest is read synchronously.
             target.read(&block, &mut read.buffer, got)?;
             arrived.push(block);
         }
-        // The wait for the device is the transfer of the blocks that have arrived.
+        // The time spent waiting for the device is the transfer time of the blocks that have arrived.
         at = rec.share(Phase::Transfer, at, &arrived);
         arrived.clear();
     }
 }
 
-/// Shared state of the threads of a load.
+/// The shared state of the threads of a load.
 struct Target<'a> {
     context: &'a EngineContext<'a>,
     queue: BlockQueue,
     opened: Opened<'a>,
     memory: Arc<DeviceMemory>,
-    /// Whether reads have lengths for O_DIRECT.
+    /// Whether the lengths of reads are rounded up for `O_DIRECT`.
     direct: bool,
 }
 
@@ -133,13 +134,13 @@ fn load(
 }
 
 impl Target<'_> {
-    /// The next block, unless another thread failed.
+    /// The next block. `None` if all blocks are taken. An error if another thread failed.
     fn take(&self) -> Result<Option<Block>, LoadError> {
         if self.context.stopped() { Err(LoadError::Stopped) } else { Ok(self.queue.take()) }
     }
 
-    /// Opens a block's file if no other thread did. `at` is the time on the caller's timeline; returns the time after
-    /// it.
+    /// Opens the file of a block if no other thread has. `at` is the time on the caller's timeline. Returns the time
+    /// after the open.
     fn open(&self, block: &Block, rec: &mut Recorder, at: u64) -> Result<u64, LoadError> {
         let before = rec.now();
         let (_, fresh) = self.opened.get(block.shard as usize)?;
@@ -150,13 +151,13 @@ impl Target<'_> {
         Ok(rec.end(Phase::Open, before, What::SETUP))
     }
 
-    /// The range of a block: for O_DIRECT to the end of its last page, which contains nothing else.
+    /// The target range of a block. With `O_DIRECT` it ends with the last page of the block, which has no other data.
     fn place(&self, block: &Block) -> Result<HostPart, LoadError> {
         let bytes = if self.direct { block.bytes.next_multiple_of(PAGE) } else { block.bytes };
         Ok(HostPart::new(&self.memory, block.image_offset, bytes as usize)?)
     }
 
-    /// Reads the rest of a block, of which `done` bytes are there.
+    /// Reads the rest of a block after its first `done` bytes.
     fn read(&self, block: &Block, place: &mut HostPart, mut done: usize) -> Result<(), LoadError> {
         let shard = block.shard as usize;
         let path = &self.context.model().shards[shard].path;

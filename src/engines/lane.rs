@@ -1,4 +1,4 @@
-//! A run that loads a model: set-up, page cache, the measured load, verification.
+//! Loads a model in a run process: set-up, page cache, the measured load, verification.
 
 use super::clock::Clock;
 use super::context::{Counters, EngineContext, Leftover, Loaded};
@@ -17,13 +17,14 @@ use crate::core::{Engine, LaneOrder, LaneStage, LogLevel, Route, RunResult, Sett
 use crate::device::Device;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs one lane. Returns the exit status of its process: 0 when a result was sent (also one with an error in it), 2 when the order could not be read.
+/// Runs one load. Returns the exit status of the process: 0 if a result was sent (also a result with an error), 2 if
+/// the order could not be read.
 #[must_use]
 pub fn run_lane() -> u8 {
     lane_process(fill)
 }
 
-/// A lane after its set-up.
+/// A run after its set-up.
 struct Ready<'o> {
     order: &'o LaneOrder,
     device: Device,
@@ -33,7 +34,7 @@ struct Ready<'o> {
 }
 
 impl Ready<'_> {
-    /// The input of an engine whose clock starts now.
+    /// The input of an engine. Its clock starts now.
     fn context<'a>(&'a self, counters: &'a Counters, resident_before: Option<f64>) -> EngineContext<'a> {
         EngineContext {
             resident_before,
@@ -49,8 +50,8 @@ impl Ready<'_> {
         }
     }
 
-    /// Loads before the measured one. Costs that a process has only once, such as the pools of libraries and the pages of the heap, can be excluded so:
-    /// loaders that load again and again in one process are compared in this way.
+    /// Loads the model before the measured load. This excludes one-time work of a process, such as filling the pools
+    /// of libraries and touching the heap. Loaders that load many models in one process are compared this way.
     fn warm_up(&self, parts: &mut SetupParts) -> Result<(), LoadError> {
         let loads = self.order.settings.get(Setting::Warmup).unwrap_or(0);
         for _ in 0..loads {
@@ -64,14 +65,14 @@ impl Ready<'_> {
 }
 
 fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<String>) -> Result<Ready<'o>, LoadError> {
-    // A command opens its device itself.
+    // A command opens the device itself.
     let device = if order.engine.is_outside() { Device::Host } else { open_device(&order.target)? };
     parts.end("context");
     let found = nixl::plugin_of(&order.engine).map(|plugin| nixl::find().map(|found| (plugin, found))).transpose()?;
     let cufile = if order.engine.opens_cufile() {
         Some(open_cufile(order)?)
     } else if auto::wants_cufile(order) {
-        // A choice among engines does not need all of them. The time of the attempt is part of the set-up.
+        // `auto` works without cuFile too. The time of the failed open is part of the set-up.
         let opened = open_cufile(order);
         if opened.is_err() {
             parts.end("cufile_refused");
@@ -86,7 +87,7 @@ fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<Stri
     }
     let nixl = found.map(|(plugin, found)| Nixl::open(order, plugin, found)).transpose()?;
     if let Some(nixl) = &nixl {
-        // In addition to the parts of cuFile: NIXL's plugins find its library loaded.
+        // The time is in addition to that of cuFile, because NIXL's plugins use the loaded library.
         parts.split("nixl_library", nixl.library_ns);
         parts.split("nixl_agent", nixl.agent_ns);
         parts.split("nixl_backend", nixl.backend_ns);
@@ -114,7 +115,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         ready.warm_up(&mut parts)?;
     }
     result.setup_ns = parts.elapsed_ns();
-    // The time between the parts: enabling statistics, searching for libraries.
+    // The remaining set-up time, for example for enabling statistics and searching for libraries.
     let other = result.setup_ns.saturating_sub(parts.sum_ns());
     result.setup_parts_ns = parts.parts;
     result.setup_parts_ns.insert("other".to_owned(), other);
@@ -128,7 +129,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     result.notes.extend(cache::prepare(&preparing)?);
     result.cache_resident_before_fraction = cache::resident_fraction(&preparing);
     if is_outside {
-        // The session runs the command; this process only prepares the page cache.
+        // The session runs the command. This process only prepares the page cache.
         return Ok(());
     }
 
@@ -137,7 +138,8 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let mut loaded = with_progress(sender, &counters, order, || measured(&ready, &counters, sender, result))?;
     peaks.record(&ready.device, &counters, result);
     if order.gated {
-        // The rest reads files and uses memory bandwidth, so it must not run while the clock of another lane runs.
+        // Verification reads files and uses memory bandwidth, so it must not run during the measured time of other
+        // runs.
         super::gate::wait(1, &mut || sender.send(LaneMessage::Waiting { gate: 1 }))?;
     }
     super::gate::to_whole_image(order, &mut loaded.spans)?;
@@ -155,7 +157,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     Ok(())
 }
 
-/// The load itself, between two readings of the clock.
+/// The load itself, between start and stop of the clock.
 fn measured(
     ready: &Ready<'_>,
     counters: &Counters,
@@ -194,14 +196,15 @@ fn measured(
     Ok(loaded)
 }
 
-/// Records the settings that were used, each with its reason. An ordered one that is not among them is recorded if the engine uses it in another way.
+/// Records the settings that were used, each with its reason. A setting of the user that the engine did not report is
+/// recorded if the engine uses it in another way.
 fn record_settings(order: &LaneOrder, used: &[Chosen], result: &mut RunResult) {
     let mut record = |setting: Setting, value: u64, why: &str| {
         result.settings.insert(setting.to_string(), value);
         result.settings_why.insert(setting.to_string(), why.to_owned());
     };
     for setting in Setting::of(&order.engine) {
-        // The engines report what they used; NIXL gets what was ordered.
+        // Most engines report the settings that they used. NIXL uses the user's values directly.
         let elsewhere =
             matches!(order.engine, Engine::Nixl(_)) || [Setting::Warmup, Setting::Cufile].contains(&setting);
         if let Some(value) = order.settings.get(setting).filter(|_| elsewhere) {
@@ -215,8 +218,8 @@ fn record_settings(order: &LaneOrder, used: &[Chosen], result: &mut RunResult) {
         let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
         let why = match (order.settings.has(Setting::KeepHeap), kept) {
             (true, _) => AS_SET,
-            (false, true) => "cuFile's shadow buffers would be mapped again for each registration",
-            (false, false) => "as the library's users have it, or as GLIBC_TUNABLES says",
+            (false, true) => "otherwise cuFile's shadow buffers are mapped again for each registration",
+            (false, false) => "the default of the C library, or the value in GLIBC_TUNABLES",
         };
         record(Setting::KeepHeap, u64::from(kept), why);
     }

@@ -1,5 +1,5 @@
-//! The life cycle that model loads, KV-cache workloads and the storage grid share: a process that reads its order and reports on a separate descriptor,
-//! a set-up in parts, published counters, peaks of memory, and verification.
+//! The life cycle that model loads, KV-cache workloads and the storage grid share: a process that reads its order and
+//! reports on a separate descriptor, the parts of its set-up, published counters, memory peaks, and verification.
 
 use super::context::Counters;
 use super::error::LoadError;
@@ -17,12 +17,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time between two publications of counters.
+/// The interval between two publications of the counters.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
-/// Spans in one message.
+/// The maximum number of spans in one message.
 const SPANS_A_FRAME: usize = 16 << 10;
 
-/// The sending end of the protocol.
+/// Sends messages to the session.
 pub(crate) struct Sender(Mutex<File>);
 
 impl Sender {
@@ -35,7 +35,7 @@ impl Sender {
         let Ok(mut line) = serde_json::to_vec(&frame) else { return };
         line.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // When the session ends, its lane is killed (parent death signal), so a failed write can be ignored.
+        // When the session ends, the kernel kills this process (parent death signal), so a failed write is ignored.
         let _ = file.write_all(&line);
     }
 
@@ -44,8 +44,9 @@ impl Sender {
     }
 }
 
-/// Runs a child process of a session: `work` gets its order, one line of JSON on standard input, and the descriptor for its messages. Native libraries print
-/// to standard output, which is therefore standard error here. Returns the exit status: 2 if the order cannot be read.
+/// Runs a child process of a session. `work` gets its order (one line of JSON on standard input) and the descriptor
+/// for its messages. Native libraries print to standard output, so it is redirected to standard error. Returns the
+/// exit status, which is 2 if the order cannot be read.
 pub(crate) fn process<O: DeserializeOwned>(work: impl FnOnce(&O, File)) -> u8 {
     let out = match claim_stdout() {
         Ok(out) => out,
@@ -55,7 +56,7 @@ pub(crate) fn process<O: DeserializeOwned>(work: impl FnOnce(&O, File)) -> u8 {
         }
     };
     let mut text = String::new();
-    // One line: later lines, if any, are signals to go on.
+    // The order is one line. Later lines are messages to continue.
     let order: O = match std::io::stdin().read_line(&mut text).map(|_| serde_json::from_str(&text)) {
         Ok(Ok(order)) => order,
         Ok(Err(error)) => {
@@ -72,7 +73,7 @@ pub(crate) fn process<O: DeserializeOwned>(work: impl FnOnce(&O, File)) -> u8 {
     0
 }
 
-/// Runs a lane process: `fill` measures, and its error becomes part of the result.
+/// Runs the process of a run. `fill` measures, and its error becomes part of the result.
 pub(crate) fn lane_process(fill: impl FnOnce(&LaneOrder, &Sender, &mut RunResult) -> Result<(), LoadError>) -> u8 {
     process(|order: &LaneOrder, out| {
         let sender = Sender(Mutex::new(out));
@@ -84,14 +85,14 @@ pub(crate) fn lane_process(fill: impl FnOnce(&LaneOrder, &Sender, &mut RunResult
     })
 }
 
-/// Duplicates standard output for the protocol and points descriptor 1 at standard error.
+/// Duplicates standard output for the protocol, and redirects descriptor 1 to standard error.
 fn claim_stdout() -> std::io::Result<File> {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3)?;
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
     Ok(File::from(own))
 }
 
-/// A result in which nothing was measured yet.
+/// A result without measurements.
 fn blank(order: &LaneOrder) -> RunResult {
     RunResult {
         engine: order.engine.clone(),
@@ -138,7 +139,7 @@ pub(crate) fn open_device(target: &Target) -> Result<Device, LoadError> {
     })
 }
 
-/// The parts of a set-up with their times, from the start of the process.
+/// The parts of the set-up with their times, from the start of the process.
 pub(crate) struct SetupParts {
     spawned_ns: u64,
     at_ns: u64,
@@ -150,48 +151,48 @@ impl SetupParts {
         Self { spawned_ns, at_ns: spawned_ns, parts: BTreeMap::new() }
     }
 
-    /// Ends a part, which began at the end of the part before.
+    /// Ends a part. It started at the end of the previous part.
     pub(crate) fn end(&mut self, name: &str) {
         let now = monotonic_ns();
         self.parts.insert(name.to_owned(), now.saturating_sub(self.at_ns));
         self.at_ns = now;
     }
 
-    /// Records a part with a known length; the next part begins now.
+    /// Records a part with a known duration. The next part starts now.
     pub(crate) fn split(&mut self, name: &str, ns: u64) {
         self.parts.insert(name.to_owned(), ns);
         self.at_ns = monotonic_ns();
     }
 
-    /// Time from the start of the process to the end of the last part.
+    /// The time from the start of the process to the end of the last part, in nanoseconds.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         self.at_ns.saturating_sub(self.spawned_ns)
     }
 
-    /// Time of all parts together.
+    /// The sum of all parts in nanoseconds.
     pub(crate) fn sum_ns(&self) -> u64 {
         self.parts.values().sum()
     }
 }
 
-/// Peaks of memory during a run.
+/// The memory peaks of a run.
 pub(crate) struct Peaks {
     free_before: Option<u64>,
     is_host_reset: bool,
 }
 
 impl Peaks {
-    /// Begins with the memory of the GPU.
+    /// Records the memory of the GPU at the start.
     pub(crate) fn begin(device: &Device) -> Self {
         Self { free_before: free_gpu_bytes(device), is_host_reset: false }
     }
 
-    /// From here on VmHWM is the peak of this run only ("5" resets it; proc_pid_clear_refs(5)).
+    /// Resets VmHWM, so that it is the peak of this run only ("5" resets it, proc_pid_clear_refs(5)).
     pub(crate) fn reset_host(&mut self) {
         self.is_host_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     }
 
-    /// Records the peaks so far.
+    /// Writes the peaks so far to the result.
     pub(crate) fn record(&self, device: &Device, counters: &Counters, result: &mut RunResult) {
         result.host_peak_bytes = own_peak_bytes().filter(|_| self.is_host_reset);
         (result.host_anonymous_bytes, result.host_file_bytes) = own_memory();
@@ -201,7 +202,7 @@ impl Peaks {
     }
 }
 
-/// Does `work` while a thread publishes the counters.
+/// Runs `work` while another thread publishes the counters.
 pub(crate) fn with_progress<T>(
     sender: &Sender,
     counters: &Counters,
@@ -219,7 +220,7 @@ pub(crate) fn with_progress<T>(
     })
 }
 
-/// The stage in which bytes are compared. `compare` returns the first difference, which is recorded.
+/// The verification stage. `compare` returns the first difference, which is written to the result.
 pub(crate) fn verify(
     sender: &Sender,
     counters: &Counters,
@@ -233,19 +234,19 @@ pub(crate) fn verify(
     Ok(())
 }
 
-/// Sends all spans, cut into messages.
+/// Sends all spans, divided into messages.
 pub(crate) fn send_spans(sender: &Sender, spans: &[Span]) {
     for spans in spans.chunks(SPANS_A_FRAME) {
         sender.send(LaneMessage::Spans { spans: PackedSpans::pack(spans) });
     }
 }
 
-/// Sends the counters on a schedule until the other end of `ticks` is dropped, and once more then.
+/// Sends the counters at intervals until the sender of `ticks` is dropped, and then a last time.
 fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Receiver<()>) {
     loop {
         let ended = ticks.recv_timeout(PUBLISH_EVERY) != Err(RecvTimeoutError::Timeout);
         sender.send(LaneMessage::Progress {
-            // Engines that read complete blocks count headers and padding too.
+            // Engines that read complete blocks also count headers and padding.
             landed_bytes: counters.landed_bytes.load(Ordering::Relaxed).min(total_bytes),
             pinned_bytes: counters.pinned_bytes.load(Ordering::Relaxed),
             verified_bytes: counters.verified_bytes.load(Ordering::Relaxed),
@@ -256,13 +257,13 @@ fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Recei
     }
 }
 
-/// CPU time of this process, user and system.
+/// The CPU time of this process (user and system) in nanoseconds.
 pub(crate) fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * units::NS_PER_S + now.tv_nsec as u64
 }
 
-/// The resident memory of this process now: without files, and of files.
+/// The resident memory of this process: without files, and of files.
 fn own_memory() -> (Option<u64>, Option<u64>) {
     let Ok(status) = procfs::process::Process::myself().and_then(|process| process.status()) else {
         return (None, None);
@@ -272,7 +273,7 @@ fn own_memory() -> (Option<u64>, Option<u64>) {
     (bytes(anonymous), bytes(status.rssfile))
 }
 
-/// VmHWM of this process.
+/// VmHWM of this process in bytes.
 fn own_peak_bytes() -> Option<u64> {
     procfs::process::Process::myself().and_then(|p| p.status()).ok()?.vmhwm.map(|kib| kib * units::KIB)
 }

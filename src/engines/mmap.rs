@@ -1,8 +1,8 @@
-//! `mmap`: map each file and copy each tensor out of the mapping, as safetensors and Hugging Face do. The copy is from pageable memory, so
-//! the driver stages it, and pages that are not resident fault one after another.
+//! `mmap`: maps each file and copies each tensor from the mapping, as safetensors and Hugging Face do. The source is
+//! pageable, so the driver stages it, and missing pages fault one after another.
 //!
-//! Tried and lost: MADV_SEQUENTIAL made cold loads on ext4 twenty times slower (kernel 6.18, 8 MiB read-ahead), so
-//! the kernel's default read-ahead stays, as in safetensors.
+//! MADV_SEQUENTIAL was tested: it made cold loads on ext4 twenty times slower (kernel 6.18, 8 MiB read-ahead). So the
+//! default read-ahead of the kernel is used, as in safetensors.
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
@@ -31,8 +31,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let offsets = context.image_offsets();
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         let from = tensor.file_offset as usize;
-        // The header was read again above and the file's length checked, so the range is inside the mapping unless
-        // the file shrank just now.
+        // The header was read again and the length of the file was checked above, so the range is inside the mapping
+        // unless the file was truncated since.
         let bytes = maps
             .get(tensor.shard as usize)
             .and_then(|map| map.bytes().get(from..from + tensor.bytes as usize))

@@ -1,7 +1,7 @@
-//! Loading: one file for each loading method, the lane process and its protocol, verification.
+//! Loads models: one file per engine, the process of a run and its protocol, and verification.
 //!
-//! An engine gets a model and a device and returns the memory with all tensors. It records spans, one recorder for
-//! each thread, and counts landed bytes in one atomic. It does nothing else while bytes move.
+//! An engine gets a model and a device. It returns the memory with all tensors, records spans with one recorder per
+//! thread, and counts the bytes on the target in one atomic. During transfers it does nothing else.
 
 mod auto;
 mod blocks;
@@ -51,7 +51,7 @@ pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
 
 use crate::core::Engine;
-// Parts of which other modules build their lanes.
+// Parts from which other modules build their runs.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
 pub(crate) use direct_io::open_cufile;
@@ -63,7 +63,7 @@ pub(crate) use life_cycle::{
     with_progress,
 };
 
-/// Runs the engine of the context's order.
+/// Runs the engine that the order names.
 fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     match &context.order.engine {
         Engine::Mmap => mmap::load(context),

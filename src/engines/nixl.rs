@@ -1,6 +1,6 @@
-//! `nixl`: the NIXL library itself, tensor by tensor: register memory and file, prepare, post, wait, release, deregister; or with `one_transfer` all
-//! tensors with one registration and one transfer. The agent and its back end
-//! are set up before the clock, as the cuFile driver is (see `nixl_library`).
+//! `nixl`: the NIXL library itself, tensor by tensor: registers memory and file, prepares, posts, waits, releases and
+//! deregisters. With `one_transfer`, all tensors have one registration and one transfer. The agent and its back end
+//! are started before the clock, like the cuFile driver (see `nixl_library`).
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
@@ -24,17 +24,17 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut notes = vec![format!("{}, plugin {}", named(&nixl.library), nixl.plugin.name())];
     let mut at = rec.now();
     files::reopen_model(context.order)?;
-    // The POSIX plugin hands offset and length to the kernel as they are, and tensors are not aligned.
+    // The POSIX plugin passes offset and length to the kernel without alignment, and tensors are not aligned.
     let odirect = match nixl.plugin.uses_cufile() {
         true => (1, "as NIXL's users open files for cuFile"),
-        false => (0, "tensors are not aligned, and the plugin asks the kernel for them as they are"),
+        false => (0, "tensors are not aligned, and the plugin reads them without alignment"),
     };
     let odirect = context.setting(Setting::Odirect, odirect);
     let opened = open_for_cufile(context, odirect.is_on(), &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);
     let memory = context.allocate(total)?;
-    // The POSIX plugin supports only host memory, so bytes for a GPU go through a buffer.
+    // The POSIX plugin supports only host memory, so bytes for a GPU are copied from a buffer.
     let staging = if context.device.is_gpu() && !nixl.plugin.uses_cufile() {
         let longest = model.tensors.iter().map(|t| t.bytes).max().unwrap_or(0);
         notes.push(
@@ -81,11 +81,13 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         at = rec.end(Phase::RegisterHandle, at, what);
         let mut transfer = agent.prepare_read(&registered, &registered_file).map_err(refused)?;
         at = rec.end(Phase::Submit, at, what);
-        // Posting counts as transfer: in compat mode, and by the POSIX plugin, the bytes move inside that very call.
+        // A post is recorded as a transfer, because in compat mode and with the POSIX plugin the bytes move during
+        // this call.
         let mut done = transfer.post().map_err(refused)?;
         let mut asked = 0_u32;
         while !done {
-            // Asked again at once, as NIXL's users do; a load of seconds should leave the core to NIXL's own threads now and then.
+            // The status is polled without a pause, as users of NIXL do. In a load of seconds, this thread yields its
+            // core to NIXL's own threads from time to time.
             asked += 1;
             if asked.is_multiple_of(64) {
                 std::thread::yield_now();
@@ -94,7 +96,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             }
             done = transfer.poll().map_err(refused)?;
         }
-        // Spans refer to the image, independent of the tensor's place, so that all engines fill the same map.
+        // Spans refer to the image and not to the position of the tensor in memory, so that all engines use the same
+        // offsets.
         at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, image[index], tensor.bytes));
         drop(transfer);
         at = rec.end(Phase::Release, at, what);
@@ -115,7 +118,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let after = context.cufile.map(|cufile| cufile.counts());
     if let Some(failed) = counts.zip(after).map(|(b, a)| a.failed_since(b)).filter(|failed| *failed > 0) {
         notes.push(format!(
-            "cuFile's statistics count {failed} failed reads in this load, and NIXL said of none that it failed"
+            "cuFile's statistics count {failed} failed reads in this load, but NIXL reported no failure"
         ));
     }
     Ok(Loaded {
@@ -132,7 +135,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     })
 }
 
-/// The parts of a load in one transfer.
+/// The inputs of a load with one transfer.
 struct All<'a> {
     agent: &'a Agent,
     opened: &'a [std::fs::File],
@@ -141,7 +144,8 @@ struct All<'a> {
     offsets: &'a [u64],
 }
 
-/// Registers the memory of all tensors as one and each file once, and reads all tensors in one transfer. Returns when it ended.
+/// Registers the memory of all tensors as one range and each file once, and reads all tensors in one transfer.
+/// Returns the time at which it ended.
 fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut at: u64) -> Result<u64, LoadError> {
     let (model, image) = (context.model(), context.image_offsets());
     let refused = |error: nixl_ffi::Error| {

@@ -1,4 +1,5 @@
-//! The NIXL library of a lane: found, loaded, and its back end (the plugin GDS, GDS_MT or POSIX) started before the clock.
+//! The NIXL library of a run. It is found, loaded, and its back end (the plugin GDS, GDS_MT or POSIX) is started
+//! before the clock.
 
 use super::error::LoadError;
 use crate::core::{Engine, LaneOrder, NixlPlugin, Setting};
@@ -7,31 +8,31 @@ use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// NIXL with a back end that is up.
+/// NIXL with a running back end.
 #[derive(Debug)]
 pub struct Nixl {
     pub(super) agent: Mutex<Agent>,
     pub(super) plugin: NixlPlugin,
     pub(super) library: Library,
-    /// Time to find and load the library, in nanoseconds.
+    /// The time to find and load the library, in nanoseconds.
     pub library_ns: u64,
-    /// Time to make the agent, in nanoseconds.
+    /// The time to create the agent, in nanoseconds.
     pub agent_ns: u64,
-    /// Time to load the plugin and start the back end, in nanoseconds.
+    /// The time to load the plugin and start the back end, in nanoseconds.
     pub backend_ns: u64,
 }
 
-/// The library in words: version of its wheel and file.
+/// The name of the library: the version of its wheel, and its file.
 pub(super) fn named(library: &Library) -> String {
     let version = library.version().map_or_else(|| "NIXL of unknown version".to_owned(), |v| format!("NIXL {v}"));
     format!("{version} ({})", library.path().display())
 }
 
 impl Nixl {
-    /// Makes an agent of a library that [`find`] found and starts the plugin that the order's engine names.
+    /// Creates an agent with the library from [`find`] and starts the plugin of the order's engine.
     ///
     /// # Errors
-    /// When there is no NIXL, it lacks the plugin, or the plugin does not start; always a sentence.
+    /// A sentence if NIXL is not installed, if it lacks the plugin, or if the plugin does not start.
     pub(super) fn open(
         order: &LaneOrder,
         plugin: NixlPlugin,
@@ -70,15 +71,15 @@ impl Nixl {
     }
 }
 
-/// The library and the time to find and load it, in nanoseconds. Called before cuFile is opened, because if both are
-/// missing, the error should name NIXL.
+/// The library, and the time to find and load it in nanoseconds. Call it before cuFile is opened, so that the error
+/// names NIXL if both are missing.
 pub(super) fn find() -> Result<(Library, u64), LoadError> {
     let start = Instant::now();
     let library = Library::find().map_err(|e| LoadError::Nixl(e.to_string()))?;
     Ok((library, start.elapsed().as_nanos() as u64))
 }
 
-/// Settings of ours for which a plugin has another name (src/plugins of NIXL 1.5).
+/// Settings that have another name in a plugin (src/plugins of NIXL 1.5).
 const fn plugin_settings(plugin: NixlPlugin) -> &'static [(Setting, &'static str)] {
     match plugin {
         NixlPlugin::Gds => &[
@@ -91,8 +92,8 @@ const fn plugin_settings(plugin: NixlPlugin) -> &'static [(Setting, &'static str
     }
 }
 
-/// Describes the NIXL of this machine, in a separate process, because the libraries that it loads may hang or crash:
-/// `library`, `version`, `plugins`, or `error`.
+/// Describes the NIXL of this machine: `library`, `version`, `plugins`, or `error`. It runs in a separate process,
+/// because the libraries that it loads can hang or crash.
 #[must_use]
 pub(super) fn probe_nixl() -> Value {
     let probe = || -> Result<Value, nixl_ffi::Error> {
@@ -103,18 +104,17 @@ pub(super) fn probe_nixl() -> Value {
     probe().unwrap_or_else(|error| json!({"error": error.to_string()}))
 }
 
-/// A known reason for wrong bytes by a plugin, to be added to their place.
+/// A known reason for wrong bytes with a plugin. It is appended to the position of the difference.
 pub(super) const fn if_bytes_differ(plugin: NixlPlugin) -> &'static str {
     match plugin {
         NixlPlugin::Gds => {
-            "; NIXL's plugin GDS counts the events of a cuFile batch without looking at them, so that a read which cuFile refused, or which came \
-             short, counts as done (ai-dynamo/nixl#2146, in NIXL 1.5 still open): nixl:GDS_MT looks, and cufile.log may say which read it was"
+            "; NIXL's plugin GDS does not check the results of a cuFile batch, so a failed or short read counts as done (ai-dynamo/nixl#2146, open in NIXL 1.5): nixl:GDS_MT checks them, and cufile.log may list the failed read"
         }
         NixlPlugin::GdsMt | NixlPlugin::Posix => "",
     }
 }
 
-/// The plugin of an order's engine, if that is NIXL.
+/// The plugin of an engine. `None` if the engine is not NIXL.
 pub(super) const fn plugin_of(engine: &Engine) -> Option<NixlPlugin> {
     match engine {
         Engine::Nixl(plugin) => Some(*plugin),

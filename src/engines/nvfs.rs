@@ -1,23 +1,23 @@
-//! The counters of the module nvidia-fs: direct reads of all processes of the machine.
+//! The counters of nvidia-fs: direct reads of all processes on the machine.
 
-/// The file with the counters.
+/// The path of the counters.
 pub const NVFS_STATS: &str = "/proc/driver/nvidia-fs/stats";
 
-/// Reads of all processes that nvidia-fs has counted; `None` without the module, or if it does not count.
+/// The reads of all processes that nvidia-fs has counted. `None` if the module is not loaded or does not count.
 #[must_use]
 pub fn nvfs_reads() -> Option<u64> {
     parse_reads(&std::fs::read_to_string(NVFS_STATS).ok()?)
 }
 
-/// Whether the module is loaded.
+/// Whether nvidia-fs is loaded.
 #[must_use]
 pub(super) fn is_loaded() -> bool {
     let listed = |text: String| text.lines().any(|line| line.split(' ').next() == Some("nvidia_fs"));
     std::path::Path::new("/sys/module/nvidia_fs").exists() || std::fs::read_to_string("/proc/modules").is_ok_and(listed)
 }
 
-/// The number of reads in nvidia-fs' statistics. Their lines have the form `Reads : n=5 ok=5 err=0 …` (since 2.7 with
-/// or without a space before the colon).
+/// Parses the number of reads in the statistics of nvidia-fs. The lines look like `Reads : n=5 ok=5 err=0 …`. Since
+/// 2.7, the space before the colon may be missing.
 fn parse_reads(text: &str) -> Option<u64> {
     if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
         return None;

@@ -1,8 +1,9 @@
-//! `odirect`: O_DIRECT reads of aligned blocks into pinned slots, by io_uring where the kernel allows it, else by threads; copies overlap. The
-//! floor, cold, is the device's raw rate; the page cache is neither used nor filled.
+//! `odirect`: `O_DIRECT` reads of aligned blocks into pinned slots, with io_uring if the kernel allows it and
+//! otherwise with threads. Copies overlap with reads. The best possible time is that of the device. The page cache is
+//! neither used nor filled.
 //!
-//! Several threads have a ring each, because a block device with several hardware queues gives each CPU its own: one thread that submits
-//! everything reaches one queue.
+//! Each thread has its own ring. A block device with several hardware queues has one per CPU, so a single submitting
+//! thread would use only one queue.
 
 use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
@@ -20,13 +21,13 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    // A virtual disk with one queue slows down as the staging memory grows: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as
-    // two slots of each thread, 1.9 into 16 (medians of 4 to 95 reads of 512 MiB on an H200's disk), probably because
-    // less staging memory stays in the caches of the host that copies for it. So a thread has one slot there, in
-    // which nothing is read while it is copied to the GPU, and there are a few threads more than the eight reads that
-    // the disk needs: complete loads gave 2.62 GB/s with 12 × 1 slots, 2.57 with 8 × 1, 2.51 with 8 × 2 and 2.49 with
-    // 16 × 1 (means of ten), and with blocks of 256 KiB 2.39. A real drive has a queue for each CPU and wants them
-    // fed.
+    // A virtual disk with one queue is slower if the staging memory is larger: 2.5 GB/s with 4 or 8 MiB, 2.2 with 8
+    // MiB as two slots per thread, 1.9 with 16 MiB (medians of 4 to 95 reads of 512 MiB on the disk of an H200
+    // machine). A small staging memory probably stays in the caches of the host that copies for the disk. So each
+    // thread has one slot, and there are a few threads more than the eight reads that the disk needs, because a
+    // thread does not read while its slot is copied. Complete loads reached 2.62 GB/s with 12 × 1 slots, 2.57 with 8
+    // × 1, 2.51 with 8 × 2, 2.49 with 16 × 1 (means of ten), and 2.39 with blocks of 256 KiB. A physical drive has
+    // one queue per CPU and needs reads in each of them.
     let queues = context.model().shards.first().and_then(|shard| files::hardware_queues(&shard.path));
     let one_queue = queues == Some(1);
     let block_bytes = match queues {
@@ -36,9 +37,9 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     };
     let block_bytes = context.block_setting(block_bytes);
     let most = if one_queue { 12 } else { 8 };
-    let threads = (context.cpus.clamp(1, most) as u64, format!("one a CPU, at most {most}"));
+    let threads = (context.cpus.clamp(1, most) as u64, format!("one per CPU, at most {most}"));
     let mut threads = context.setting(Setting::Threads, threads);
-    // Reads in flight, all threads together.
+    // The number of reads in flight of all threads.
     let depth = match queues {
         Some(queues @ 2..) => (threads.value * 8, format!("8 for each thread: the disk has {queues} hardware queues")),
         Some(_) => {
@@ -46,21 +47,19 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         }
         None => (
             threads.value.max(8),
-            "8 in all, or one a thread: the number of the disk's hardware queues is unknown".to_owned(),
+            "8, or one per thread: the number of the disk's hardware queues is unknown".to_owned(),
         ),
     };
     let depth = context.setting(Setting::Depth, depth);
-    threads = threads.at_most(depth.value, "one a read in flight");
+    threads = threads.at_most(depth.value, "one per read in flight");
     let each = depth.value.div_ceil(threads.value);
     let slots = match one_queue {
-        true => {
-            (each, "one a read in flight: a disk with one hardware queue slows down with the memory that is read into")
-        }
-        false => (2 * each, "as many again as reads in flight, so that copies never hold up a read"),
+        true => (each, "one per read in flight: a disk with one hardware queue is slower with more memory"),
+        false => (2 * each, "twice the reads in flight, so that copies never delay a read"),
     };
     let slots = context.setting_within(Setting::Slots, slots, (each, 8192));
     let io_uring = context.setting(Setting::IoUring, (1, "the kernel allows it"));
-    // The part of the order that cannot be met, in words.
+    // The settings of the user that have no effect, in words.
     let idle = |why: &str| {
         (context.order.settings.get(Setting::Registered) == Some(1)).then(|| format!("registered not used: {why}"))
     };
@@ -108,7 +107,8 @@ fn why_no_ring(error: &DeviceError) -> &'static str {
     }
 }
 
-/// Without io_uring each read in flight is a thread's: as many as were ordered, by either name.
+/// Without io_uring, each read in flight needs a thread. So there are as many threads as the larger of `depth` and
+/// `threads`.
 fn by_threads(
     context: &EngineContext<'_>,
     block_bytes: Chosen,
@@ -117,13 +117,13 @@ fn by_threads(
     mut slots: Chosen,
     io_uring: Chosen,
 ) -> Result<Loaded, LoadError> {
-    // A thread with one read in flight has its share of the slots.
+    // A thread with one read in flight gets its share of the slots.
     slots.value /= depth.value.div_ceil(threads.value);
     let ordered = |setting| context.order.settings.has(setting);
     let threads = if ordered(Setting::Threads) && !ordered(Setting::Depth) {
         threads
     } else {
-        let why = format!("without io_uring each read in flight is a thread's; depth: {}", depth.why);
+        let why = format!("without io_uring each read in flight needs a thread; depth: {}", depth.why);
         Chosen::fixed(Setting::Threads, depth.value.min(256), why)
     };
     let settings = ThreadSettings {
@@ -134,34 +134,34 @@ fn by_threads(
         pin_ahead: Chosen::fixed(Setting::PinAhead, 1, "O_DIRECT reads into pages that do not move"),
     };
     let mut loaded = pread::threaded(context, settings)?;
-    loaded.settings.push(Chosen::fixed(Setting::Depth, u64::from(loaded.slots), "a read for each thread"));
+    loaded.settings.push(Chosen::fixed(Setting::Depth, u64::from(loaded.slots), "one read per thread"));
     loaded.settings.push(io_uring);
     Ok(loaded)
 }
 
-/// Shared state of the workers.
+/// The shared state of the workers.
 struct Shared<'a> {
     queue: BlockQueue,
     opened: Opened<'a>,
     target: SharedTarget,
-    /// Reads in flight of each worker.
+    /// The number of reads in flight per worker.
     depth: usize,
-    /// Slots of each worker.
+    /// The number of slots per worker.
     slots: usize,
-    /// Whether the kernel is handed the slots once, instead of with each read.
+    /// Whether the slots are registered with the kernel once, instead of mapped at each read.
     registered: bool,
     rings: Made<Slot>,
 }
 
-/// The load by rings; an inner error if there are no rings.
+/// Loads with rings. The inner error means that rings are not available.
 fn by_rings(
     context: &EngineContext<'_>,
     mut rings: Rings,
     slots: Chosen,
 ) -> Result<Result<Loaded, DeviceError>, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
-    // The headers are checked while a thread's own reads are on their way.
-    let depth = rings.fit(queue.len().max(1), "one a read");
+    // A thread checks the headers while its own reads are in flight.
+    let depth = rings.fit(queue.len().max(1), "one per read");
     let threads = rings.threads.count();
     let made = match Made::make(context, threads, depth) {
         Ok(made) => made,
@@ -179,7 +179,7 @@ fn by_rings(
     let done = run_workers(context, threads, |number| {
         let done = worker(context, &shared, number, threads);
         if number == 0 && done.is_err() {
-            // The others may still wait for the first one's result.
+            // Other workers may still wait for the target, so they must be woken.
             shared.target.set(None);
         }
         done
@@ -215,7 +215,7 @@ fn by_rings(
 struct Done {
     spans: Vec<Span>,
     leftover: Leftover,
-    /// The reason why its slots were not registered with its ring.
+    /// The reason why its slots were not registered. `None` if they were.
     refused: Option<DeviceError>,
 }
 
@@ -228,14 +228,14 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     let mut ring = shared.rings.take()?;
     let (slots, slot_bytes) = queue.staging(shared.slots);
     let mut free = Staging::unpinned(context.device, slots, slot_bytes)?;
-    // Refused where memory may not be locked; the reads are the same without.
+    // The kernel rejects registration if memory must not be locked. Reads work without it.
     let refused = if shared.registered { ring.register(&free).err() } else { None };
-    // Memory that is read into first is pinned first, because pinning moves pages that the kernel keeps movable, and
-    // it cannot move them during a read.
+    // The slots of the first reads are pinned first. Pinning moves pages that the kernel keeps movable, and it cannot
+    // move them during a read.
     context.counters.pin(Staging::pin(&mut free[slots.saturating_sub(shared.depth)..])? as u64);
     at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
     let mut reads = Reads { waiting: Vec::with_capacity(queue.len() / threads + 64), opened: &shared.opened, queue };
-    // The first reads are on their way while the rest is pinned, the target allocated and the headers are checked.
+    // During the first reads, the rest is pinned, the target is allocated, and the headers are checked.
     reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
     ring.submit(0)?;
     at = rec.end(Phase::Submit, at, What::SETUP);
@@ -247,7 +247,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     context.counters.pin(Staging::pin(&mut free)? as u64);
     rec.end(Phase::RegisterBuffer, at, What::SETUP);
     if number + 1 == threads {
-        // The headers are checked while the first reads are on their way.
+        // The headers are checked during the first reads.
         at = rec.now();
         files::check_headers(context.order)?;
         rec.end(Phase::Open, at, What::SETUP);
@@ -276,7 +276,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
             let got = files::came(read.result, path, block.file_offset)?;
             let mut slot = read.buffer;
             if (got as u64) < block.bytes {
-                // A short read inside the file: legal, and rare enough to finish it in place.
+                // A short read inside the file is permitted but rare, so the rest is read synchronously.
                 let length = block.bytes.next_multiple_of(PAGE) as usize;
                 let (file, _) = shared.opened.get(block.shard as usize)?;
                 let buffer = &mut slot.bytes_mut()[..length];
@@ -302,8 +302,8 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     Ok(Done { spans: rec.into_spans(), leftover: Leftover::Pinned { slots: free, copies }, refused })
 }
 
-/// The wait for the device is the transfer of the blocks that have arrived: it is cut into a span for each block, in
-/// proportion to their bytes.
+/// The time spent waiting for the device is the transfer time of the blocks that have arrived. Each block gets a span
+/// in proportion to its bytes.
 fn transfer_spans(rec: &mut Recorder, from: u64, filled: &[(Slot, Block)]) -> u64 {
     let total: u64 = filled.iter().map(|(_, block)| block.bytes).sum();
     if total == 0 {
@@ -320,9 +320,9 @@ fn transfer_spans(rec: &mut Recorder, from: u64, filled: &[(Slot, Block)]) -> u6
     at
 }
 
-/// Starts reads while there is room, slots and blocks.
+/// Starts reads while the ring has space and there are free slots and blocks.
 struct Reads<'a> {
-    /// Blocks by tag.
+    /// The blocks by the tag of their read.
     waiting: Vec<Block>,
     opened: &'a Opened<'a>,
     queue: &'a BlockQueue,

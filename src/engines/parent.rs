@@ -1,9 +1,9 @@
-//! Ends a process with its session, because it may hold a GPU or keep a disk busy.
+//! Ends a child process together with its session, because it may use a GPU or a disk.
 
-/// The process number of the session that started this process.
+/// The process id of the session that started this process.
 pub const ENV_SESSION: &str = "GDS_TOP_SESSION";
 
-/// Has the kernel kill this process when its parent ends. Returns false if the parent has ended already.
+/// Makes the kernel kill this process when its parent ends. Returns false if the parent has already ended.
 #[must_use]
 pub fn end_with_parent() -> bool {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));

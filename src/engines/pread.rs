@@ -1,5 +1,6 @@
-//! `pread`: threads read blocks in file order through the page cache, each into its own pinned slots, and copy them on its own queue while
-//! it reads the next. The floor, hot, is the slower of page-cache copies and the pinned copy rate; cold, the device's buffered rate.
+//! `pread`: threads read blocks in file order through the page cache into their own pinned slots. Each thread copies
+//! a block on its own queue while it reads the next one. The best possible hot time is the slower of page-cache
+//! copies and pinned copies. The best possible cold time is the buffered rate of the device.
 
 use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
@@ -18,31 +19,33 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let bytes = context.file_bytes();
     let (threads, slots, block_bytes) = defaults(bytes, context.cpus);
     let (class, of_cpus) = match bytes {
-        more if more > LARGE => ("a model over 4 GiB", "one a CPU, at most 12"),
-        more if more > SMALL => ("a model of 512 MiB to 4 GiB", "one a CPU, at most 8"),
-        _ => ("a model under 512 MiB", "one for each 8 MiB and at least two, at most 8 and one a CPU"),
+        more if more > LARGE => ("a model over 4 GiB", "one per CPU, at most 12"),
+        more if more > SMALL => ("a model of 512 MiB to 4 GiB", "one per CPU, at most 8"),
+        _ => ("a model under 512 MiB", "one per 8 MiB, at least 2, at most 8 and one per CPU"),
     };
     let for_class = |value, what: &str| (value, format!("{what}, for {class}"));
     let settings = ThreadSettings {
         direct: false,
-        pin_ahead: context.setting(Setting::PinAhead, (0, "pinning each slot after it is filled first was faster")),
+        pin_ahead: context.setting(Setting::PinAhead, (0, "pinning each slot after its first fill was faster")),
         threads: context.setting(Setting::Threads, for_class(threads, of_cpus)),
-        slots: context.setting(Setting::Slots, for_class(slots, "read into while others are copied")),
-        block_bytes: context.block_setting(for_class(block_bytes, "so much that pinning costs less than it brings")),
+        slots: context.setting(Setting::Slots, for_class(slots, "so that reads continue during copies")),
+        block_bytes: context.block_setting(for_class(block_bytes, "larger blocks take longer to pin than they save")),
     };
     threaded(context, settings)
 }
 
-/// Models over this have large slots, and models up to the other slots that shrink with them.
+/// Models above this size have large slots. The slots of smaller models shrink with the model.
 const LARGE: u64 = 4 << 30;
 const SMALL: u64 = 512 * MIB;
 
-/// Threads, slots of each, and bytes of a slot.
+/// The number of threads, the slots per thread, and the bytes of a slot.
 ///
-/// Measured on an H200 with 16 cores, first load of a process, hot: 12 threads with 2 slots of 4 MiB give 51 GB/s on a 14 GiB model (16 threads 50), 8
-/// threads with 3 slots of 2 MiB give 40 GB/s on a 1.4 GiB one, where pinning more (paid for inside the clock, about 12 GB/s) costs more than it
-/// brings. Below that the pinned memory shrinks with the model, to an eighth to a quarter of it, and a thread, with its stream, must have some 8 MiB
-/// to read to pay. There are two all the same, for one checks the headers while the other reads.
+/// Measured on an H200 machine with 16 cores, first load of a process, hot: a 14 GiB model loads at 51 GB/s with 12
+/// threads and 2 slots of 4 MiB (50 GB/s with 16 threads). A 1.4 GiB model loads at 40 GB/s with 8 threads and 3
+/// slots of 2 MiB. Pinning is part of the measured time (about 12 GB/s), so more pinned memory would be slower for
+/// this model. For smaller models, the pinned memory is an eighth to a quarter of the model, and there is a thread
+/// for each 8 MiB, because starting a thread with its stream takes time. There are at least two threads: one checks
+/// the headers while the other reads.
 fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     let cpus = cpus.max(1) as u64;
     if model_bytes > LARGE {
@@ -56,28 +59,29 @@ fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     (threads, 2, block_bytes)
 }
 
-/// The default threads, slots of each thread and bytes of a slot, for a model of this size and this number of CPUs.
-/// Their product is pinned.
+/// The default threads, slots per thread and bytes of a slot, for a model of this size and this number of CPUs. Their
+/// product is the pinned memory.
 #[must_use]
 pub fn pread_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     defaults(model_bytes, cpus)
 }
 
-/// The load with threads, buffered or with O_DIRECT; host memory is read into straight.
+/// Loads with threads, with buffered or `O_DIRECT` reads. For a target in host memory, the reads go directly to it.
 pub(super) fn threaded(context: &EngineContext<'_>, mut settings: ThreadSettings) -> Result<Loaded, LoadError> {
     if !context.device.is_gpu() {
         return host::by_threads(context, settings);
     }
     let model = context.model();
     let queue = BlockQueue::new(context.blocks(settings.block_bytes.value, PAGE));
-    settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one a read and one for the headers");
+    settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one per read, and one for the headers");
     let threads = settings.threads.count();
     let target = SharedTarget::default();
     let opened = Opened::new(model, settings.direct);
     let results = run_workers(context, threads, |number| {
         let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
         if number == 0 {
-            // The target is made by the first worker while the others pin and read; all paths must answer, or the others would wait for ever.
+            // The first worker allocates the target while the others pin and read. It must report every result,
+            // because the others wait for it.
             let at = rec.now();
             let memory = context.device.bind().and_then(|()| context.allocate(context.image_bytes()));
             let mut error = None;
@@ -88,7 +92,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, mut settings: ThreadSettings
             }
         }
         if number + 1 == threads {
-            // The last worker checks the headers while the others read; a single worker does it first.
+            // The last worker checks the headers while the others read. A single worker checks them first.
             let at = rec.now();
             files::check_headers(context.order)?;
             rec.end(Phase::Open, at, What::SETUP);
@@ -119,8 +123,8 @@ fn worker(
     target: &SharedTarget,
     mut rec: Recorder,
 ) -> Result<(Vec<Span>, Option<Leftover>), LoadError> {
-    // The thread that checked the headers may find that the others have read everything: then it needs neither memory
-    // nor a queue.
+    // All blocks may be read before the thread that checked the headers gets here. It then needs neither memory nor a
+    // queue.
     let Some(mut block) = queue.take() else { return Ok((rec.into_spans(), None)) };
     let model = context.model();
     let mut at = rec.now();
@@ -166,7 +170,7 @@ fn worker(
             context.counters.pin(newly);
             at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
         }
-        // The first blocks are read and pinned while the target is made.
+        // The first blocks are read and pinned while the target is allocated.
         let memory = match memory {
             Some(memory) => memory,
             None => {
@@ -189,7 +193,7 @@ fn worker(
     Ok((rec.into_spans(), Some(Leftover::Pinned { slots: free, copies })))
 }
 
-/// Copies in flight of one worker, oldest first.
+/// The copies in flight of one worker, the oldest first.
 pub(super) struct CopyPipe<'a> {
     pub(super) context: &'a EngineContext<'a>,
     pub(super) in_flight: VecDeque<(InFlight, Block)>,
@@ -209,7 +213,7 @@ impl CopyPipe<'_> {
         Ok(())
     }
 
-    /// Takes back the slots whose copies have finished.
+    /// Returns the slots whose copies have finished to the free list.
     pub(super) fn collect(&mut self, free: &mut Vec<Slot>) -> Result<(), LoadError> {
         while self.in_flight.front().is_some_and(|(copy, _)| copy.is_done()) {
             let Some((copy, block)) = self.in_flight.pop_front() else { break };
@@ -219,7 +223,7 @@ impl CopyPipe<'_> {
         Ok(())
     }
 
-    /// Waits for the oldest copy and returns its slot; `None` when none is in flight.
+    /// Waits for the oldest copy and returns its slot. `None` if no copy is in flight.
     pub(super) fn wait_oldest(
         &mut self,
         rec: &mut Recorder,

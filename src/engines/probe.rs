@@ -1,5 +1,6 @@
-//! Probes of libcufile and CUDA, which may hang, crash or print. Each runs in a separate child process. The answer is
-//! the last line on standard output, one JSON object, in the form of `libcufile.json` of a captured machine.
+//! Probes of libcufile and CUDA. These libraries can hang, crash or print, so each probe runs in a separate child
+//! process. The result is the last line on standard output: one JSON object in the form of `libcufile.json` of a
+//! capture.
 
 use crate::device::{list_cuda_attributes, list_cuda_devices};
 use cufile_ffi::{Driver, ENV_LOGFILE, Error, Library, OpenOptions};
@@ -9,7 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-/// Parameters of sizes and their numbers (cufile.h, `CUFileSizeTConfigParameter_t`).
+/// Size parameters and their numbers (cufile.h, `CUFileSizeTConfigParameter_t`).
 const SIZES: [(&str, u32); 12] = [
     ("profile_stats", 0),
     ("max_io_queue_depth", 1),
@@ -24,7 +25,8 @@ const SIZES: [(&str, u32); 12] = [
     ("poll_thresh_size_kb", 10),
     ("batch_io_timeout_ms", 11),
 ];
-/// Sizes whose ranges the library answers by initialising itself and CUDA, two thirds of a second on an H200 (seen in 1.15.1).
+/// For the ranges of these parameters, the library initialises itself and CUDA, which takes 0.67 s on an H200 (seen
+/// in 1.15.1).
 const RANGES_OPEN_CUDA: [&str; 2] = ["max_device_cache_size_kb", "max_device_pinned_mem_size_kb"];
 /// Switches and their numbers (`CUFileBoolConfigParameter_t`).
 const FLAGS: [(&str, u32); 13] = [
@@ -42,7 +44,7 @@ const FLAGS: [(&str, u32); 13] = [
     ("posix_io_mode", 12),
     ("gds_fallback_io", 13),
 ];
-/// Transports by their bit number in `dstatusflags` (`CUfileDriverStatusFlags_t`).
+/// Transports and their bit in `dstatusflags` (`CUfileDriverStatusFlags_t`).
 const TRANSPORTS: [(&str, u32); 12] = [
     ("lustre", 0),
     ("wekafs", 1),
@@ -58,8 +60,8 @@ const TRANSPORTS: [(&str, u32); 12] = [
     ("virtiofs", 13),
 ];
 
-/// Finds libcufile, opens its driver if `open` is set, reads its properties, and prints the answer. The log of the
-/// library goes to `scratch`. Opening initialises CUDA.
+/// Finds libcufile, opens its driver if `open` is set, reads its properties, and prints the result. The library
+/// writes its log to `scratch`. Opening the driver initialises CUDA.
 #[must_use]
 pub fn probe_cufile(scratch: &Path, open: bool) -> u8 {
     if let Some(status) = with_own_log(scratch) {
@@ -83,14 +85,14 @@ pub fn probe_cuda() -> u8 {
     })
 }
 
-/// Finds NIXL and prints what it is: file, version, plugins.
+/// Finds NIXL and prints its file, version and plugins.
 #[must_use]
 pub fn probe_nixl() -> u8 {
     answer(|_| super::nixl_library::probe_nixl())
 }
 
-/// Sends the library's log to `scratch` if the user has not named another place. The environment cannot be changed
-/// safely from inside, so the process starts itself again with it, and returns only if that failed.
+/// Makes the library write its log to `scratch` unless the user has named another place. The environment cannot be
+/// changed safely inside the process, so the process starts itself again with it. It returns only if that failed.
 pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {
     if std::env::var_os(ENV_LOGFILE).is_some() {
         return None;
@@ -102,8 +104,8 @@ pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {
     Some(2)
 }
 
-/// Reserves standard output for the answer, because libraries print there. `ask` gets a function that writes an early
-/// answer in a separate line; the last line is the answer.
+/// Reserves standard output for the result, because libraries print there. `ask` gets a function that prints an early
+/// result on a separate line. The last line is the result.
 pub(super) fn answer(ask: impl FnOnce(&mut dyn FnMut(&Value)) -> Value) -> u8 {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3);
     let moved = rustix::stdio::dup2_stdout(std::io::stderr().as_fd());
@@ -139,7 +141,7 @@ fn describe(library: &Library, open: bool, early: &mut dyn FnMut(&Value)) -> Val
     if !open {
         return Value::Object(out);
     }
-    // Written before the open, so that the library is known even if the open hangs or dies.
+    // Printed before the open, so that the library is known even if the open hangs or crashes.
     early(&Value::Object(out.clone()));
     match Driver::open(library, &OpenOptions::default()) {
         Err(error) => {
@@ -169,11 +171,11 @@ fn describe(library: &Library, open: bool, early: &mut dyn FnMut(&Value)) -> Val
             out.insert("p2p_flags".to_owned(), Value::Object(flags));
         }
     }
-    // The open has initialised CUDA in this process, so these cost nothing more.
+    // The open has initialised CUDA in this process, so the attributes take no extra time.
     if let Ok(attributes) = list_cuda_attributes() {
         out.insert("cuda".to_owned(), json!(attributes));
     }
-    // After the open, because from 1.20 on several answer 0 before it.
+    // The parameters are read after the open, because from 1.20 on several of them are 0 before it.
     let mut parameters = Map::new();
     for (name, number) in SIZES {
         if let Ok(value) = library.size(number) {

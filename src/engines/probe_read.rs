@@ -1,5 +1,5 @@
-//! A probe that proves a route: one real read of a file into GPU memory, with compat mode forbidden or allowed. Runs in a child process, because
-//! it opens CUDA and libcufile. Reads only.
+//! Proves a route with a real read of a file into GPU memory, with compat mode forbidden or allowed. It runs in a
+//! child process because it opens CUDA and libcufile. It only reads.
 
 use super::probe::{answer, with_own_log};
 use super::route::Counted;
@@ -14,17 +14,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file of less than this is not tried: the library may read it in another way.
+/// The minimum size of a test file. The library may read smaller files in another way.
 const LEAST_BYTES: u64 = 64 << 10;
-/// The maximum number of bytes read: several requests of the library's largest size, within milliseconds.
+/// The maximum number of bytes to read. This is several requests of the library's largest size and takes
+/// milliseconds.
 const MOST_BYTES: u64 = 32 * MIB;
-/// Bytes of one cuFileRead.
+/// The bytes of one cuFileRead.
 const CHUNK_BYTES: u64 = 8 * MIB;
-/// The maximum number of files of a directory that are examined.
+/// The maximum number of examined files in a directory.
 const MAX_CANDIDATES: usize = 512;
 
-/// Reads a file under `path` into the memory of the GPU `uuid` and prints what happened: `{"ok": true, "file": …, "bytes": …, "route": {…}}`
-/// or `{"ok": false, "stage": "cuda|file|library|config|open|register|read", "code": …, "error": "…"}`. `scratch` takes the library's log.
+/// Reads a file below `path` into the memory of the GPU `uuid` and prints the result: `{"ok": true, "file": …,
+/// "bytes": …, "route": {…}}` or `{"ok": false, "stage": "cuda|file|library|config|open|register|read", "code": …,
+/// "error": "…"}`. The library writes its log to `scratch`.
 #[must_use]
 pub fn probe_read(path: &Path, uuid: &str, allow_compat: bool, scratch: &Path) -> u8 {
     if let Some(status) = with_own_log(scratch) {
@@ -38,7 +40,7 @@ pub fn probe_read(path: &Path, uuid: &str, allow_compat: bool, scratch: &Path) -
     })
 }
 
-/// The end of a failed probe.
+/// Why a probe failed.
 struct Refusal {
     stage: &'static str,
     code: Option<i32>,
@@ -60,7 +62,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
         error: format!("there is no readable file of at least {LEAST_BYTES} bytes under {}", path.display()),
     })?;
     let (file, size) = open(&chosen).map_err(plain("file"))?;
-    // Complete pages: an unaligned tail takes another route and would blur the counts.
+    // Only complete pages are read. An unaligned end takes another route and would change the counts.
     let bytes = size.min(MOST_BYTES) & !4095;
     let cuda = CudaDevice::open(0, Some(uuid)).map_err(plain("cuda"))?;
     let device = Device::Cuda(Arc::new(cuda));
@@ -71,7 +73,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     }
     let driver = Driver::open(&library, &OpenOptions::default()).map_err(refused("open"))?;
     if !allow_compat {
-        // force_compat_mode wins over the prohibition, and then a read that works shows nothing.
+        // force_compat_mode overrides the prohibition. A successful read then proves nothing.
         let is_on = |flag| library.flag(flag).map_err(plain("library"));
         if is_on(PARAM_FORCE_COMPAT_MODE)? || is_on(PARAM_ALLOW_COMPAT_MODE)? {
             return Err(Refusal {
@@ -83,7 +85,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     }
     let statistics = library.set_stats_level(3).and_then(|()| driver.stats_start()).is_ok();
     let handle = FileHandle::register_borrowed(&driver, file.as_fd()).map_err(refused("register"))?;
-    // In compat mode registering only costs; on a direct route it is what loaders do.
+    // In compat mode, registration has no benefit. On a direct route, loaders register too.
     let registered = if allow_compat {
         None
     } else {
@@ -112,7 +114,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     )
 }
 
-/// Reads by nvidia-fs, by P2PDMA and by POSIX of all GPUs of this process, and their bytes.
+/// The reads with nvidia-fs, P2PDMA and POSIX calls on all GPUs of this process, and their bytes.
 type Counts = Option<([u64; 3], u64)>;
 
 fn counts(driver: &Driver, on: bool) -> Counts {
@@ -124,7 +126,7 @@ fn counts(driver: &Driver, on: bool) -> Counts {
     }))
 }
 
-/// The route of the reads between two readings of the counters; `None` if the library keeps none.
+/// The route of the reads between two readings of the counters. `None` if the library has no counters.
 fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_loaded: bool) -> Option<RouteCounts> {
     let ((before, bytes_before), (after, bytes_after)) = (before?, after?);
     let counted = Counted {
@@ -135,10 +137,11 @@ fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_
         all_bytes,
         nvidia_fs_loaded,
     };
-    counted.route("cuFile level-3 statistics of a read that was made to prove it")
+    counted.route("cuFile level-3 statistics of a test read")
 }
 
-/// The path itself; of a folder its first model shard, else its first file that is large enough.
+/// The path itself if it is a file. For a directory it is the first model file, otherwise the first file that is
+/// large enough.
 fn file_under(path: &Path) -> Option<PathBuf> {
     let enough = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() >= LEAST_BYTES);
     if !path.is_dir() {
@@ -152,9 +155,11 @@ fn file_under(path: &Path) -> Option<PathBuf> {
     shard.or_else(|| files.first()).cloned()
 }
 
-/// With O_DIRECT, as loaders open; without it where the file system has none.
+/// Opens a file with `O_DIRECT`, as loaders do. If the file system does not support it, the file is opened without
+/// it.
 fn open(path: &Path) -> std::io::Result<(File, u64)> {
-    // No other flag than O_DIRECT: cuFileHandleRegister answers O_NONBLOCK with 5019. (That it is a regular file was seen before.)
+    // O_DIRECT is the only flag, because cuFileHandleRegister rejects O_NONBLOCK with 5019. The caller has checked
+    // that it is a regular file.
     let with = |flags: i32| FileOptions::new().read(true).custom_flags(flags).open(path);
     let file = with(libc::O_DIRECT).or_else(|_| with(0))?;
     let size = file.metadata()?.len();

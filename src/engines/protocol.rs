@@ -1,22 +1,21 @@
-//! The messages of a lane process to its session: one JSON object per line, on a descriptor that is used for nothing
-//! else.
+//! The messages of a run's process to its session: one JSON object per line, on a descriptor that has no other use.
 
 use crate::core::{LaneStage, LogLevel, PackedSpans, RunResult};
 use serde::{Deserialize, Serialize};
 
-/// Set for a lane whose heap keeps freed memory, so that the report can show it.
+/// Set for a run whose heap keeps freed memory, so that the report can show it.
 pub const ENV_KEPT_HEAP: &str = "GDS_TOP_KEPT_HEAP";
 
-/// The message that lets a waiting lane continue.
+/// The message that lets a waiting run continue.
 pub const GO: &str = "go";
 
 /// A message with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Line")]
 pub struct Frame {
-    /// CLOCK_MONOTONIC, which parent and child share.
+    /// The time in nanoseconds of CLOCK_MONOTONIC, which parent and child share.
     pub at_monotonic_ns: u64,
-    /// What.
+    /// The content.
     #[serde(flatten)]
     pub message: LaneMessage,
 }
@@ -28,16 +27,16 @@ pub struct Frame {
 pub enum LaneMessage {
     /// A stage begins.
     Stage {
-        /// Which.
+        /// The stage.
         stage: LaneStage,
     },
-    /// Counters, sampled.
+    /// Sampled counters.
     Progress {
         /// Tensor bytes on the target.
         landed_bytes: u64,
-        /// Pinned memory now.
+        /// The pinned memory in bytes.
         pinned_bytes: u64,
-        /// Bytes compared.
+        /// The verified bytes.
         verified_bytes: u64,
     },
     /// Spans of the run.
@@ -45,18 +44,18 @@ pub enum LaneMessage {
         /// The spans.
         spans: PackedSpans,
     },
-    /// The lane waits for the others of its group, before its clock or (the second time) before it verifies. It
-    /// continues after a line on its standard input: [`GO`], and the CLOCK_MONOTONIC nanoseconds at which all
+    /// The run waits for the others of its group: first before its clock, then before it verifies. It continues after
+    /// a line on its standard input that has [`GO`] and the CLOCK_MONOTONIC time in nanoseconds at which all runs
     /// continue.
     Waiting {
         /// 0 before the clock, 1 before verification.
         gate: u32,
     },
-    /// Something to say.
+    /// A message for the user.
     Said {
         /// Its severity.
         level: LogLevel,
-        /// A sentence.
+        /// The text, in a sentence.
         text: String,
     },
     /// The end of the run.
@@ -66,8 +65,8 @@ pub enum LaneMessage {
     },
 }
 
-/// A frame as it is read: all fields of all kinds. A tagged enum would be taken up value by value first, thirty bytes for each number of each span,
-/// until its kind is known; the screens' process has neither the time nor the memory for that.
+/// A message with the fields of all kinds. Parsing a tagged enum would store every number of every span in 30 bytes
+/// until its kind is known. The main process has neither the time nor the memory for this.
 #[derive(Deserialize)]
 struct Line {
     at_monotonic_ns: u64,
@@ -116,7 +115,7 @@ impl TryFrom<Line> for Frame {
     }
 }
 
-/// CLOCK_MONOTONIC now, in nanoseconds.
+/// The current time of CLOCK_MONOTONIC in nanoseconds.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

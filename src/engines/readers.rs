@@ -1,5 +1,5 @@
-//! The readers of `pread` and `odirect`: settings of threads and of io_uring rings, and the rings of a load. Reads
-//! into host memory use them too.
+//! Settings of threads and io_uring rings for `pread` and `odirect`, and the rings of a load. Reads into host memory
+//! use them too.
 
 use super::context::EngineContext;
 use super::error::LoadError;
@@ -8,21 +8,21 @@ use crate::core::{Phase, Span};
 use crate::device::{DeviceError, ReadBuffer, ReadRing};
 use std::sync::{Mutex, PoisonError};
 
-/// How threads read.
+/// The settings of reads with threads.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadSettings {
     pub(super) direct: bool,
     pub(super) threads: Chosen,
     pub(super) slots: Chosen,
     pub(super) block_bytes: Chosen,
-    /// Pin all slots before the first read, instead of each when it is first filled.
+    /// Whether all slots are pinned before the first read. Otherwise each slot is pinned after it is first filled.
     pub(super) pin_ahead: Chosen,
 }
 
-/// The rings of a load, created first. If one of them cannot be created, threads read instead.
+/// The rings of a load. They are created first. If one of them cannot be created, threads are used.
 pub(super) struct Made<B: ReadBuffer> {
     rings: Mutex<Vec<ReadRing<B>>>,
-    /// The making, as the first thing that slot 0 did.
+    /// The time to create the rings, as the first span of slot 0.
     pub(super) span: Span,
 }
 
@@ -35,26 +35,26 @@ impl<B: ReadBuffer> Made<B> {
         Ok(Self { rings: Mutex::new(rings), span })
     }
 
-    /// One of them for the calling worker.
+    /// Takes a ring for the calling worker.
     pub(super) fn take(&self) -> Result<ReadRing<B>, LoadError> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner).pop().ok_or(LoadError::Stopped)
     }
 }
 
-/// How rings read.
+/// The settings of reads with rings.
 #[derive(Clone, Debug)]
 pub(super) struct Rings {
     pub(super) block_bytes: Chosen,
     pub(super) threads: Chosen,
-    /// Reads in flight, all threads together.
+    /// The number of reads in flight of all threads.
     pub(super) depth: Chosen,
     pub(super) io_uring: Chosen,
-    /// Whether the kernel is handed the staging once, instead of with each read.
+    /// Whether the staging buffers are registered with the kernel once, instead of mapped at each read.
     pub(super) registered: Chosen,
 }
 
 impl Rings {
-    /// With no more threads than there is work for; returns the reads in flight of each.
+    /// Limits the number of threads to the available work. Returns the number of reads in flight per thread.
     pub(super) fn fit(&mut self, most: usize, why: &str) -> usize {
         let each = self.depth.count().div_ceil(self.threads.count());
         self.threads = self.threads.clone().at_most(most as u64, why);

@@ -1,17 +1,18 @@
-//! Whether the target has enough free memory for a model, checked before the page cache is filled for it. The kernel
-//! grants host memory even if it does not have it, and kills a process later.
+//! Checks whether the target has enough free memory for a model before the page cache is filled. The kernel grants
+//! more host memory than exists and kills a process later.
 
 use super::error::LoadError;
 use crate::core::units;
 use crate::device::Device;
 use std::path::{Path, PathBuf};
 
-/// Rejects a load that does not fit into memory.
+/// Returns an error if the model does not fit into the free memory.
 pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
     let (has, free, advice) = match device {
         Device::Cuda(cuda) => {
             let Some(free) = free_gpu_bytes(device) else { return Ok(()) };
-            let advice = "choose another with --gpu, cut the model over several (--gpu 0,1), or choose a smaller one";
+            let advice =
+                "choose another GPU with --gpu, divide the model among several (--gpu 0,1), or choose a smaller model";
             (free, format!("{} has {} free", cuda.info().name, units::bytes(free)), advice)
         }
         Device::Host => match (free_host_bytes(), cgroup_limit()) {
@@ -28,7 +29,7 @@ pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
     if needs > has { Err(LoadError::NoRoom { needs, free, advice }) } else { Ok(()) }
 }
 
-/// Free memory of the GPU; `None` for host memory.
+/// The free memory of the GPU in bytes. `None` for host memory.
 pub(super) fn free_gpu_bytes(device: &Device) -> Option<u64> {
     match device {
         Device::Cuda(cuda) => cuda.memory().ok().map(|(free, _)| free),
@@ -36,21 +37,21 @@ pub(super) fn free_gpu_bytes(device: &Device) -> Option<u64> {
     }
 }
 
-/// The memory that the kernel reports as available, with the pages that it can swap out.
+/// The available memory according to the kernel, plus the pages that it can swap out, in bytes.
 fn free_host_bytes() -> Option<u64> {
     let told = <procfs::Meminfo as procfs::Current>::current().ok()?;
     Some(told.mem_available? + told.swap_free)
 }
 
-/// The memory limit of this process's cgroup, version 2 or 1. Limits further up are not searched; they end the lane,
-/// and its signal shows it.
+/// The memory limit of this process's cgroup, version 2 or 1. Limits of parent groups are not read. If they are
+/// exceeded, the kernel kills the process, and the run reports the signal.
 fn cgroup_limit() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_files(&told).iter().find_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
 }
 
-/// The files with the limit, according to /proc/PID/cgroup (cgroups(7)). In a container the path may be that of the
-/// host, while the container sees its group at the root.
+/// The files with the limit, derived from /proc/PID/cgroup (cgroups(7)). In a container, that path can be the host's
+/// path although the container sees its group at the root.
 fn limit_files(told: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in told.lines() {

@@ -1,4 +1,4 @@
-//! The route of transfers according to a library's counters. It is proven only if the counters account for all
+//! The route of transfers according to the counters of a library. It is proven only if the counters include all
 //! transfers and all of their bytes.
 
 use crate::core::{Access, Route, RouteCounts, units};
@@ -8,20 +8,21 @@ use crate::core::{Access, Route, RouteCounts, units};
 pub(super) struct Counted {
     /// The direction of the transfers.
     pub(super) access: Access,
-    /// Transfers by nvidia-fs, by P2PDMA and by POSIX calls.
+    /// The number of transfers with nvidia-fs, with P2PDMA and with POSIX calls.
     pub(super) by_route: [u64; 3],
-    /// Bytes of the transfers that were counted by route.
+    /// The bytes of the transfers that were counted by route.
     pub(super) bytes: u64,
-    /// All transfers.
+    /// The number of all transfers.
     pub(super) all: u64,
-    /// All bytes.
+    /// The bytes of all transfers.
     pub(super) all_bytes: u64,
     /// Whether the module nvidia-fs is loaded.
     pub(super) nvidia_fs_loaded: bool,
 }
 
 impl Counted {
-    /// The route that most transfers took, a tie being no proof of a direct one. `None` if no transfer was counted by route.
+    /// The route of most transfers. If two routes are equal, the indirect one is returned. `None` if no transfer was
+    /// counted by route.
     pub(super) fn route(&self, source: &str) -> Option<RouteCounts> {
         let [nvfs, p2p, posix] = self.by_route;
         let route = match (nvfs, p2p, posix) {
@@ -41,7 +42,7 @@ impl Counted {
         })
     }
 
-    /// The reason why the counters do not prove one route for all transfers.
+    /// The reason why the counters do not prove a single route. `None` if they do.
     fn doubt(&self) -> Option<String> {
         let [nvfs, p2p, posix] = self.by_route;
         let name = self.access.name();
@@ -52,13 +53,15 @@ impl Counted {
                 .filter(|(_, transfers, _)| *transfers > 0)
                 .map(|(route, transfers, kind)| format!("{} by {route}{kind}", units::count(transfers)))
                 .collect();
-        // Level 1 counts a transfer by POSIX calls twice, as a call and as its copy: 718 for 359 reads (libcufile 1.15 on an H200, 2026-11-23). Large ones
-        // are several POSIX calls, so this is a lower bound; their bytes are compared below.
+        // Level 1 counts a transfer with POSIX calls twice, as a call and as its copy: 718 for 359 reads (libcufile
+        // 1.15 on an H200, 2026-11-23). A large transfer needs several POSIX calls, so this is a lower bound. The
+        // bytes are compared below.
         if counted.saturating_add(posix) < self.all {
             let (counted, all) = (units::count(counted), units::plural(self.all, name));
             return Some(format!("they count {counted} of {all}, {}", shares.join(", ")));
         }
-        // Of transfers on a stream level 1 counts the bytes twice as well: 2.80 GiB for 1.40 (libcufile 1.15 on an H200, 2026-11-23).
+        // For transfers on a stream, level 1 also counts the bytes twice: 2.80 GiB for 1.40 GiB (libcufile 1.15 on an
+        // H200, 2026-11-23).
         let counted_twice = counted == posix && self.bytes.saturating_mul(2) == self.all_bytes;
         if self.bytes < self.all_bytes && !counted_twice {
             let (bytes, all) = (units::bytes(self.bytes), units::bytes(self.all_bytes));
@@ -102,14 +105,14 @@ mod tests {
     fn level_1_counts_posix_transfers_twice() {
         let all = Counted { by_route: [0, 0, 359], all: 718, nvidia_fs_loaded: false, ..ALL_NVFS };
         assert_eq!(told(all), (Route::Compat, true));
-        // One tensor of 311 needs seven POSIX calls.
+        // One of the 311 tensors needs seven POSIX calls.
         assert_eq!(told(Counted { by_route: [0, 0, 317], all: 622, ..all }), (Route::Compat, true));
         assert_eq!(told(Counted { bytes: all.all_bytes - 1, ..all }), (Route::Compat, false));
-        // On a stream the bytes are counted twice too; half of the bytes of a direct route is no proof.
+        // On a stream the bytes are also counted twice. Half of the bytes is no proof of a direct route.
         assert_eq!(told(Counted { bytes: all.all_bytes / 2, ..all }), (Route::Compat, true));
         let direct = Counted { by_route: [359, 0, 0], all: 359, nvidia_fs_loaded: true, ..all };
         assert_eq!(told(Counted { bytes: all.all_bytes / 2, ..direct }), (Route::Nvfs, false));
-        // The same count of a direct route does not prove it, because half of the transfers are missing.
+        // The same count does not prove a direct route, because half of the transfers are missing.
         assert_eq!(told(Counted { by_route: [359, 0, 0], nvidia_fs_loaded: true, ..all }), (Route::Nvfs, false));
     }
 

@@ -1,4 +1,4 @@
-//! The second try of single cuFile reads that fail: by `pread` and a copy, counted and reported.
+//! Repeats single cuFile reads that failed with `pread` and a copy. These reads are counted and reported.
 
 use super::error::{LoadError, explain};
 use super::files;
@@ -8,19 +8,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The reads of a load that were repeated.
+/// The repeated reads of a load.
 #[derive(Debug)]
 pub(super) struct SecondTries {
-    /// The number of reads of the load.
+    /// The number of all reads of the load.
     reads: usize,
     failed: AtomicUsize,
     first_failure: Mutex<Option<String>>,
 }
 
-/// The place of missing bytes in the file and on the target.
+/// The position of missing bytes in the file and on the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing<'a> {
-    /// The object of the read, for the sentence.
+    /// What the read was for, for the error message.
     pub(super) what: &'a str,
     pub(super) path: &'a Path,
     pub(super) file_offset: u64,
@@ -33,8 +33,8 @@ impl SecondTries {
         Self { reads, failed: AtomicUsize::new(0), first_failure: Mutex::new(None) }
     }
 
-    /// Reads what is missing by `pread` and copies it to the target. An eighth of all reads at most: with more, the load would no longer be
-    /// cuFile's, and the error is the answer.
+    /// Reads the missing bytes with `pread` and copies them to the target. At most an eighth of all reads are
+    /// repeated. With more, the load would not measure cuFile any more, and the error is returned.
     pub(super) fn read(&self, missing: &Missing<'_>, memory: &DeviceMemory, error: &Error) -> Result<(), LoadError> {
         let explained = explain(&format!("reading {}", missing.what), error);
         let most = if self.reads > 1 { (self.reads / 8).max(1) } else { 0 };
@@ -53,12 +53,12 @@ impl SecondTries {
         }
     }
 
-    /// How many reads were repeated.
+    /// The number of repeated reads.
     pub(super) fn repeated(&self) -> u64 {
         self.failed.load(Ordering::Relaxed) as u64
     }
 
-    /// A sentence about them.
+    /// A sentence about the repeated reads. `None` if there were none.
     pub(super) fn note(&self) -> Option<String> {
         let why = self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(format!(

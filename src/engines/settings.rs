@@ -2,24 +2,24 @@
 
 use crate::core::Setting;
 
-/// A setting with the value that is used.
+/// A setting with the value that the engine uses.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The setting.
     pub(super) setting: Setting,
     /// Its value.
     pub(super) value: u64,
-    /// The reason for it, in a few words.
+    /// The reason for the value in a few words.
     pub(super) why: String,
 }
 
 impl Chosen {
-    /// A value that no order changes.
+    /// A value that the user cannot change.
     pub(super) fn fixed(setting: Setting, value: u64, why: impl Into<String>) -> Self {
         Self { setting, value, why: why.into() }
     }
 
-    /// The ordered value, else `default` with its reason; within `least..=most` in any case.
+    /// The user's value, or `default` with its reason. Both are limited to `least..=most`.
     pub(super) fn ordered_or(
         setting: Setting,
         ordered: Option<u64>,
@@ -31,12 +31,11 @@ impl Chosen {
             None => (default, why.into()),
         };
         let within = value.clamp(least, most);
-        let why =
-            if within == value { why } else { format!("from {least} to {most} is possible, {value} was asked for") };
+        let why = if within == value { why } else { format!("limited to {least} to {most}; {value} was requested") };
         Self { setting, value: within, why }
     }
 
-    /// Lowered to the memory or work that is available.
+    /// The setting, lowered to the available memory or work.
     #[must_use]
     pub(super) fn at_most(mut self, most: u64, why: &str) -> Self {
         if self.value > most {
@@ -46,16 +45,16 @@ impl Chosen {
         self
     }
 
-    /// As a count.
+    /// The value as a count.
     pub(super) const fn count(&self) -> usize {
         self.value as usize
     }
 
-    /// As a switch.
+    /// The value as a switch.
     pub(super) const fn is_on(&self) -> bool {
         self.value != 0
     }
 }
 
-/// The ordered value, for the report.
+/// The reason of a value that the user set.
 pub(super) const AS_SET: &str = "as set";

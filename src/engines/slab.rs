@@ -1,5 +1,5 @@
-//! Shared by the cuFile engines that read complete files into one slab: opening, registering, one read with its
-//! second try, and closing.
+//! Code that the cuFile engines with one slab share: opening and registering files, reads with a second try, and
+//! closing.
 
 use super::blocks::PAGE;
 use super::clock::{Recorder, What};
@@ -20,25 +20,25 @@ use crate::models::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The mode of opening a slab.
+/// How a slab is opened.
 #[derive(Debug)]
 pub(super) struct Opening {
-    /// Register it with cuFile.
+    /// Whether it is registered with cuFile.
     pub(super) register: Chosen,
-    /// In pieces of this size in bytes.
+    /// The size in bytes of each registered piece.
     pub(super) piece_bytes: Chosen,
-    /// Open the files with O_DIRECT.
+    /// Whether the files are opened with `O_DIRECT`.
     pub(super) odirect: Chosen,
-    /// The number of reads. A fraction of them may fail and the load still counts as cuFile's.
+    /// The number of reads. A fraction of them can fail and be repeated without cuFile.
     pub(super) reads: usize,
 }
 
-/// Files, their handles, and the memory for the model's image.
+/// The files, their handles, and the memory for the model's image.
 pub(super) struct Slab<'a> {
     context: &'a EngineContext<'a>,
     cufile: &'a CuFile,
     memory: Arc<DeviceMemory>,
-    /// Registrations of the slab, piece after piece; `None` for a rejected one.
+    /// The registrations of the slab, piece by piece. `None` for a piece that was rejected.
     pieces: Vec<Option<Arc<BufferRegistration<DeviceMemory>>>>,
     piece_bytes: Chosen,
     register: Chosen,
@@ -50,7 +50,7 @@ pub(super) struct Slab<'a> {
 }
 
 impl<'a> Slab<'a> {
-    /// Opens and registers the files, allocates the image and registers it if that is wanted. The headers are checked
+    /// Opens and registers the files, allocates the image, and registers it if requested. The headers are checked
     /// during the first reads.
     pub(super) fn open(
         context: &'a EngineContext<'a>,
@@ -82,7 +82,7 @@ impl<'a> Slab<'a> {
             let mut refused = None;
             for start in (0..all).step_by(piece) {
                 let done = match refused {
-                    // Pieces after a rejected one would also be rejected, in slow calls.
+                    // The pieces after a rejected one would also be rejected, and each call is slow.
                     Some(_) => None,
                     None => {
                         let done = cufile.driver.register(&memory, start, piece.min(all - start), 0);
@@ -118,14 +118,14 @@ impl<'a> Slab<'a> {
         })
     }
 
-    /// The handle of a block's file.
+    /// The handle of the file of a block.
     pub(super) fn handle(&self, block: &Block) -> &Arc<FileHandle<'static>> {
         &self.handles[block.shard as usize]
     }
 
-    /// Memory for one asynchronous read of a block, and the offset in it. Registered, that is the region and the offset in it. Unregistered, it is the
-    /// block's range with offset 0: in compat mode libcufile 1.15 and 1.20 move nothing at another offset of memory that is not registered, and report -5
-    /// (H200, 2026-11-22).
+    /// The memory for one asynchronous read of a block, and the offset in it. If the memory is registered, it is the
+    /// registered region. Otherwise it is the range of the block with offset 0, because in compat mode libcufile 1.15
+    /// and 1.20 move nothing at another offset of unregistered memory and return -5 (H200, 2026-11-22).
     pub(super) fn memory_of(&self, block: &Block) -> Result<(Arc<dyn IoMemory>, usize), LoadError> {
         match self.registered(block) {
             Some((piece, offset)) => Ok((piece.clone(), offset as usize)),
@@ -133,8 +133,8 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// The memory of a block as transfers need it, and the offset in it: the registered piece if there is one,
-    /// because cuFile accepts only its base as registered.
+    /// The memory of a block for transfers, and the offset in it. If there is a registered piece, it is that piece,
+    /// because cuFile recognises only the base address of a registration.
     pub(super) fn memory(&self, block: &Block) -> (Arc<dyn IoMemory>, usize) {
         match self.registered(block) {
             Some((piece, offset)) => (piece.clone(), offset as usize),
@@ -142,7 +142,7 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// The registered piece that contains a block, and the offset in it. Blocks are cut at the ends of pieces (see
+    /// The registered piece that contains a block, and the offset in it. Blocks end at the ends of pieces (see
     /// [`blocks`]).
     fn registered(&self, block: &Block) -> Option<(&Arc<BufferRegistration<DeviceMemory>>, u64)> {
         let bytes = self.piece_bytes.value.max(1);
@@ -150,7 +150,7 @@ impl<'a> Slab<'a> {
         Some((piece, block.image_offset % bytes))
     }
 
-    /// Reads a block with `cuFileRead`, from `done` bytes on; a failing read is tried again another way.
+    /// Reads a block with `cuFileRead` from its byte `done` on. If the read fails, it is repeated with `pread`.
     pub(super) fn read(&self, block: &Block, mut done: u64) -> Result<(), LoadError> {
         let (memory, offset): (&dyn IoMemory, u64) = match self.registered(block) {
             Some((piece, offset)) => (&**piece, offset),
@@ -172,7 +172,7 @@ impl<'a> Slab<'a> {
         Ok(())
     }
 
-    /// Takes the result of a read that was submitted: finishes a short one, and tries a failed one again another way.
+    /// Handles the result of a submitted read: finishes a short read, and repeats a failed one with `pread`.
     pub(super) fn finish(&self, block: &Block, result: Result<usize, Error>) -> Result<(), LoadError> {
         match result {
             Ok(0) => Err(self.short(block, 0)),
@@ -186,7 +186,7 @@ impl<'a> Slab<'a> {
         files::short(path, block.file_offset + done, block.file_offset + block.bytes)
     }
 
-    /// Reads the rest of a block another way (see [`SecondTries::read`]).
+    /// Reads the rest of a block with `pread` and a copy (see [`SecondTries::read`]).
     pub(super) fn retry(&self, block: &Block, done: u64, error: &Error) -> Result<(), LoadError> {
         let path = &self.context.model().shards[block.shard as usize].path;
         let missing = Missing {
@@ -199,7 +199,7 @@ impl<'a> Slab<'a> {
         self.tries.read(&missing, &self.memory, error)
     }
 
-    /// Waits for the device, deregisters and closes; the time of that ends slot 0.
+    /// Waits for the device, deregisters and closes. This time is recorded at the end of slot 0.
     pub(super) fn close(
         mut self,
         mut first: Recorder,
@@ -241,8 +241,8 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for bytes that are not in the page
-/// cache.
+/// Whether `O_DIRECT` is useful. A direct route requires it. In compat mode it is useful only for bytes that are not
+/// in the page cache.
 pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Chosen {
     let direct = context.direct_possible();
     let cached = context.resident_before.is_some_and(|share| share > 0.5);
@@ -254,16 +254,16 @@ pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Chosen {
     context.setting(Setting::Odirect, default)
 }
 
-/// Whether the slab is registered if it is not ordered.
+/// Whether the slab is registered by default.
 pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
     let default = match context.direct_possible() {
         true => (1, "a direct route reads straight into registered memory"),
-        false => (0, "in compat mode it costs shadow buffers and reads no faster"),
+        false => (0, "in compat mode it needs shadow buffers and is no faster"),
     };
     context.setting(Setting::Register, default)
 }
 
-/// Bytes of a registration: all, unless the GPU's BAR1 has no room for so much at once or a library wants pieces.
+/// The bytes of one registration. The default is the complete slab. Smaller pieces are needed if BAR1 is too small.
 pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
     let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
     let mut setting = context.setting_within(Setting::SlabBytes, (whole, "the complete model at once"), (PAGE, whole));
@@ -271,9 +271,9 @@ pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
     setting
 }
 
-/// The bytes of one registration for reads on streams: regions of 16 MiB, as LMCache registers its staging memory. A
-/// read at an offset of such a region works in compat mode too (libcufile 1.15 and 1.20 on an H200, 2026-11-22: one stream), though reads of a model did
-/// not (2026-11-23).
+/// The bytes of one registration for reads on streams: regions of 16 MiB, as LMCache registers its staging memory. In
+/// compat mode, a read at an offset of such a region works (libcufile 1.15 and 1.20 on an H200, one stream,
+/// 2026-11-22), but reads of a model failed (2026-11-23).
 pub(super) fn region_setting(context: &EngineContext<'_>) -> Chosen {
     let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
     let region = whole.min(16 * MIB);
@@ -282,7 +282,7 @@ pub(super) fn region_setting(context: &EngineContext<'_>) -> Chosen {
     setting
 }
 
-/// The reads of the data section in file order, none of which crosses two pieces of the slab.
+/// The reads of the data section in file order. No read crosses the border between two pieces of the slab.
 pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes: u64) -> Vec<Block> {
     let mut cut = Vec::new();
     for mut block in context.blocks(block_bytes, PAGE) {
@@ -304,29 +304,31 @@ pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes:
     cut
 }
 
-/// Bytes of a read: on a direct route `most`, or the size that cuFile moves at once if that is less; in compat mode
-/// the library copies in the calling thread, and smaller reads overlap better.
+/// The bytes of one read. On a direct route it is `most` or the largest request of cuFile, whichever is smaller. In
+/// compat mode the library copies in the calling thread, and smaller reads overlap better.
 pub(super) fn block_setting(context: &EngineContext<'_>) -> Chosen {
     let (_, most) = Setting::BlockBytes.bounds(&context.order.engine);
     let at_once =
         context.cufile.and_then(|cufile| cufile.max_direct_io_bytes).map_or(most, |bytes| bytes / PAGE * PAGE);
     let default = match context.direct_possible() {
-        true if (PAGE..16 * MIB).contains(&at_once) => (at_once, "what cuFile moves at once (max_direct_io_size_kb)"),
+        true if (PAGE..16 * MIB).contains(&at_once) => {
+            (at_once, "the largest request of cuFile (max_direct_io_size_kb)")
+        }
         true => (16 * MIB, "large reads fill a direct route"),
         false => (4 * MIB, "in compat mode each thread reads and copies, and smaller reads overlap better"),
     };
     context.block_setting(default)
 }
 
-/// Threads that read: no more than there are blocks, and one more that has the headers to check.
+/// The number of threads that read: at most one per block, and one more to check the headers.
 pub(super) fn thread_setting(context: &EngineContext<'_>, most: usize, blocks: usize) -> Chosen {
     let default = context.cpus.clamp(1, most) as u64;
-    let setting = context.setting(Setting::Threads, (default, format!("one a CPU, at most {most}")));
-    setting.at_most(blocks as u64 + 1, "one a read and one for the headers")
+    let setting = context.setting(Setting::Threads, (default, format!("one per CPU, at most {most}")));
+    setting.at_most(blocks as u64 + 1, "one per read, and one for the headers")
 }
 
-/// Threads that each return a recorder: the caller's thread continues with the recorder of the set-up, so that slot 0
-/// is one timeline, and the last thread checks the headers before it reads.
+/// Runs threads that each return a recorder. The calling thread continues with the recorder of the set-up, so that
+/// slot 0 is one timeline. The last thread checks the headers before it reads.
 pub(super) fn run_threads(
     context: &EngineContext<'_>,
     threads: usize,

@@ -1,4 +1,4 @@
-//! Every byte on the target against every byte in the file, after the clock has stopped.
+//! Compares every byte on the target with the file after the clock has stopped.
 
 use super::context::{EngineContext, Loaded, POISON, run_workers};
 use super::error::LoadError;
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes compared at a time.
+/// The number of bytes that are compared at a time.
 const STEP: u64 = 8 << 20;
 
-/// A range of a file and its place on the target.
+/// A range of a file and its offset on the target.
 struct Piece {
     shard: usize,
     file_offset: u64,
@@ -20,7 +20,7 @@ struct Piece {
     bytes: u64,
 }
 
-/// Bytes that differ: where the first of them is, and how many there are.
+/// The position of the first different byte, and the number of different bytes.
 struct Difference {
     shard: usize,
     file_offset: u64,
@@ -30,7 +30,8 @@ struct Difference {
     bytes: u64,
 }
 
-/// Compares all tensors. `Ok(None)` when all are equal, else what differs: the first tensor and byte in the order of the files, and how much.
+/// Compares all tensors. Returns `Ok(None)` if all bytes are equal. Otherwise returns a description: the first
+/// different tensor and byte in file order, and the number of different bytes.
 pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Option<String>, LoadError> {
     let model = context.model();
     let pieces = pieces(context, loaded);
@@ -73,7 +74,7 @@ pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Op
     Ok(told(context, found.into_iter().flatten().collect()))
 }
 
-/// The differences in words; the blocks that were compared show how widespread they are.
+/// Describes the differences. The compared blocks show how many bytes differ.
 fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<String> {
     found.sort_unstable_by_key(|d| (d.shard, d.file_offset));
     let first = found.first()?;
@@ -94,7 +95,7 @@ fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<Strin
         None => format!("first at byte {} of {path}", first.file_offset),
     };
     let never = if context.order.poison && first.on_target == POISON {
-        ", as the target was filled before the load: nothing seems to have arrived there"
+        ", the value that filled the target before the load: no byte seems to have arrived there"
     } else {
         ""
     };
@@ -112,8 +113,8 @@ fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<Strin
     ))
 }
 
-/// Whether a file's record changed since a time of CLOCK_MONOTONIC: by writing, or by being moved there. Then the
-/// load is not the cause of different bytes.
+/// Whether the inode of a file changed after a time of CLOCK_MONOTONIC, because it was written or replaced. The load
+/// is then not the cause of different bytes.
 fn changed_since(path: &Path, then_ns: u64) -> bool {
     if then_ns == 0 {
         return false;
@@ -128,7 +129,7 @@ fn changed_since(path: &Path, then_ns: u64) -> bool {
     })
 }
 
-/// The tensors as ranges, neighbours joined and cut to [`STEP`].
+/// The tensors as ranges. Adjacent ranges are joined and divided into pieces of [`STEP`].
 fn pieces(context: &EngineContext<'_>, loaded: &Loaded) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (tensor, target_offset) in context.model().tensors.iter().zip(&loaded.tensor_offsets) {

@@ -1,4 +1,4 @@
-//! Groups of nodes with one cause, and nodes that differ from their peers.
+//! Groups nodes by the cause of their verdict, and finds nodes that differ from their peers.
 
 use super::node::{Node, Workload, badness};
 use super::read::Fleet;
@@ -7,27 +7,27 @@ use crate::core::Route;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Nodes with the same verdict for the same reason.
+/// Nodes with the same verdict and the same reason.
 #[derive(Clone, Debug)]
 pub struct Cause<'a> {
-    /// The worst route of each node's verdicts; `None` if they have no verdict.
+    /// The worst route in the verdicts of each node. `None` if the nodes have no verdict.
     pub route: Option<Route>,
-    /// The first blocker's id; empty if nothing blocks.
+    /// The id of the first blocker. It is empty if there is no blocker.
     pub blocker: &'a str,
-    /// The summary that most of the nodes have.
+    /// The most common summary of the nodes.
     pub summary: &'a str,
-    /// The fix, if there is one.
+    /// The fix. `None` if there is none.
     pub fix: Option<&'a str>,
     /// The nodes.
     pub nodes: Vec<&'a Node>,
 }
 
-/// A value that few nodes have and most of their peers do not.
+/// A value that few nodes have and most of their peers do not have.
 #[derive(Clone, Debug)]
 pub struct Oddity<'a> {
     /// The property that differs: `driver`, `check udev-database`, `bandwidth odirect cold qwen3-0.6b`.
     pub fact: String,
-    /// The value of these nodes; `absent` if they have none.
+    /// The value of these nodes. It is `absent` if they do not have the property.
     pub value: String,
     /// The value of most peers.
     pub usual: String,
@@ -35,7 +35,7 @@ pub struct Oddity<'a> {
     pub usual_nodes: usize,
     /// The number of peers, including these nodes.
     pub peers: usize,
-    /// These nodes.
+    /// The nodes that differ.
     pub nodes: Vec<&'a Node>,
 }
 
@@ -46,16 +46,16 @@ pub struct BandwidthGroup<'a> {
     pub gpus: &'a str,
     /// The workload.
     pub workload: &'a Workload,
-    /// Rate in bytes per second and node, ascending.
+    /// Rates in bytes per second and their nodes, in ascending order.
     pub rates: Vec<(f64, &'a Node)>,
-    /// The median.
+    /// The median rate.
     pub median: f64,
-    /// Rates outside these bounds are odd.
+    /// The range of normal rates. Rates outside of it are reported.
     pub usual: (f64, f64),
 }
 
 impl BandwidthGroup<'_> {
-    /// The percentile of the rates, by nearest rank.
+    /// The percentile of the rates, by the nearest-rank method.
     #[must_use]
     pub fn quantile(&self, part: f64) -> f64 {
         let at = (part * (self.rates.len().saturating_sub(1)) as f64).round() as usize;
@@ -63,20 +63,22 @@ impl BandwidthGroup<'_> {
     }
 }
 
-/// Fewer peers show no majority.
+/// With fewer peers there is no majority.
 const FEWEST_PEERS: usize = 3;
 
-/// A value is odd if at most one peer in this many has it; a single node is odd among [`FEWEST_PEERS`].
+/// A value is unusual if at most one peer in this many has it. Among [`FEWEST_PEERS`] nodes, a single node is
+/// unusual.
 const ONE_IN: usize = 5;
 
-/// A rate is odd if it is this many standard deviations from the median, estimated from the median deviation. Noise of 10 000 nodes reaches about four.
+/// A rate is unusual if it differs from the median by more than this many standard deviations, which are estimated
+/// from the median deviation. The noise of 10 000 nodes reaches about four.
 const DEVIATIONS: f64 = 6.0;
 
-/// A smaller difference from the median is not worth a look, however steady the peers are.
+/// A smaller difference from the median is never reported, even if the peers are nearly equal.
 const SMALLEST_DIFFERENCE: f64 = 0.1;
 
 impl Fleet {
-    /// The causes, worst route first, then by number of nodes.
+    /// The causes, the worst route first, then the largest number of nodes.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause<'_>> {
         let mut groups: BTreeMap<(Option<Route>, &str), Vec<&Node>> = BTreeMap::new();
@@ -93,7 +95,7 @@ impl Fleet {
                 nodes,
             })
             .collect();
-        // A node without a verdict could be any; it is listed before the good ones.
+        // The route of a node without a verdict is unknown, so such nodes are listed before the good ones.
         let rank = |cause: &Cause<'_>| cause.route.map_or(1, badness);
         causes.sort_by(|a, b| {
             rank(b).cmp(&rank(a)).then(b.nodes.len().cmp(&a.nodes.len())).then(a.blocker.cmp(b.blocker))
@@ -101,7 +103,7 @@ impl Fleet {
         causes
     }
 
-    /// Nodes by their GPUs.
+    /// Groups nodes by their GPUs.
     fn peers(&self) -> BTreeMap<&str, Vec<&Node>> {
         let mut peers: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
         for node in &self.nodes {
@@ -110,7 +112,7 @@ impl Fleet {
         peers
     }
 
-    /// The odd ones, the rarest first; those of bandwidth among them.
+    /// The unusual values, including rates, the rarest first.
     #[must_use]
     pub fn oddities(&self) -> Vec<Oddity<'_>> {
         let mut all = Vec::new();
@@ -132,7 +134,7 @@ impl Fleet {
         all
     }
 
-    /// The rates of each workload that at least two peers ran.
+    /// The rates of each workload with at least two peers.
     #[must_use]
     pub fn bandwidth(&self) -> Vec<BandwidthGroup<'_>> {
         let mut groups: BTreeMap<(&str, &Workload), Vec<(f64, &Node)>> = BTreeMap::new();
@@ -149,7 +151,7 @@ impl Fleet {
                 let values: Vec<f64> = rates.iter().map(|(rate, _)| *rate).collect();
                 let middle = median(&values)?;
                 let deviations: Vec<f64> = values.iter().map(|rate| (rate - middle).abs()).collect();
-                // 1.4826 times the median deviation estimates the standard deviation of normal noise.
+                // For normal noise, 1.4826 times the median deviation estimates the standard deviation.
                 let spread = (DEVIATIONS * 1.4826 * median(&deviations)?).max(SMALLEST_DIFFERENCE * middle);
                 Some(BandwidthGroup {
                     gpus,
@@ -163,14 +165,14 @@ impl Fleet {
     }
 }
 
-/// The text that occurs most; the first of those by alphabet.
+/// The most frequent text. If several are equally frequent, the first one in alphabetical order.
 fn most<'a>(texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     texts.for_each(|text| *counts.entry(text).or_default() += 1);
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(text, _)| text)
 }
 
-/// The value of a node that lacks a fact that others have.
+/// The value for a node that does not have the property.
 const ABSENT: &str = "absent";
 
 fn odd_values<'a>(
@@ -184,7 +186,7 @@ fn odd_values<'a>(
         let lacks = |node: &&&Node| !node.facts.iter().any(|(name, _)| &**name == fact);
         values.insert(ABSENT, peers.iter().filter(lacks).copied().collect());
     }
-    // Nodes on which a check did not run are not compared.
+    // Nodes on which a check did not run are excluded from its comparison.
     let compared: usize = values.values().map(Vec::len).sum();
     let Some((usual, usual_nodes)) =
         values.iter().map(|(value, nodes)| (*value, nodes.len())).max_by_key(|(_, count)| *count)

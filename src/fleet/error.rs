@@ -1,11 +1,11 @@
-//! The reason why there is no fleet report.
+//! The errors of a fleet report.
 
 use std::path::PathBuf;
 
-/// The reason why there is no fleet report.
+/// Why there is no fleet report.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// A path that was named cannot be read.
+    /// A path that the user named cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Read {
         /// The path.
@@ -13,35 +13,35 @@ pub enum FleetError {
         /// The system's error.
         error: std::io::Error,
     },
-    /// A folder without reports.
+    /// A directory has no reports.
     #[error("{} has no .json or .jsonl file; pass the folder with the nodes' reports", folder.display())]
     Empty {
         /// The folder.
         folder: PathBuf,
     },
-    /// A report of a newer program.
+    /// A report was written by a newer program.
     #[error("{source_name} has schema_version {found}; this program reads versions up to {known}. Update gds-top")]
     Newer {
-        /// The file.
+        /// The path of the file.
         source_name: String,
-        /// Its version.
+        /// The version of the report.
         found: u64,
-        /// The newest version that is read.
+        /// The newest supported version.
         known: u64,
     },
-    /// Reports of several versions.
+    /// The reports have different versions.
     #[error(
         "{source_name} has schema_version {found}, other reports have {first}; write all reports with one version of gds-top"
     )]
     Mixed {
-        /// The file.
+        /// The path of the file.
         source_name: String,
-        /// Its version.
+        /// The version of the report.
         found: u64,
         /// The version of the first report.
         first: u64,
     },
-    /// No source has a report.
+    /// None of the sources contains a report.
     #[error("no report was read; {source_name}: {why}")]
     Nothing {
         /// The first source.

@@ -1,12 +1,12 @@
-//! Host lists in Slurm's notation: `node[001-003,007],login1`.
+//! Host lists in the notation of Slurm: `node[001-003,007],login1`.
 
 use std::collections::BTreeMap;
 
-/// The names as one list that `srun --nodelist` and `scontrol show hostnames` accept. Names that differ only in a number share a bracket, if their numbers have the
-/// same width or no leading zero.
+/// The names as one list that `srun --nodelist` and `scontrol show hostnames` accept. Names that differ only in one
+/// number share a bracket if their numbers have the same width or no leading zeros.
 #[must_use]
 pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    // By prefix, suffix and width of a padded number (0 if it is not padded).
+    // The key is the prefix, the suffix, and the width of a zero-padded number (0 without padding).
     let mut numbered: BTreeMap<(&str, &str, usize), Vec<u64>> = BTreeMap::new();
     let mut others: Vec<&str> = Vec::new();
     for name in names {
@@ -32,15 +32,15 @@ pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     parts.join(",")
 }
 
-/// The last number of a name: the text before it, its value, its width if it is padded with zeros, and the text after
-/// it.
+/// Splits a name at its last number: the text before it, its value, its width if it is zero-padded, and the text
+/// after it.
 fn split(name: &str) -> Option<(&str, u64, usize, &str)> {
     let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
     let start = name[..end]
         .rfind(|c: char| !c.is_ascii_digit())
         .map_or(0, |at| at + name[at..].chars().next().map_or(1, char::len_utf8));
     let digits = &name[start..end];
-    // Slurm's own limit on the digits of a range is lower than this.
+    // Slurm permits fewer digits than this in a range.
     let number = digits.parse().ok().filter(|_| digits.len() <= 18)?;
     let width = if digits.len() > 1 && digits.starts_with('0') { digits.len() } else { 0 };
     Some((&name[..start], number, width, &name[end..]))

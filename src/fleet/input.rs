@@ -1,4 +1,5 @@
-//! Reads the JSON reports of nodes: files, folders of them, standard input. Only the parts that are compared are kept.
+//! Reads the JSON reports of nodes from files, directories and standard input. Only the fields that are compared are
+//! kept.
 
 use super::error::FleetError;
 use super::node::Workload;
@@ -11,20 +12,20 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The newest version of the reports. The compared fields are the same in earlier versions.
+/// The newest supported version of the reports. Earlier versions have the same compared fields.
 const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
 
-/// A larger file is not the report of a node; it is listed as not read.
+/// The maximum size of a report in bytes. A larger file is listed as not read.
 const LARGEST: u64 = 256 << 20;
-/// Most JSON values of one text; a report of a model of 100 000 tensors has ten million.
+/// The maximum number of JSON values in one text. The report of a model with 100 000 tensors has ten million.
 const MOST_VALUES: u64 = 20_000_000;
-/// Most reports in one text.
+/// The maximum number of reports in one text.
 const MOST_REPORTS: usize = 10_000;
 
-/// The compared part of a report.
+/// The fields of a report that are compared.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
-    /// 0 if it has none: then it is not a report.
+    /// The schema version. It is 0 if the file is not a report.
     #[serde(default)]
     pub(super) schema_version: u64,
     #[serde(default)]
@@ -60,9 +61,9 @@ pub(super) struct Machine {
 #[serde(default)]
 pub(super) struct Gpu {
     pub(super) name: String,
-    /// Current and greatest.
+    /// The current and the highest generation.
     pub(super) pcie_generation: Option<(u32, u32)>,
-    /// Current and greatest.
+    /// The current and the highest number of lanes.
     pub(super) pcie_width: Option<(u32, u32)>,
 }
 
@@ -125,24 +126,24 @@ pub(super) struct Run {
     pub(super) error: Option<IgnoredAny>,
 }
 
-/// A source that gave no report: its name and why.
+/// A source without a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// The file, or `standard input`.
+    /// The path of the file, or `standard input`.
     pub source: String,
-    /// Why, for people.
+    /// The reason, as text for the user.
     pub why: String,
 }
 
 /// The content of the sources.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// Each report with its source.
+    /// The reports with their sources.
     pub(super) reports: Vec<(String, Report)>,
     pub(super) unread: Vec<Unread>,
 }
 
-/// The reports below the paths; `-` is standard input. Files are parsed on all CPUs.
+/// Reads the reports below the paths. `-` is standard input. Files are parsed on all CPUs.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     let mut files = Vec::new();
     let mut input = Input::default();
@@ -162,7 +163,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
                 return Err(FleetError::Empty { folder: path.clone() });
             }
         } else {
-            // A file that was named must be readable; one that was found in a folder may be broken.
+            // A file that the user named must be readable. A file that was found in a directory may be broken.
             std::fs::metadata(path).map_err(|error| FleetError::Read { path: path.clone(), error })?;
             files.push(path.clone());
         }
@@ -177,7 +178,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     Ok(input)
 }
 
-/// Reports of two versions may count differently, so they are not compared.
+/// Reports of different versions are rejected, because their numbers may have different meanings.
 fn same_version(input: &Input) -> Result<(), FleetError> {
     let mut versions = input.reports.iter().map(|(source, report)| (source, report.schema_version));
     let Some((_, first)) = versions.next() else { return Ok(()) };
@@ -191,9 +192,9 @@ fn same_version(input: &Input) -> Result<(), FleetError> {
     }
 }
 
-/// The `.json` and `.jsonl` files below a folder. Links are not followed, so a folder cannot contain itself.
+/// The `.json` and `.jsonl` files below a directory. Links are not followed, so there are no cycles.
 fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    /// Deeper trees are not made by exports.
+    /// The maximum depth. Exports do not create deeper trees.
     const DEEPEST: usize = 16;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -208,7 +209,7 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
     Ok(())
 }
 
-/// Parses the files on all CPUs; a share for which the system gives no thread is parsed here.
+/// Parses the files on all CPUs. If a thread cannot be started, its share is parsed on this thread.
 fn parse_all(files: &[PathBuf]) -> Vec<Input> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -219,7 +220,7 @@ fn parse_all(files: &[PathBuf]) -> Vec<Input> {
         begun
             .into_iter()
             .map(|(share, begun)| match begun {
-                // A parser that panicked lost its share; the files are named then.
+                // If a parser panicked, the files of its share are listed as not read.
                 Ok(parser) => parser.join().unwrap_or_else(|_| lost(share)),
                 Err(_) => parse(share),
             })
@@ -246,7 +247,7 @@ fn lost(files: &[PathBuf]) -> Input {
 }
 
 fn slurp(file: &Path) -> Result<Vec<u8>, String> {
-    // Before it is opened: opening a FIFO waits for a writer.
+    // The type is checked before the file is opened, because opening a FIFO waits for a writer.
     let meta = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if !meta.is_file() {
         return Err("it is not a regular file".to_owned());
@@ -260,7 +261,7 @@ fn slurp(file: &Path) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The reports of one text: one, or several one after another.
+/// Adds the reports of one text. It can contain several reports one after another.
 fn add(input: &mut Input, source: &str, text: &[u8]) {
     let mut found = 0;
     if json_values(text) > MOST_VALUES {
@@ -295,7 +296,7 @@ fn add(input: &mut Input, source: &str, text: &[u8]) {
     }
 }
 
-/// The rate of each kind of run: engine, cache state, model and its size; the median of the repeats.
+/// The rate of each workload (engine, cache state, model and size): the median of the repeats.
 pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
     let mut all: BTreeMap<Workload, Vec<f64>> = BTreeMap::new();
     for run in &report.runs {

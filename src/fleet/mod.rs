@@ -1,4 +1,5 @@
-//! Many nodes in one report: which cannot use GDS and why, and which differ from their peers. Reads JSON reports that other runs wrote; runs nothing.
+//! Combines the JSON reports of many nodes: which nodes cannot use GDS and why, and which differ from their peers. It
+//! runs nothing on the nodes.
 
 mod compare;
 mod error;

@@ -1,9 +1,9 @@
-//! A node and what is compared between nodes.
+//! A node, and the values that are compared between nodes.
 
 use crate::core::Route;
 use std::collections::BTreeMap;
 
-/// Runs that can be compared: the same engine, cache state, model and size.
+/// The key of comparable runs: the same engine, cache state, model and size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Workload {
     /// The engine.
@@ -12,47 +12,47 @@ pub struct Workload {
     pub cache: String,
     /// The model's name.
     pub model: String,
-    /// Bytes that were loaded.
+    /// The number of loaded bytes.
     pub bytes: u64,
 }
 
 /// A node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Host name.
+    /// The host name.
     pub host: String,
     /// The file of its report.
     pub source: String,
-    /// When the report was begun, milliseconds since 1970.
+    /// The start of the report in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The program that wrote it.
+    /// The program that wrote the report.
     pub tool: String,
-    /// GPUs, `8 x NVIDIA H200`: nodes with the same GPUs are peers.
+    /// The GPUs: `8 x NVIDIA H200`. Nodes with the same GPUs are peers.
     pub gpus: String,
-    /// The worst route of its verdicts; `None` if it has no verdict.
+    /// The worst route in its verdicts. `None` if it has no verdict.
     pub route: Option<Route>,
     /// The path of that verdict.
     pub path: String,
-    /// The best route that it could take after fixes.
+    /// The best route after fixes.
     pub possible: Option<Route>,
     /// Whether reads proved the route of every verdict.
     pub proven: bool,
-    /// The first blocker: the id of a check; empty if nothing blocks.
+    /// The id of the first check that blocks a better route. It is empty if there is no blocker.
     pub blocker: String,
-    /// That check's summary.
+    /// The summary of that check.
     pub summary: String,
-    /// The fix of that check, if there is one.
+    /// The fix of that check. `None` if there is none.
     pub fix: Option<String>,
-    /// Values that are compared with those of the peers.
+    /// The values that are compared with those of the peers.
     pub facts: Facts,
-    /// Median bytes per second of each workload.
+    /// The median rate of each workload in bytes per second.
     pub rates: BTreeMap<Workload, f64>,
 }
 
-/// Names and values, sorted by name. Both are shared by all nodes: most nodes have the same.
+/// Names and values, sorted by name. Nodes share the strings, because most nodes have the same ones.
 pub type Facts = Vec<(std::sync::Arc<str>, std::sync::Arc<str>)>;
 
-/// The rank of a route for a node: no cuFile is worst, then host memory.
+/// The rank of a route: no cuFile is the worst, then host memory.
 pub(super) const fn badness(route: Route) -> u8 {
     match route {
         Route::None => 2,

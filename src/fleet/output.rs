@@ -1,4 +1,4 @@
-//! The fleet as text, HTML, JSON and CSV.
+//! Writes the fleet report as text, HTML, JSON and CSV.
 
 use super::compare::{BandwidthGroup, Cause, Oddity};
 use super::hostlist::hostlist;
@@ -11,13 +11,13 @@ use crate::text::CsvRows;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// The version of the JSON.
+/// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Rows of a list on a terminal; the other formats have all.
+/// The maximum number of rows per list on a terminal. The other formats have all rows.
 const ROWS: usize = 40;
 
-/// Characters of a host list on a terminal.
+/// The maximum length of a host list on a terminal, in characters.
 const LONGEST_LIST: usize = 160;
 
 /// The report as text.
@@ -100,7 +100,7 @@ const fn number(title: &'static str) -> Head {
     Head { title, right: true }
 }
 
-/// Nodes that differ are first, because they need attention.
+/// Nodes that differ from their peers are listed first, because they need attention.
 fn sections(fleet: &Fleet, rows: Option<usize>) -> Vec<Section> {
     let mut all = Vec::new();
     all.extend(odd(&fleet.oddities(), rows));
@@ -267,10 +267,10 @@ pub fn json(fleet: &Fleet) -> Value {
     })
 }
 
-/// One row a node.
+/// Writes one row per node.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// If `out` cannot be written.
 pub fn csv(fleet: &Fleet, out: impl Write) -> io::Result<()> {
     let mut odd: std::collections::HashMap<&str, Vec<String>> = std::collections::HashMap::new();
     let oddities = fleet.oddities();

@@ -1,4 +1,4 @@
-//! The fleet from reports: one node for each host.
+//! Reads the fleet from reports and merges the reports of each host.
 
 use super::error::FleetError;
 use super::input::{self, Unread};
@@ -7,22 +7,24 @@ use crate::core::{Route, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-/// A fleet.
+/// The nodes of a fleet.
 #[derive(Debug, Default)]
 pub struct Fleet {
-    /// The nodes by host name, in the order of their numbers.
+    /// The nodes, sorted by host name. Numbers in names are compared as numbers.
     pub nodes: Vec<Node>,
     /// Sources without a report.
     pub unread: Vec<Unread>,
-    /// Older reports of nodes that have a newer one: how many.
+    /// The number of older reports of nodes that have a newer one.
     pub superseded: usize,
 }
 
 impl Fleet {
-    /// Reads the reports below the paths; `-` is standard input. A node with several reports counts once: its newest checks, and its newest runs.
+    /// Reads the reports below the paths. `-` is standard input. If a node has several reports, its newest checks and
+    /// its newest runs are used.
     ///
     /// # Errors
-    /// When a named path cannot be read, the reports have several schema versions or a newer one, or no report is found.
+    /// If a named path cannot be read, if the reports have different or newer schema versions, or if no report is
+    /// found.
     pub fn read(paths: &[PathBuf]) -> Result<Self, FleetError> {
         let input = input::read(paths)?;
         if input.reports.is_empty() {
@@ -44,7 +46,8 @@ impl Fleet {
                 Some(other) => {
                     let (mut new, old) =
                         if other.started_unix_ms > node.started_unix_ms { (other, node) } else { (node, other) };
-                    // A benchmark's report may lack verdicts, and one of checks lacks rates: each adds what the newer one does not have.
+                    // A report of `bench` can lack verdicts, and a report of `check` lacks rates. Each fills in what
+                    // the newer one lacks.
                     if new.route.is_none() && old.route.is_some() {
                         let rates = std::mem::take(&mut new.rates);
                         new = Node { rates, ..old };
@@ -68,7 +71,7 @@ impl Fleet {
     }
 }
 
-/// A host name with its numbers as numbers, so that node9 precedes node10.
+/// A host name whose numbers are compared as numbers, so that node9 precedes node10.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -81,7 +84,7 @@ fn natural(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// Texts that many nodes share, each kept once.
+/// Texts that many nodes share. Each is stored once.
 #[derive(Default)]
 struct Names(std::collections::HashSet<std::sync::Arc<str>>);
 
@@ -100,11 +103,11 @@ fn node(source: String, report: &input::Report, names: &mut Names) -> Node {
     let empty = input::Machine::default();
     let machine = report.machine.as_ref().unwrap_or(&empty);
     let worst = report.verdicts.iter().max_by_key(|verdict| badness(verdict.route));
-    // A node on a direct route has nothing to fix; its verdict's warnings are not blockers.
+    // A node on a direct route needs no fix. Warnings in its verdict are not blockers.
     let blocker =
         worst.filter(|verdict| badness(verdict.route) > 0).and_then(|verdict| verdict.blockers.first()).cloned();
     let check = blocker.as_ref().and_then(|id| report.checks.iter().find(|check| check.id == *id));
-    // A report without a host name is known by its file.
+    // A report without a host name is identified by its file.
     let host = if machine.host.is_empty() { source.clone() } else { machine.host.clone() };
     Node {
         host,
@@ -135,7 +138,8 @@ fn gpus(machine: &input::Machine) -> String {
     counts.iter().map(|(name, count)| format!("{count} x {name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The compared properties: the worst route, versions, PCIe links, settings of cufile.json, and the status of each check.
+/// The properties that are compared: the worst route, versions, PCIe links, keys of cufile.json, and the status of
+/// each check.
 fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) -> Facts {
     let mut facts = Facts::new();
     let mut put = |name: &str, value: &str| facts.push((names.get(name), names.get(value)));
@@ -157,7 +161,8 @@ fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) ->
         &machine.nvidia_fs.as_ref().map_or("not loaded".to_owned(), |m| or(m.version.as_ref(), "unknown version")),
     );
     if !machine.gpus.is_empty() {
-        // An idle GPU may lower the generation of its link, so the greatest one is compared; lanes do not change.
+        // An idle GPU can lower the generation of its link, so the highest generation is compared. The number of
+        // lanes does not change.
         let links = machine.gpus.iter().map(|gpu| match (gpu.pcie_generation, gpu.pcie_width) {
             (Some((_, generation)), Some((width, _))) => format!("PCIe {generation} x{width}"),
             _ => "unknown".to_owned(),
@@ -178,13 +183,13 @@ fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) ->
         put(&format!("cufile.json {}", setting.key), &setting.value);
     }
     for check in &report.checks {
-        // Whether a check applies depends on the paths that were examined.
+        // Whether a check applies depends on the examined paths.
         if check.status != Status::Na {
             put(&format!("check {}", check.id), check.status.word());
         }
     }
     facts.sort();
-    // A check of several paths or GPUs has several findings; the worst is compared.
+    // A check of several paths or GPUs has several findings. The worst one is compared.
     facts.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
         if same && severity(&next.1) > severity(&kept.1) {
