@@ -1,4 +1,5 @@
-//! Models made on first use and kept in the user's cache folder: the demo, and profiles named instead of a path.
+//! Models that are written on first use and kept in the user's cache folder: the demo model, and profiles that are
+//! named instead of a path.
 
 use super::error::WeightsError;
 use super::held::ModelFolder;
@@ -12,15 +13,16 @@ use std::path::{Path, PathBuf};
 
 /// Profile of the demo model.
 const DEMO_PROFILE: &str = "qwen3-0.6b";
-/// Its scale: about 150 MB.
+/// Scale of the demo model. The model has about 150 MB.
 const DEMO_SCALE: f64 = 0.1;
 
-/// The folder for models made on first use: `$XDG_CACHE_HOME/gds-top/models`, else `~/.cache/gds-top/models`.
+/// The folder for models that are written on first use: `$XDG_CACHE_HOME/gds-top/models`, or else
+/// `~/.cache/gds-top/models`.
 ///
 /// # Errors
-/// When neither variable is set.
+/// Fails if neither variable contains an absolute path.
 pub fn cache_folder() -> Result<PathBuf, WeightsError> {
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG base directory specification requires that relative paths are ignored.
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     set("XDG_CACHE_HOME")
         .or_else(|| set("HOME").map(|home| home.join(".cache")))
@@ -28,21 +30,21 @@ pub fn cache_folder() -> Result<PathBuf, WeightsError> {
         .ok_or(WeightsError::NoCacheFolder)
 }
 
-/// The small synthetic model that is loaded when no model is named: written on first use and used again while it is
-/// complete. `progress` is called only while the model is written.
+/// Opens the small synthetic model that is loaded if no model is named. It is written on first use and reused while
+/// it is complete. `progress` is only called while the model is written.
 ///
 /// # Errors
-/// As [`profile_model`].
+/// See [`profile_model`].
 pub fn demo_model(progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInfo, WeightsError> {
     let profile = Profile::named(DEMO_PROFILE)?;
     profile_model(&profile, &cache_folder()?, &SynthOptions { scale: DEMO_SCALE, seed: 0 }, progress)
 }
 
-/// A profile's model in a separate folder below `folder` (see [`cache_folder`]). It is opened if it is complete and
-/// has the same options; otherwise it is written.
+/// Opens a profile's model in a separate folder below `folder` (see [`cache_folder`]). The model is written first if
+/// it is incomplete or has other options.
 ///
 /// # Errors
-/// As [`synthesize`].
+/// See [`synthesize`].
 pub fn profile_model(
     profile: &Profile,
     folder: &Path,
@@ -69,7 +71,8 @@ pub fn profile_model(
             return Ok(model);
         }
     }
-    // A damaged file may have lost its mark, but the folder name shows that gds-top wrote it. A link could lead to another model.
+    // A damaged file may have lost its mark, but the name of the folder shows that gds-top wrote it. A link is not
+    // followed, because it could lead to another model.
     if let Ok(Some(held)) = ModelFolder::open_unlinked(&dir) {
         for name in held.model_files()? {
             if layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {

@@ -1,7 +1,7 @@
 //! Element types of safetensors and their sizes.
 
-/// The element types of safetensors 0.8 with their size in bits, in the order of that crate's `Dtype`, by which its writer sorts the tensors of
-/// a file (largest first).
+/// The element types of safetensors 0.8 with their size in bits. The order is that of the crate's `Dtype`. Its writer
+/// sorts the tensors of a file by this order, with the largest type first.
 pub const DTYPES: [(&str, u64); 22] = [
     ("BOOL", 8),
     ("F4", 4),
@@ -27,7 +27,7 @@ pub const DTYPES: [(&str, u64); 22] = [
     ("U64", 64),
 ];
 
-/// Position in [`DTYPES`]; `None` for an unknown type.
+/// Position of a type in [`DTYPES`]; `None` for an unknown type.
 #[must_use]
 pub fn rank(dtype: &str) -> Option<usize> {
     DTYPES.iter().position(|(name, _)| *name == dtype)
@@ -42,21 +42,21 @@ pub fn bits(dtype: &str) -> Option<u64> {
 /// The reason why a tensor's size cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeProblem {
-    /// The element type is not known.
+    /// The element type is unknown.
     UnknownType,
     /// The product does not fit into 64 bits.
     Overflow,
-    /// Elements of less than a byte do not fill the last byte.
+    /// The elements are smaller than a byte and do not fill the last byte.
     PartialByte,
 }
 
-/// Bytes of a tensor of this type and shape.
+/// Size in bytes of a tensor with this type and shape.
 ///
 /// # Errors
-/// When the type is unknown, the product overflows, or sub-byte elements leave a byte half full.
+/// Fails if the type is unknown, the product overflows, or the last byte is not filled.
 pub fn tensor_bytes(dtype: &str, shape: &[u64]) -> Result<u64, SizeProblem> {
     let bits = bits(dtype).ok_or(SizeProblem::UnknownType)?;
-    // A zero anywhere makes the tensor empty, whatever the other dimensions multiply to.
+    // A dimension of zero makes the tensor empty, even if the product of the other dimensions would overflow.
     if shape.contains(&0) {
         return Ok(0);
     }

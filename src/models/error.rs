@@ -1,14 +1,14 @@
-//! Errors of models, as sentences: the problem, the place, the value found, and the action.
+//! Errors of models as sentences: the object, the problem, the value found, and the action.
 
 use crate::text::{sanitise_line, truncate};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Something is wrong with a model, or it could not be written.
+/// An error in a model, or an error while a model is written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightsError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error(
         "there is no {}: name a .safetensors file, a folder of them, an index.json, or a repository of the local Hugging Face cache{hint}",
         path_text(path)
@@ -16,7 +16,7 @@ pub enum WeightsError {
     NotFound {
         /// The path that was named.
         path: PathBuf,
-        /// A question about a similar name of a shape; empty without one.
+        /// A question that suggests a similar profile name; empty if there is none.
         hint: String,
     },
     /// The operating system reported an error.
@@ -25,23 +25,23 @@ pub enum WeightsError {
         path_text(path)
     )]
     Unreadable {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Past participle: `opened`, `read`, `listed`.
+        /// The failed operation as a past participle: `opened`, `read` or `listed`.
         doing: &'static str,
-        /// The system's word.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A name that recordings and reports cannot store.
+    /// The name cannot be stored in recordings and reports.
     #[error(
         "the name of {} is not UTF-8, which reports cannot store; rename it, or pass a link to it",
         path_text(path)
     )]
     NotUtf8 {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
     },
-    /// Not a regular file.
+    /// The path is not a regular file.
     #[error(
         "{} is {kind}, not a file of tensors; name a .safetensors file, a folder of them or an index.json",
         path_text(path)
@@ -49,96 +49,96 @@ pub enum WeightsError {
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// With its article: `a FIFO`.
+        /// The kind of the object with its article: `a FIFO`.
         kind: &'static str,
     },
-    /// The directory has no safetensors file.
+    /// The directory contains no safetensors file.
     #[error("{} has no .safetensors file; name the folder with the shards", path_text(path))]
     NoWeights {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// A repository id that is in none of the caches.
+    /// None of the caches contains this repository id.
     #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it first or name a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
     NotCached {
-        /// As typed, made printable.
+        /// The repository id as typed, with control characters escaped.
         repo: String,
         /// The cache folders that were searched.
         looked: Vec<PathBuf>,
     },
-    /// A folder of the Hugging Face cache without a usable snapshot.
+    /// A folder of the Hugging Face cache contains no usable snapshot.
     #[error("{} is a folder of the Hugging Face cache, but {problem}; download the repository again", path_text(path))]
     CacheFolder {
-        /// The folder `models--…`.
+        /// Path of the folder `models--…`.
         path: PathBuf,
         /// The defect.
         problem: String,
     },
-    /// The file as a whole is malformed.
+    /// The file is malformed.
     #[error("{} is not a complete safetensors file: {problem}", path_text(path))]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The value that was found, and the action.
+        /// The value found, and the action.
         problem: String,
     },
-    /// A valid model without tensor bytes.
+    /// The model is valid but has no tensor bytes.
     #[error("{} has no tensor bytes; name another model", path_text(path))]
     NothingToLoad {
         /// The path that was named.
         path: PathBuf,
     },
-    /// One tensor is described wrongly.
+    /// The description of one tensor is wrong.
     #[error("tensor {tensor} of {}: {problem}", path_text(path))]
     BadTensor {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The tensor's name, made printable.
+        /// Name of the tensor, with control characters escaped.
         tensor: String,
-        /// The value that was found, and the action.
+        /// The value found, and the action.
         problem: String,
     },
-    /// A name occurs twice.
+    /// Two tensors have the same name.
     #[error(
-        "tensor {tensor} is there twice, in {} and in {}; a tensor may be in one place only: keep one set of shards in the folder",
+        "tensor {tensor} occurs twice, in {} and in {}; keep only one set of shards in the folder",
         path_text(first),
         path_text(second)
     )]
     DuplicateTensor {
-        /// The tensor's name, made printable.
+        /// Name of the tensor, with control characters escaped.
         tensor: String,
-        /// The file that has it first.
+        /// The first file that contains the name.
         first: PathBuf,
-        /// The file that has it again.
+        /// The second file that contains the name.
         second: PathBuf,
     },
     /// The index is malformed.
     #[error("the index {} cannot be used: {problem}", path_text(path))]
     BadIndex {
-        /// The index.
+        /// Path of the index.
         path: PathBuf,
-        /// The value that was found, and the action.
+        /// The value found, and the action.
         problem: String,
     },
-    /// A shard is not there.
+    /// A shard does not exist.
     #[error("shard {shard} is missing in {} ({why}); download it again", path_text(folder))]
     MissingShard {
-        /// Its name, made printable.
+        /// Name of the shard, with control characters escaped.
         shard: String,
         /// The folder that should contain it.
         folder: PathBuf,
-        /// The source that names it.
+        /// The source that requires the shard.
         why: String,
     },
     /// No profile has this name.
     #[error("there is no model profile '{name}'; known are {}", known.join(", "))]
     UnknownProfile {
-        /// As typed, made printable.
+        /// The name as typed, with control characters escaped.
         name: String,
         /// The names of all profiles.
         known: Vec<&'static str>,
     },
-    /// A shipped profile is wrong.
+    /// A profile that is part of gds-top is wrong.
     #[error("the model profile '{name}' is damaged: {problem}")]
     BadProfile {
         /// Its name.
@@ -149,49 +149,50 @@ pub enum WeightsError {
     /// The scale is out of range.
     #[error("a scale of {scale} is not possible; give a number above 0 and at most 4")]
     BadScale {
-        /// As given.
+        /// The given scale.
         scale: f64,
     },
-    /// The progress callback ended it.
+    /// The progress callback stopped the writing.
     #[error("writing the synthetic model was stopped, and its files were removed")]
     Stopped,
-    /// The model does not fit.
+    /// The model does not fit on the disk.
     #[error("the model needs {} and {} has {} free; choose a smaller --scale or another disk", crate::core::units::bytes(*needed_bytes), path_text(path), crate::core::units::bytes(*free_bytes))]
     NoSpace {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Bytes that would be written beyond those that are replaced.
+        /// Bytes that the model needs in addition to the files that it replaces.
         needed_bytes: u64,
-        /// Bytes free for this user.
+        /// Free bytes for this user.
         free_bytes: u64,
     },
-    /// Files that gds-top did not write block it.
+    /// The folder contains a file that gds-top did not write.
     #[error("{} is not a file of gds-top; choose an empty folder", path_text(path))]
     Foreign {
-        /// The file.
+        /// Path of that file.
         path: PathBuf,
     },
     /// Writing failed.
     #[error("{} could not be {doing}: {source}; nothing was left behind", path_text(path))]
     Unwritable {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Past participle: `created`, `written`, `renamed`.
+        /// The failed operation as a past participle: `created`, `written` or `renamed`.
         doing: &'static str,
-        /// The system's word.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Neither a cache folder nor a home folder is known.
+    /// There is neither a cache folder nor a home folder.
     #[error("there is no folder for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one, or name a model")]
     NoCacheFolder,
 }
 
-/// A path as it may be printed: control characters escaped.
+/// A path for messages, with control characters escaped.
 pub(crate) fn path_text(path: &Path) -> String {
     printable(&path.to_string_lossy(), 400)
 }
 
-/// A name from a file as it may be printed: control characters escaped, so that no file can send commands to the terminal, and of bounded length.
+/// A name from a file for messages. Control characters are escaped, so that a file cannot send commands to the
+/// terminal. Long names are cut.
 pub(crate) fn name_text(name: &str) -> String {
     format!("'{}'", printable(name, 160))
 }

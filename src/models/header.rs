@@ -1,6 +1,7 @@
-//! The header of one safetensors file: eight bytes of length, JSON, and the rules that its tensors must keep.
+//! Parses the header of one safetensors file (eight bytes of length, then JSON) and checks the rules for its tensors.
 //!
-//! Format: <https://github.com/huggingface/safetensors#format>. The limit on the header's length is that of the reference implementation.
+//! Format: <https://github.com/huggingface/safetensors#format>. The maximum header length is the limit of the
+//! reference implementation.
 
 use super::dtype::{self, SizeProblem};
 use super::error::{WeightsError, name_text};
@@ -15,10 +16,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Longest header that is read, in bytes (the limit of the reference implementation).
+/// Maximum length of a header in bytes. The reference implementation has the same limit.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// A header that kept all rules.
+/// A valid header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Length of the file in bytes.
@@ -27,7 +28,7 @@ pub struct Header {
     pub data_offset: u64,
     /// The tensors in the order of their bytes.
     pub tensors: Vec<HeaderTensor>,
-    /// The strings of `__metadata__`; other values in there are ignored.
+    /// The string values of `__metadata__`. Other values are ignored.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -36,9 +37,9 @@ pub struct Header {
 pub struct HeaderTensor {
     /// Its name.
     pub name: String,
-    /// Element type as written.
+    /// Element type, as written in the header.
     pub dtype: String,
-    /// Its shape.
+    /// Dimensions of the tensor.
     pub shape: Vec<u64>,
     /// Offset of its first byte in the file.
     pub file_offset: u64,
@@ -46,10 +47,10 @@ pub struct HeaderTensor {
     pub bytes: u64,
 }
 
-/// Reads and checks the header of a file. Never blocks on a FIFO and reads no tensor bytes.
+/// Reads and checks the header of a file. The function never blocks on a FIFO and reads no tensor bytes.
 ///
 /// # Errors
-/// If the path is not a regular file, cannot be read, or the header violates the format.
+/// Fails if the path is not a regular file, cannot be read, or has a header that violates the format.
 pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     let (mut file, file_bytes) = open_regular(path)?;
     let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
@@ -65,10 +66,10 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     let unreadable = |source| WeightsError::Unreadable { path: path.to_owned(), doing: "read", source };
     read_exactly(&mut file, &mut length).map_err(unreadable)?;
     let header_bytes = u64::from_le_bytes(length);
-    // In another kind of file the length is random, so the more likely mistake is reported first.
+    // In another kind of file, these bytes are arbitrary. So this more likely mistake is reported first.
     if header_bytes > MAX_HEADER_BYTES {
         return Err(malformed(format!(
-            "its first eight bytes announce a header of {header_bytes} bytes, over the limit of {MAX_HEADER_BYTES}; it is probably another kind of file"
+            "its first eight bytes give a header length of {header_bytes} bytes, over the limit of {MAX_HEADER_BYTES}; it is probably another kind of file"
         )));
     }
     if header_bytes > file_bytes - 8 {
@@ -76,13 +77,14 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
             "its header of {header_bytes} bytes is longer than the file, which has {file_bytes} bytes; it is truncated: download it again"
         )));
     }
-    // Bounded by MAX_HEADER_BYTES and by the length of the file.
+    // The size is limited by MAX_HEADER_BYTES and by the length of the file.
     let mut text = vec![0_u8; header_bytes as usize];
     read_exactly(&mut file, &mut text).map_err(unreadable)?;
     parse(path, &text, file_bytes)
 }
 
-/// Opens a path only if it is a regular file; the type is checked before (a FIFO would block, a device could act) and after opening.
+/// Opens a path only if it is a regular file. The type is checked before opening, because a FIFO would block and
+/// opening a device may have effects. It is checked again after opening.
 pub(super) fn open_regular(path: &Path) -> Result<(File, u64), WeightsError> {
     let unreadable = |doing| {
         move |source: io::Error| match source.kind() {
@@ -132,7 +134,7 @@ fn read_exactly(file: &mut File, into: &mut [u8]) -> io::Result<()> {
 /// Parses and checks the text of a header.
 ///
 /// # Errors
-/// As [`read_header`], without those of opening.
+/// See [`read_header`], except for errors of opening the file.
 pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, WeightsError> {
     let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
     let text = std::str::from_utf8(text).map_err(|error| {
@@ -171,7 +173,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
                     dtype::DTYPES.map(|(known, _)| known).join(", ")
                 ),
                 SizeProblem::Overflow => format!(
-                    "its shape {} is absurd: the size does not fit into 64 bits; the header is damaged",
+                    "its shape {} gives a size that does not fit into 64 bits; the header is damaged",
                     shape_text(&tensor.shape)
                 ),
                 SizeProblem::PartialByte => format!(
@@ -183,7 +185,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
         })?;
         if bytes != end - begin {
             return Err(bad(format!(
-                "shape {} of type {} takes {bytes} bytes, but its offsets {begin} to {end} hold {}; the header is damaged",
+                "shape {} of type {} takes {bytes} bytes, but its offsets {begin} to {end} contain {}; the header is damaged",
                 shape_text(&tensor.shape),
                 tensor.dtype,
                 end - begin
@@ -208,7 +210,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
     Ok(header)
 }
 
-/// Tensors must fill the data section without overlap and without holes.
+/// Checks that tensors fill the data section without overlap and without gaps.
 fn contiguous(path: &Path, header: &Header) -> Result<(), WeightsError> {
     let mut reached = header.data_offset;
     let mut before: Option<&HeaderTensor> = None;
@@ -225,7 +227,7 @@ fn contiguous(path: &Path, header: &Header) -> Result<(), WeightsError> {
                     )
                 } else {
                     format!(
-                        "its data begins at {here}, which leaves a hole after {after}, which ends at {there}; the header is damaged"
+                        "its data begins at {here}, which leaves a gap after {after}, which ends at {there}; the header is damaged"
                     )
                 },
             });
@@ -258,13 +260,13 @@ struct RawTensor<'a> {
     data_offsets: (u64, u64),
 }
 
-/// The header as written; a vector and not a map, so that a name that occurs twice is seen.
+/// The header as written. It is a vector and not a map, so that duplicate names can be found.
 struct RawHeader<'a> {
     tensors: Vec<(String, RawTensor<'a>)>,
     metadata: BTreeMap<String, String>,
 }
 
-/// Reads the JSON. `current` holds the name of the tensor that is being read, for the error message.
+/// Parses the JSON. `current` is the name of the tensor that is being parsed, for the error message.
 fn read_raw<'a>(text: &'a str, current: &mut Option<String>) -> Result<RawHeader<'a>, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let raw = (&mut json).deserialize_map(HeaderReader(current))?;
@@ -285,7 +287,7 @@ impl<'de> Visitor<'de> for HeaderReader<'_> {
         let mut raw = RawHeader { tensors: Vec::new(), metadata: BTreeMap::new() };
         while let Some(name) = map.next_key::<String>()? {
             if name == "__metadata__" {
-                // The format allows only strings; other values are ignored.
+                // The format allows only strings here. Other values are ignored.
                 if let serde_json::Value::Object(entries) = map.next_value()? {
                     raw.metadata
                         .extend(entries.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))));
@@ -304,7 +306,8 @@ impl<'de> Visitor<'de> for HeaderReader<'_> {
     }
 }
 
-/// The strings of `__metadata__` of a file whose data may be damaged, as long as the header itself can be parsed.
+/// The string values of `__metadata__`, even if the data of the file is damaged. `None` if the header cannot be
+/// parsed.
 pub(super) fn read_metadata(path: &Path) -> Option<BTreeMap<String, String>> {
     let (mut file, file_bytes) = open_regular(path).ok()?;
     let mut length = [0_u8; 8];

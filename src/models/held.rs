@@ -1,5 +1,5 @@
-//! The directory of a synthetic model, held open, so that nothing is removed or renamed elsewhere if another
-//! directory takes its name.
+//! An open descriptor of a synthetic model's directory. With it, files are removed and renamed only in this
+//! directory, even if another directory gets its name.
 
 use super::error::WeightsError;
 use super::marker;
@@ -11,19 +11,19 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An open folder and the name under which the user knows it.
+/// An open folder with the path that the user knows.
 pub(super) struct ModelFolder {
     held: OwnedFd,
     path: PathBuf,
 }
 
 impl ModelFolder {
-    /// Opens it; `None` if it does not exist.
+    /// Opens the folder; `None` if it does not exist.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, WeightsError> {
         Self::open_with(path, OFlags::empty())
     }
 
-    /// The same; a link is rejected like a file.
+    /// Like [`Self::open`], but rejects a link like a file.
     pub(super) fn open_unlinked(path: &Path) -> Result<Option<Self>, WeightsError> {
         Self::open_with(path, OFlags::NOFOLLOW)
     }
@@ -39,22 +39,22 @@ impl ModelFolder {
         }
     }
 
-    /// The path of one of its files for messages.
+    /// The path of a file in the folder, for messages.
     pub(super) fn shown(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
-    /// A path that leads into this folder, for functions that read by path.
+    /// The path of this open folder below /proc, for functions that need a path.
     fn real(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()))
     }
 
-    /// Names of all its entries.
+    /// The names of all entries.
     pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
         std::fs::read_dir(self.real())?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     }
 
-    /// Names of the shards and indices in it.
+    /// The names of the shards and indices in the folder.
     pub(super) fn model_files(&self) -> Result<Vec<OsString>, WeightsError> {
         let files = marker::model_files(&self.real()).map_err(|source| WeightsError::Unreadable {
             path: self.path.clone(),
@@ -64,18 +64,18 @@ impl ModelFolder {
         Ok(files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect())
     }
 
-    /// The mark of a file; see [`marker::of`].
+    /// The mark of a file in the folder; see [`marker::of`].
     pub(super) fn mark(&self, name: &OsStr) -> Option<String> {
         marker::of(&self.real().join(name))
     }
 
-    /// Bytes of a file; 0 if it does not exist.
+    /// Size of a file in bytes; 0 if it does not exist.
     pub(super) fn bytes(&self, name: &OsStr) -> u64 {
         let stat = rustix::fs::statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW);
         stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Removes a file or a link; a missing one is not an error.
+    /// Removes a file or a link. It is not an error if it does not exist.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.held, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -83,18 +83,18 @@ impl ModelFolder {
         }
     }
 
-    /// Creates a file that must not exist.
+    /// Creates a file. Fails if it exists.
     pub(super) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.held, name, flags, Mode::from_raw_mode(0o666))?))
     }
 
-    /// Gives a file another name; a file of that name is replaced.
+    /// Renames a file and replaces an existing file with the new name.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.held, from, &self.held, to)?)
     }
 
-    /// Brings its entries to the disk.
+    /// Flushes the directory entries to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.held)?)
     }

@@ -1,4 +1,4 @@
-//! A model as a loader sees it: sizes, types, alignment, number of reads.
+//! Properties of a model that matter to a loader: sizes, types, alignment and number of reads.
 
 use super::plan;
 use crate::core::{ModelInfo, units};
@@ -6,15 +6,15 @@ use crate::text::{sanitise_line, truncate};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Block size of the read plan that is compared with reading tensor by tensor, in bytes.
+/// Block size in bytes of the read plan that is compared with one read per tensor.
 pub const PLAN_BLOCK_BYTES: u64 = 16 << 20;
 
-/// A model, summed up.
+/// Summary of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     /// Name of the model.
     pub name: String,
-    /// The path that was named, made absolute.
+    /// The absolute form of the path that was named.
     pub path: String,
     /// The files.
     pub shards: Vec<ShardSummary>,
@@ -26,80 +26,80 @@ pub struct Inspection {
     pub file_bytes: u64,
     /// Tensors and bytes by element type.
     pub dtypes: BTreeMap<String, Share>,
-    /// Tensors by size, in powers of two; buckets in between are listed even when empty.
+    /// Tensors by size, in powers of two. Empty buckets between other buckets are listed.
     pub sizes: Vec<Bucket>,
     /// Alignment of the tensors in their files.
     pub alignment: Alignment,
-    /// The number of reads.
+    /// Number and sizes of the reads.
     pub reads: Reads,
 }
 
-/// One file.
+/// Summary of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShardSummary {
     /// Its name.
     pub name: String,
     /// Its length in bytes.
     pub file_bytes: u64,
-    /// Length of the header and its length field.
+    /// Length of the header in bytes, including its length field.
     pub header_bytes: u64,
-    /// Tensors in it.
+    /// Number of tensors in the file.
     pub tensors: u64,
 }
 
-/// A part of the model.
+/// Number of tensors and bytes in a part of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Tensors.
+    /// Number of tensors.
     pub tensors: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// Tensors of a size from `from_bytes` to below `below_bytes`.
+/// Tensors with a size of at least `from_bytes` and less than `below_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// Smallest size; 0 for tensors without bytes.
+    /// Smallest size in bytes; 0 for empty tensors.
     pub from_bytes: u64,
-    /// First size that is too large.
+    /// Upper bound of the size in bytes (exclusive).
     pub below_bytes: u64,
-    /// Tensors.
+    /// Number of tensors.
     pub tensors: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// Number of tensors whose offset in the file is a multiple of the given number of bytes.
+/// Number of tensors whose file offset is a multiple of the given number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Alignment {
-    /// Multiples of 4096: a direct read needs no extra bytes.
+    /// Multiples of 4096. Direct reads of these tensors need no extra bytes at the start.
     pub at_4096: u64,
     /// Multiples of 512.
     pub at_512: u64,
     /// Multiples of 64.
     pub at_64: u64,
-    /// Extra bytes that are read if each tensor is read in complete 4096-byte pages.
+    /// Number of extra bytes if each tensor is read in complete 4096-byte pages.
     pub page_excess_bytes: u64,
 }
 
 /// Number and sizes of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reads {
-    /// Reads when each tensor with bytes is read on its own.
+    /// Number of reads if each tensor that has bytes is read separately.
     pub per_tensor: u64,
-    /// Smallest of those in bytes.
+    /// Size of the smallest of these reads in bytes.
     pub smallest_bytes: u64,
-    /// Median in bytes.
+    /// Median size of these reads in bytes.
     pub median_bytes: u64,
-    /// Largest in bytes.
+    /// Size of the largest of these reads in bytes.
     pub largest_bytes: u64,
     /// Size of the blocks of the coalesced plan in bytes.
     pub block_bytes: u64,
-    /// Reads of that plan.
+    /// Number of reads of the coalesced plan.
     pub coalesced: u64,
 }
 
-/// Sums a model up.
+/// Summarizes a model.
 #[must_use]
 pub fn inspect(model: &ModelInfo) -> Inspection {
     let mut shards: Vec<ShardSummary> = model
@@ -156,7 +156,8 @@ pub fn inspect(model: &ModelInfo) -> Inspection {
     }
 }
 
-/// Bucket 0 holds empty tensors, bucket n sizes from 2^(n-1) to below 2^n.
+/// Lists the buckets from the smallest to the largest one. Bucket 0 contains empty tensors, and bucket n contains
+/// sizes from 2^(n-1) to below 2^n.
 fn spread(buckets: &BTreeMap<u32, Share>) -> Vec<Bucket> {
     let (Some((&first, _)), Some((&last, _))) = (buckets.first_key_value(), buckets.last_key_value()) else {
         return Vec::new();
@@ -215,7 +216,7 @@ impl Inspection {
         }
         out.extend([String::new(), "Tensor sizes".to_owned()]);
         let most = self.sizes.iter().map(|b| b.tensors).max().unwrap_or(0);
-        // The columns before the bar take 47.
+        // The columns before the bar need 47 characters.
         let bar_width = width.saturating_sub(48).min(40) as u64;
         for bucket in self.sizes.iter().filter(|bucket| bucket.tensors > 0) {
             let bar = (bucket.tensors * bar_width / most.max(1)).max(1);
@@ -302,7 +303,8 @@ mod tests {
         );
         assert_eq!(bucket(8192), Some(0));
         assert_eq!(seen.dtypes["U8"].tensors, 3);
-        // t0, t1 and t3 start at a page, t2 one byte after it, t4 and t5 at pages again (4096 + 1 MiB).
+        // t0, t1 and t3 start at a page boundary. t2 starts one byte after one. t4 and t5 start at page boundaries
+        // (4096 + 1 MiB).
         assert_eq!(seen.alignment.at_4096, 5);
         assert_eq!((seen.reads.per_tensor, seen.reads.smallest_bytes, seen.reads.largest_bytes), (5, 1, (1 << 20) + 1));
         assert_eq!(seen.reads.coalesced, 1);

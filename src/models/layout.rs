@@ -1,4 +1,4 @@
-//! The layout of a synthetic model's files: every byte except the random data.
+//! The layout of a synthetic model's files: all bytes except the random data.
 
 use super::dtype;
 use super::error::WeightsError;
@@ -7,33 +7,33 @@ use super::marker;
 use super::profile::{Profile, Shape};
 use serde_json::{Map, Value, json};
 
-/// Largest factor by which a profile may be blown up.
+/// Maximum scale of a profile.
 pub const MAX_SCALE: f64 = 4.0;
 
-/// One file to be written.
+/// Layout of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLayout {
-    /// Its name in the folder.
+    /// File name in the folder.
     pub file_name: String,
-    /// Length and header, padded so that the data begins at a multiple of eight.
+    /// Length field and header, padded so that the data begins at a multiple of eight bytes.
     pub head: Vec<u8>,
-    /// Bytes of tensors that follow.
+    /// Number of tensor bytes after the header.
     pub data_bytes: u64,
 }
 
-/// A model to be written.
+/// Layout of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The shards in order.
     pub files: Vec<FileLayout>,
-    /// Name and text of the index; `None` for a model of one file, as publishers do it.
+    /// Name and text of the index; `None` for a model of one file, because publishers add no index to these.
     pub index: Option<(String, String)>,
-    /// The mark that each file carries.
+    /// The mark that each file contains.
     pub mark: String,
 }
 
 impl Layout {
-    /// Bytes of all files together.
+    /// Total size of all files in bytes.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         let files: u64 = self.files.iter().map(|f| f.head.len() as u64 + f.data_bytes).sum();
@@ -41,11 +41,12 @@ impl Layout {
     }
 }
 
-/// Lays out a profile's files. `scale` multiplies the first dimension of every tensor (to at least 1); names, number and order stay, and so does the
-/// cut into files. Within a file the tensors lie as the safetensors writer puts them: larger element types first, then by name.
+/// Creates the layout of a profile's files. `scale` multiplies the first dimension of every tensor, with a minimum of
+/// 1. Names, number and order of the tensors and their division into files do not change. Within a file, the tensors
+/// have the order of the safetensors writer: larger element types first, then by name.
 ///
 /// # Errors
-/// When the scale is not in (0, 4] or the profile is damaged.
+/// Fails if the scale is not in (0, 4] or the profile is damaged.
 pub fn lay_out(profile: &Profile, scale: f64, seed: u64) -> Result<Layout, WeightsError> {
     if !(scale > 0.0 && scale <= MAX_SCALE) {
         return Err(WeightsError::BadScale { scale });
@@ -79,7 +80,7 @@ pub fn lay_out(profile: &Profile, scale: f64, seed: u64) -> Result<Layout, Weigh
 fn head(profile: &Profile, mut shard: Vec<Shape>, scale: f64, mark: &str) -> Result<(Vec<u8>, u64), WeightsError> {
     let damaged = |problem: String| WeightsError::BadProfile { name: profile.name.clone(), problem };
     shard.sort_by(|a, b| dtype::rank(&b.dtype).cmp(&dtype::rank(&a.dtype)).then_with(|| a.name.cmp(&b.name)));
-    // Written by hand and not as a map, so that the order of the entries is the order of the bytes.
+    // The JSON is written without a map, so that the entries have the order of the bytes.
     let mut text = format!("{{\"__metadata__\":{}", json!({ "format": "pt", marker::KEY: mark }));
     let mut at = 0_u64;
     for tensor in shard {

@@ -1,4 +1,5 @@
-//! From what the user typed to the list of files: file, folder, index, or the Hugging Face cache.
+//! Finds the files of a model from the user's input: a file, a folder, an index, or a repository of the Hugging Face
+//! cache.
 
 use super::error::{WeightsError, name_text, path_text};
 use super::header::open_regular;
@@ -9,7 +10,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// Largest index that is read, in bytes: far above the index of any real model, far below what would hurt.
+/// Maximum size of an index in bytes. It is far above the size of any real index, and an index of this size can still
+/// be parsed safely.
 const MAX_INDEX_BYTES: u64 = 512 << 20;
 
 /// The usual name of an index.
@@ -18,9 +20,9 @@ pub(super) const INDEX_NAME: &str = "model.safetensors.index.json";
 /// The files of a model.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Located {
-    /// For titles.
+    /// Name of the model for titles.
     pub(super) name: String,
-    /// The path that was named, made absolute.
+    /// The absolute form of the path that was named.
     pub(super) path: PathBuf,
     /// The shards in the order of reading.
     pub(super) files: Vec<PathBuf>,
@@ -28,7 +30,8 @@ pub(super) struct Located {
     pub(super) index: Option<(PathBuf, Vec<(String, u32)>)>,
 }
 
-/// The Hugging Face cache folders in the order in which `huggingface_hub` looks: `$HF_HUB_CACHE`, `$HF_HOME/hub`, `~/.cache/huggingface/hub`.
+/// The folders of the Hugging Face cache, in the search order of `huggingface_hub`: `$HF_HUB_CACHE`, `$HF_HOME/hub`,
+/// `~/.cache/huggingface/hub`.
 pub(super) fn hub_folders() -> Vec<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -68,12 +71,12 @@ pub(super) fn locate(spec: &Path, hubs: &[PathBuf]) -> Result<Located, WeightsEr
         return index(&path, title(path.parent().unwrap_or(&path)), path.clone());
     }
     let stem = name.strip_suffix(".safetensors").unwrap_or(&name);
-    // 'model' is not a useful name, so the directory's name is used.
+    // 'model' is not a meaningful title, so the name of the directory is used.
     let title = if stem == "model" { path.parent().map_or_else(|| stem.to_owned(), title) } else { stem.to_owned() };
     Ok(Located { name: title, files: vec![path.clone()], path, index: None })
 }
 
-/// `org/name` or `org/name@revision`, if it can be one.
+/// Parses `org/name` or `org/name@revision`; `None` if the text is neither.
 fn repository(spec: &Path) -> Option<(String, Option<String>)> {
     let text = spec.to_str()?;
     let (id, revision) = match text.split_once('@') {
@@ -108,7 +111,7 @@ fn folder(path: &Path, revision: Option<&str>) -> Result<Located, WeightsError> 
     plain_folder(path, name)
 }
 
-/// The folder's name; for folders inside the Hugging Face cache that of the repository.
+/// The title for a folder: its name, or the name of the repository for a folder in the Hugging Face cache.
 fn title(path: &Path) -> String {
     let repo = path.components().rev().find_map(|part| {
         let text = part.as_os_str().to_string_lossy();
@@ -117,7 +120,8 @@ fn title(path: &Path) -> String {
     repo.or_else(|| path.file_name().map(|n| n.to_string_lossy().into_owned())).unwrap_or_else(|| "model".to_owned())
 }
 
-/// The snapshot that `refs/REVISION` (default `main`) names, or a snapshot of that very name, or the only one there is.
+/// The snapshot of a repository: the one that `refs/REVISION` (default `main`) names, or one with the name of the
+/// revision, or the only one.
 fn snapshot(path: &Path, revision: Option<&str>) -> Result<PathBuf, WeightsError> {
     let snapshots = path.join("snapshots");
     let bad = |problem: String| WeightsError::CacheFolder { path: path.to_owned(), problem };
@@ -154,7 +158,7 @@ fn snapshot(path: &Path, revision: Option<&str>) -> Result<PathBuf, WeightsError
 
 fn plain_folder(path: &Path, name: String) -> Result<Located, WeightsError> {
     let usual = path.join(INDEX_NAME);
-    // Not `exists`: a dangling link (an interrupted download) must be reported, not skipped.
+    // `exists` is not used here, because a dangling link of an interrupted download must be reported and not skipped.
     if std::fs::symlink_metadata(&usual).is_ok() {
         return index(&usual, name, path.to_owned());
     }
@@ -188,7 +192,8 @@ fn list(path: &Path) -> Result<Vec<PathBuf>, WeightsError> {
     Ok(entries)
 }
 
-/// Without an index the names show missing shards: `model-00002-of-00004.safetensors` has three others.
+/// Without an index, the file names show missing shards. For example, `model-00002-of-00004.safetensors` requires
+/// three other files.
 fn complete(folder: &Path, files: &[PathBuf]) -> Result<(), WeightsError> {
     let mut sets: BTreeMap<(String, usize), Vec<usize>> = BTreeMap::new();
     for file in files {
@@ -209,7 +214,7 @@ fn complete(folder: &Path, files: &[PathBuf]) -> Result<(), WeightsError> {
     Ok(())
 }
 
-/// `PREFIX-NNNNN-of-MMMMM.safetensors` in parts.
+/// The parts of a name `PREFIX-NNNNN-of-MMMMM.safetensors`.
 pub(super) fn numbered(name: &str) -> Option<(String, usize, usize)> {
     let (rest, count) = name.strip_suffix(".safetensors")?.rsplit_once("-of-")?;
     let (prefix, number) = rest.rsplit_once('-')?;
@@ -222,7 +227,7 @@ struct RawIndex {
     weight_map: WeightMap,
 }
 
-/// The map as written, so that a name that occurs twice is seen.
+/// The map as written. It is a vector, so that duplicate names can be found.
 struct WeightMap(Vec<(String, String)>);
 
 impl<'de> serde::Deserialize<'de> for WeightMap {
@@ -278,7 +283,7 @@ fn index(path: &Path, name: String, named: PathBuf) -> Result<Located, WeightsEr
         let inside = !shard.is_empty() && Path::new(shard).components().all(|c| matches!(c, Component::Normal(_)));
         if !inside {
             return Err(bad(format!(
-                "it puts tensor {} into {}, which is not a file in its folder; do not use an index from a source that you do not trust",
+                "it assigns tensor {} to {}, which is not a file in its folder; do not use an index from a source that you do not trust",
                 name_text(tensor),
                 name_text(shard)
             )));
@@ -308,7 +313,8 @@ fn index(path: &Path, name: String, named: PathBuf) -> Result<Located, WeightsEr
     }
     Ok(Located { name, path: named, files, index: Some((path.to_owned(), places)) })
 }
-/// `; did you mean the shape 'qwen3-0.6b'?`, if the name is similar to that of a shape.
+/// Returns `; did you mean the shape 'qwen3-0.6b'?` if the name is similar to the name of a shape, otherwise an empty
+/// text.
 fn shape_hint(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     Profile::names()

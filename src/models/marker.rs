@@ -1,13 +1,13 @@
-//! The mark that distinguishes files written by gds-top from other models.
+//! The mark that distinguishes files written by gds-top from the files of other models.
 
 use super::header::{open_regular, read_metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Key in `__metadata__` of a shard and in `metadata` of an index.
+/// The key of the mark, in `__metadata__` of a shard and in `metadata` of an index.
 pub(super) const KEY: &str = "gds_top_synthetic";
 
-/// The mark of a file, a shard or an index; `None` if it has none or cannot be read.
+/// The mark of a file (a shard or an index); `None` if it has no mark or cannot be read.
 pub(super) fn of(path: &Path) -> Option<String> {
     if path.extension().is_some_and(|e| e == "json") {
         let (file, bytes) = open_regular(path).ok()?;
@@ -22,7 +22,7 @@ pub(super) fn of(path: &Path) -> Option<String> {
     read_metadata(path)?.remove(KEY)
 }
 
-/// The files of a folder that make up models: shards and indices, those of earlier writers included. A folder that is not there has none.
+/// The shards and indices in a folder, including those of earlier programs. Empty if the folder does not exist.
 pub(super) fn model_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,4 +1,5 @@
-//! Safetensors: headers, shards, index, read plans; writing synthetic models. Knows no devices.
+//! Reads safetensors models (headers, shards, indices and read plans) and writes synthetic models. This module does
+//! not use devices.
 
 #[cfg(test)]
 mod any_model;

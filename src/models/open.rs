@@ -1,4 +1,4 @@
-//! Opening a model: all headers in parallel, then the rules between shards.
+//! Opens a model: reads all headers in parallel, then checks the rules that involve several shards.
 
 use super::error::{WeightsError, name_text, path_text};
 use super::header::{Header, read_header};
@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Reads what a model consists of: a `.safetensors` file, a folder of shards, an index, a folder of the Hugging Face cache, or a repository id
-/// (`org/name` or `org/name@revision`) in that cache. Reads headers only; a FIFO or a device is refused before it is opened.
+/// Opens a model: a `.safetensors` file, a folder of shards, an index, a folder of the Hugging Face cache, or a
+/// repository id (`org/name` or `org/name@revision`) in that cache. Only headers are read. A FIFO or a device is
+/// rejected before it is opened.
 ///
 /// # Errors
-/// When nothing usable is there, or when a file breaks a rule of the format; each error is a sentence that says what to do.
+/// Fails if no usable model is found or a file violates the format. Each error is a sentence with the action to take.
 pub fn open(spec: impl AsRef<Path>) -> Result<ModelInfo, WeightsError> {
     open_with(spec.as_ref(), &hub_folders())
 }
 
-/// As [`open`], with the cache folders given.
+/// Like [`open`], but with the given cache folders.
 pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, WeightsError> {
     let located = locate(spec, hubs)?;
     if let Some(path) = std::iter::once(&located.path).chain(&located.files).find(|path| path.to_str().is_none()) {
@@ -27,20 +28,21 @@ pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, Weig
     assemble(located, headers)
 }
 
-/// Reads the headers of an opened model's files again, as every loader must before it can load, and checks them by
-/// the same rules. The caller compares the result with the earlier one, to notice a file that changed.
+/// Reads the headers of a model's files again and checks them. Every loader must do this before it can load. The
+/// caller compares the result with the earlier one, to detect files that changed.
 ///
 /// # Errors
-/// As [`open`], save those of finding the files.
+/// See [`open`], except for errors of finding the files.
 pub fn reread(model: &ModelInfo) -> Result<ModelInfo, WeightsError> {
     let files: Vec<PathBuf> = model.shards.iter().map(|shard| shard.path.clone()).collect();
     let headers = headers(&files)?;
     assemble(Located { name: model.name.clone(), path: model.path.clone(), files, index: None }, headers)
 }
 
-/// Reads headers in parallel; the first failing file in order wins, so that the same folder gives the same sentence every time.
+/// Reads the headers in parallel. If several files fail, the error of the first file in order is returned, so that
+/// the same folder always gives the same message.
 fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
-    // Each waits for the disk more than it computes, so more threads than cores pay; sixteen fill any queue.
+    // The threads mostly wait for the disk, so more threads than cores are useful. Sixteen threads fill any queue.
     let threads = files.len().min(16);
     if threads <= 1 {
         return files.iter().map(|file| read_header(file)).collect();
@@ -57,7 +59,7 @@ fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
                 }
             }
         };
-        // If more threads cannot be started, the existing ones, including the caller's, read all files.
+        // If a thread cannot be started, the existing threads and the caller's thread read all files.
         for _ in 1..threads {
             let _ = std::thread::Builder::new().spawn_scoped(scope, read);
         }
@@ -88,12 +90,12 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
             bytes: tensor.bytes,
         }));
     }
-    // Files can be sparse; sums elsewhere rely on this.
+    // Files can be sparse, so their sum can overflow. Sums in other places rely on this check.
     let total_bytes = model.shards.iter().try_fold(0_u64, |sum, shard| sum.checked_add(shard.file_bytes));
     if total_bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
         return Err(WeightsError::Malformed {
             path: model.path,
-            problem: "its files together have more than 2^63 bytes, which is absurd; name another model".to_owned(),
+            problem: "its files have more than 2^63 bytes in total; name another model".to_owned(),
         });
     }
     let path_of = |shard: u32| model.shards.get(shard as usize).map(|s| s.path.clone()).unwrap_or_default();
@@ -117,7 +119,7 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
             return Err(WeightsError::BadIndex {
                 path: path.clone(),
                 problem: format!(
-                    "it puts tensor {} into {}, {found}; use index and shards of one download",
+                    "it assigns tensor {} to {}, {found}; use the index and shards of one download",
                     name_text(tensor),
                     path_text(&path_of(*shard))
                 ),

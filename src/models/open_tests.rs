@@ -1,4 +1,4 @@
-//! Tests of opening: every kind of thing that can be named, and a table of everything that can be wrong.
+//! Tests of opening models: every kind of object that can be named, and a table of all possible defects.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -8,7 +8,7 @@ use crate::core::ModelInfo;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A file with this header text and so many bytes of data.
+/// A file with the given header text and the given number of data bytes.
 fn raw(header: &[u8], data: usize) -> Vec<u8> {
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend_from_slice(header);
@@ -16,7 +16,7 @@ fn raw(header: &[u8], data: usize) -> Vec<u8> {
     file
 }
 
-/// A good file of U8 tensors.
+/// A valid file with U8 tensors.
 fn good(tensors: &[(&str, usize)]) -> Vec<u8> {
     let mut at = 0;
     let entries: Vec<String> = tensors
@@ -51,7 +51,7 @@ fn every_malformed_file_gets_its_sentence() {
     let table: Vec<(&str, Vec<u8>, &[&str])> = vec![
         ("empty", vec![], &["it is empty"]),
         ("five bytes", vec![1; 5], &["ends after 5 bytes"]),
-        ("text", b"this is not a model at all".to_vec(), &["announce a header of", "another kind of file"]),
+        ("text", b"this is not a model at all".to_vec(), &["give a header length of", "another kind of file"]),
         ("over the limit", raw_length(100_000_001, 50), &["over the limit of 100000000"]),
         ("largest length", raw_length(u64::MAX, 50), &["18446744073709551615"]),
         ("header beyond the file", raw_length(500, 50), &["header of 500 bytes is longer than the file, which has 58"]),
@@ -103,12 +103,12 @@ fn every_malformed_file_gets_its_sentence() {
                 br#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}}"#,
                 6,
             ),
-            &["'b'", "hole after tensor 'a'"],
+            &["'b'", "gap after tensor 'a'"],
         ),
         (
             "hole at the start",
             raw(br#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}}"#, 6),
-            &["hole after the header"],
+            &["gap after the header"],
         ),
         (
             "truncated",
@@ -126,7 +126,7 @@ fn every_malformed_file_gets_its_sentence() {
                 br#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}"#,
                 4,
             ),
-            &["'a' is there twice"],
+            &["'a' occurs twice"],
         ),
         ("no tensors", raw(br#"{"__metadata__":{"format":"pt"}}"#, 0), &["no tensor bytes"]),
         (
@@ -229,7 +229,7 @@ fn a_folder_opens_by_its_index_and_otherwise_by_all_its_shards() {
     );
     assert_eq!(names(&open(path).unwrap()), ["a", "b", "c"]);
     write(path, &[("consolidated.safetensors", good(&[("a", 3)]))]);
-    assert!(open(path).unwrap_err().to_string().contains("'a' is there twice"));
+    assert!(open(path).unwrap_err().to_string().contains("'a' occurs twice"));
     write(path, &[(INDEX, index(&[("a", "1.safetensors"), ("b", "2.safetensors"), ("c", "2.safetensors")]))]);
     let by_folder = open(path).unwrap();
     assert_eq!(names(&by_folder), ["a", "b", "c"]);
@@ -343,13 +343,13 @@ fn a_hundred_thousand_tensors_in_hundreds_of_shards_open_in_a_moment() {
         let tensors: Vec<(&str, usize)> = names.iter().map(|n| (n.as_str(), 2)).collect();
         write(folder.path(), &[(&format!("{shard:03}.safetensors"), good(&tensors))]);
     }
-    // CPU time of this thread, which does not depend on the load of the machine.
+    // The test measures the CPU time of this thread, because that does not depend on the load of the machine.
     let used = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
     let start = used();
     let model = open(folder.path()).unwrap();
     let took_s = used() - start;
     assert_eq!((model.shards.len(), model.tensors.len()), (300, 100_200));
-    // Less than a second unoptimized; a quadratic step anywhere would take minutes.
+    // Without optimization this takes less than a second. An algorithm with quadratic time would take minutes.
     assert!(took_s < 60, "{took_s} s of CPU time");
 }
 

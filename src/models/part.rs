@@ -1,14 +1,15 @@
-//! A model divided among several targets: the bytes of each part, and the part as a model for its loader.
+//! Divides a model among several targets: the byte ranges of each part, and the part as a model for its loader.
 //!
-//! Each file is cut into as many contiguous ranges as there are parts, equally long but for the last, at multiples of
-//! the page, so that every part reads aligned blocks and no page twice. A tensor that crosses a cut is split, as in
-//! tensor parallelism; no byte is in two parts.
+//! Each file is cut into one contiguous range per part. The ranges have equal lengths, except for the last one. They
+//! are cut at multiples of the page size, so that every part reads aligned blocks and no page is read twice. A tensor
+//! that crosses a cut is split, as in tensor parallelism. No byte is in two parts.
 
 use crate::core::{ModelInfo, Part, TensorInfo, model::IMAGE_ALIGN};
 use std::ops::Range;
 
-/// The range of each file that a part has, in file offsets. Begins are multiples of the page; the first part of a file begins in the page of its
-/// first tensor byte. A range may be empty where a file has fewer pages than there are parts.
+/// The range of each file that belongs to a part, as file offsets in bytes. Each range starts at a multiple of the
+/// page size. The first range of a file starts at the page of its first tensor byte. A range is empty if a file has
+/// fewer pages than there are parts.
 #[must_use]
 pub fn part_ranges(model: &ModelInfo, part: Part) -> Vec<Range<u64>> {
     let of = u64::from(part.of.max(1));
@@ -27,14 +28,14 @@ pub fn part_ranges(model: &ModelInfo, part: Part) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// The part of the model in the ranges. Tensors that are cut are shorter or begin later; tensors without bytes are in
-/// every part.
+/// The model limited to the given ranges. Tensors at a cut become shorter or start later. Every part contains the
+/// tensors without bytes.
 #[must_use]
 pub fn clipped(model: &ModelInfo, ranges: &[Range<u64>]) -> ModelInfo {
     ModelInfo { tensors: pieces(model, ranges).map(|(_, tensor)| tensor).collect(), ..model.clone() }
 }
 
-/// The index in the complete model of each tensor of [`clipped`].
+/// For each tensor of [`clipped`]: its index in the complete model.
 #[must_use]
 pub fn clipped_numbers(model: &ModelInfo, ranges: &[Range<u64>]) -> Vec<u32> {
     pieces(model, ranges).map(|(number, _)| number).collect()
@@ -70,7 +71,8 @@ mod tests {
                 for (number, tensor) in clipped_numbers(&model, &ranges).into_iter().zip(&part.tensors) {
                     let number = number as usize;
                     prop_assert_eq!(&tensor.name, &model.tensors[number].name);
-                    // Parts come in order, so each piece begins where the one before ended: nothing twice, nothing left out.
+                    // The parts are in order, so each piece must begin at the end of the previous piece. No byte is
+                    // in two pieces or in none.
                     prop_assert_eq!(tensor.file_offset, next[number]);
                     next[number] += tensor.bytes;
                     seen[number] += tensor.bytes;

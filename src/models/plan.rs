@@ -1,4 +1,5 @@
-//! Read plans: which bytes of which file go where in the image. Pure arithmetic on a [`ModelInfo`].
+//! Read plans. A plan lists the bytes to read from each file and their place in the image. Plans are computed from a
+//! [`ModelInfo`] without access to files.
 
 use crate::core::{ModelInfo, model::IMAGE_ALIGN};
 use std::ops::Range;
@@ -10,50 +11,51 @@ pub struct Block {
     pub shard: u32,
     /// Offset of the first byte in the file.
     pub file_offset: u64,
-    /// Bytes to read; never beyond the end of the file.
+    /// Number of bytes to read. The read never extends beyond the end of the file.
     pub bytes: u64,
     /// Offset of the first byte in the image (see [`ModelInfo::image_bases`]).
     pub image_offset: u64,
 }
 
 impl Block {
-    /// Offset one past the last byte in the file.
+    /// The file offset after the last byte.
     #[must_use]
     pub const fn file_end(&self) -> u64 {
         self.file_offset + self.bytes
     }
 }
 
-/// One tensor's read.
+/// The read of one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorRange {
     /// Index into the model's tensors.
     pub tensor: u32,
-    /// Source and destination of its bytes.
+    /// Source and destination of the tensor's bytes.
     pub block: Block,
 }
 
-/// The complete data section of each shard in file order, cut at absolute multiples of `block_bytes` in the file, so
-/// that every block but the first of a shard begins at such a multiple. All offsets are multiples of `align` (the
-/// first block of a shard begins a little before the first tensor, inside the header) and all lengths too, save the
-/// last of a shard, which ends with the file. Every tensor byte is in exactly one block.
+/// The coalesced read plan. It covers the complete data section of each shard in file order. Blocks are cut at file
+/// offsets that are multiples of `block_bytes`, so each block except the first one of a shard begins at such a
+/// multiple. All offsets are multiples of `align`; so the first block of a shard may begin inside the header. All
+/// lengths are multiples of `align` too, except for the last block of a shard, which ends with the file. Every tensor
+/// byte is in exactly one block.
 ///
-/// `block_bytes` is rounded up to a multiple of `align`; an `align` of 0 counts as 1.
+/// `block_bytes` is rounded up to a multiple of `align`. An `align` of 0 counts as 1.
 #[must_use]
 pub fn coalesced(model: &ModelInfo, block_bytes: u64, align: u64) -> Vec<Block> {
     let places = model.image_bases().into_iter().zip(model.shards.iter().map(|shard| 0..shard.file_bytes));
     cut(model, places, block_bytes, align)
 }
 
-/// As [`coalesced`], of one range of each file only (see [`super::part_ranges`]). The image of a part is the ranges one after another, each at a
-/// multiple of the page, so that it is no longer than the part.
+/// Like [`coalesced`], but only for one range of each file (see [`super::part_ranges`]). The image of a part contains
+/// its ranges one after another, each at a multiple of the page size. So it is not larger than the part requires.
 #[must_use]
 pub fn coalesced_in(model: &ModelInfo, ranges: &[Range<u64>], block_bytes: u64, align: u64) -> Vec<Block> {
     let bases = part_bases(ranges);
     cut(model, bases.into_iter().zip(ranges.iter().cloned()), block_bytes, align)
 }
 
-/// The start of each range in the image of its part, followed by the image's length.
+/// The image offset of each range of a part, followed by the length of the image, in bytes.
 #[must_use]
 pub fn part_bases(ranges: &[Range<u64>]) -> Vec<u64> {
     let mut at = 0_u64;
@@ -67,7 +69,8 @@ pub fn part_bases(ranges: &[Range<u64>]) -> Vec<u64> {
     bases
 }
 
-/// Cuts the part of each shard's data section that is in the shard's range, which begins at `base` in the image.
+/// Cuts the data section of each shard into blocks, limited to the range of the shard. `base` is the image offset of
+/// the range.
 fn cut(model: &ModelInfo, places: impl Iterator<Item = (u64, Range<u64>)>, block_bytes: u64, align: u64) -> Vec<Block> {
     let align = align.max(1);
     let step = block_bytes.max(1).checked_next_multiple_of(align).unwrap_or(align);

@@ -1,10 +1,10 @@
-//! Shape profiles: the tensors of published models, as data that is compiled in.
+//! Shape profiles: the tensor shapes of published models, as data that is compiled into the program.
 
 use super::dtype;
 use super::error::{WeightsError, name_text};
 use serde::Deserialize;
 
-/// The shipped profiles by name.
+/// Names and texts of the profiles.
 const EMBEDDED: [(&str, &str); 11] = [
     ("qwen3-0.6b", include_str!("../../profiles/models/qwen3-0.6b.json")),
     ("qwen2.5-7b", include_str!("../../profiles/models/qwen2.5-7b.json")),
@@ -19,33 +19,34 @@ const EMBEDDED: [(&str, &str); 11] = [
     ("many-shards", include_str!("../../profiles/models/many-shards.json")),
 ];
 
-/// Names, shapes and types of a published model, and how it is cut into files.
+/// The names, shapes and types of a published model's tensors, and their division into files.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// As typed: `qwen3-0.6b`.
+    /// Name on the command line, for example `qwen3-0.6b`.
     pub name: String,
-    /// As the publisher writes it.
+    /// Name in the publisher's spelling.
     pub title: String,
-    /// The checkpoint that the shapes follow.
+    /// The checkpoint with these shapes.
     pub source: String,
-    /// The number of tensors of the checkpoint.
+    /// Number of tensors of the checkpoint.
     pub tensors_total: u64,
-    /// The number of tensor bytes.
+    /// Number of tensor bytes of the checkpoint.
     pub bytes_total: u64,
-    /// The number of files.
+    /// Number of files of the checkpoint.
     pub shards_total: u64,
-    /// Limit by which the publisher's tool cut it: a file is full when the next tensor would bring it over this many bytes.
+    /// Maximum file size in bytes that the publisher's tool used. A file is complete if the next tensor would exceed
+    /// this size.
     pub max_shard_bytes: u64,
-    /// The tensors in the order in which the model registers them, which is the order of cutting.
+    /// The tensors in the order in which the model registers them. The files are cut in this order.
     pub tensors: Vec<Template>,
 }
 
-/// A tensor, or several that repeat.
+/// A tensor, or a group of tensors that is repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Template {
-    /// One tensor; `{layer}` in the name is replaced by the number of the surrounding repeat of that name.
+    /// One tensor. `{layer}` in the name is replaced by the number of the surrounding repetition with that name.
     Tensor {
         /// Name.
         name: String,
@@ -54,13 +55,13 @@ pub enum Template {
         /// Shape.
         shape: Vec<u64>,
     },
-    /// Tensors that repeat.
+    /// A group of tensors that is repeated.
     Repeat {
-        /// The word between braces that the number replaces.
+        /// The word in braces that is replaced by the number of the repetition.
         repeat: String,
-        /// The number of repetitions, from 0.
+        /// The number of repetitions. They are numbered from 0.
         count: u64,
-        /// What repeats.
+        /// The repeated tensors.
         tensors: Vec<Template>,
     },
 }
@@ -77,16 +78,16 @@ pub struct Shape {
 }
 
 impl Profile {
-    /// The names of the shipped profiles.
+    /// The names of all profiles.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         EMBEDDED.iter().map(|(name, _)| *name).collect()
     }
 
-    /// A shipped profile by name.
+    /// The profile with this name.
     ///
     /// # Errors
-    /// When no profile has this name; the error lists those that there are.
+    /// Fails if no profile has this name. The error lists the existing names.
     pub fn named(name: &str) -> Result<Self, WeightsError> {
         let wanted = name.trim().to_ascii_lowercase();
         let Some((name, text)) = EMBEDDED.iter().find(|(known, _)| *known == wanted) else {
@@ -99,7 +100,7 @@ impl Profile {
             .map_err(|error| WeightsError::BadProfile { name: (*name).to_owned(), problem: error.to_string() })
     }
 
-    /// All tensors, with the repeats written out, in the order of registration.
+    /// All tensors in the order of registration, with the repetitions expanded.
     #[must_use]
     pub fn expand(&self) -> Vec<Shape> {
         let mut out = Vec::with_capacity(usize::try_from(self.tensors_total).unwrap_or(0).min(1 << 20));
@@ -107,10 +108,10 @@ impl Profile {
         out
     }
 
-    /// The tensors of each file, cut as the publisher's tool cuts them.
+    /// The tensors of each file, divided as the publisher's tool divides them.
     ///
     /// # Errors
-    /// When a type of the profile is unknown or a size absurd.
+    /// Fails if the profile contains an unknown type or an invalid size.
     pub fn shards(&self) -> Result<Vec<Vec<Shape>>, WeightsError> {
         let mut shards: Vec<Vec<Shape>> = vec![Vec::new()];
         let mut filled = 0_u64;
@@ -190,7 +191,8 @@ mod tests {
 
     #[test]
     fn the_cut_gives_the_files_of_the_published_checkpoint() {
-        // Sizes of the published files less their headers: Llama-3.1-8B 4976698672, 4999802720, 4915916176, 1168138808 bytes.
+        // Sizes of the published files minus their headers. Llama-3.1-8B has files of 4976698672, 4999802720,
+        // 4915916176 and 1168138808 bytes.
         let sizes = |name: &str| -> Vec<u64> {
             let shards = Profile::named(name).unwrap().shards().unwrap();
             let bytes = |t: &Shape| dtype::tensor_bytes(&t.dtype, &t.shape).unwrap();

@@ -1,5 +1,5 @@
-//! Writes synthetic models with real names, shapes and types and seeded random bytes. An unfinished model never looks
-//! complete.
+//! Writes synthetic models with real names, shapes and types and with random bytes from a seed. An incomplete model
+//! never looks complete.
 
 use super::error::WeightsError;
 use super::held::ModelFolder;
@@ -16,18 +16,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes that one thread makes and writes at a time. A multiple of four, the word of the generator.
+/// Number of bytes that a thread generates and writes at a time. It is a multiple of four, the word size of the
+/// generator.
 const CHUNK_BYTES: u64 = 16 << 20;
 
-/// Suffix of unfinished files; they are hidden and never taken for shards.
+/// Suffix of incomplete files. Their names are hidden, and they are never used as shards.
 const PARTIAL: &str = ".gds-top-partial";
 
 /// The options of a synthetic model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SynthOptions {
-    /// Factor on the first dimension of every tensor, above 0 and at most 4.
+    /// Factor for the first dimension of every tensor, above 0 and at most 4.
     pub scale: f64,
-    /// Seed of the random bytes: the same seed, profile and scale give the same files.
+    /// Seed of the random bytes. The same seed, profile and scale always give the same files.
     pub seed: u64,
 }
 
@@ -37,14 +38,14 @@ impl Default for SynthOptions {
     }
 }
 
-/// Writes the files of a model into `dir`, which is created if needed, and opens it. `progress` receives the bytes
-/// written and the total, in this thread, and returns whether to continue; it reaches the total only when everything
-/// is on the disk. Files get their names when they are complete. Earlier synthetic models in the folder are replaced;
-/// any other file is an error.
+/// Writes the files of a model into `dir`, which is created if needed, and opens the model. `progress` gets the
+/// number of bytes written and the total, and returns whether to continue. It is called on this thread, and it gets
+/// the total only after everything is on the disk. The files get their names when all of them are complete. Earlier
+/// synthetic models in the folder are replaced; any other model file is an error.
 ///
 /// # Errors
-/// When the scale is out of range, the space does not suffice, a model that gds-top did not make is in the folder, writing fails, or `progress` ended it;
-/// then nothing new is left behind.
+/// Fails if the scale is out of range, the disk has too little space, the folder contains a model that gds-top did
+/// not write, writing fails, or `progress` stopped it. In these cases no new file remains.
 pub fn synthesize(
     profile: &Profile,
     dir: &Path,
@@ -57,7 +58,7 @@ pub fn synthesize(
         Some(folder) => {
             let earlier = own_files(&folder)?;
             if !room(dir, total, earlier.iter().map(|name| folder.bytes(name)).sum())? {
-                // They would be replaced anyway, and can be made again.
+                // The earlier files would be replaced anyway, and can be generated again.
                 remove_all(&folder, &earlier)?;
             }
             folder
@@ -89,8 +90,8 @@ pub fn synthesize(
     for (file, path) in files.iter().chain(&index).zip(partials.targets()) {
         file.sync_all().map_err(|source| fault(&path, "flushed to the disk", source))?;
     }
-    // From here on an interruption can leave a folder without its index or without some shards. `open` detects this
-    // by the names. It never leaves a mixture that looks complete, because all earlier files are removed first.
+    // From here on, an interruption can leave a folder without its index or without some shards. `open` detects this
+    // by the file names. A mixture that looks complete is not possible, because all earlier files are removed first.
     remove_all(&folder, &own_files(&folder)?)?;
     partials.publish()?;
     folder.sync().map_err(|source| fault(dir, "flushed to the disk", source))?;
@@ -102,7 +103,7 @@ fn fault(path: &Path, doing: &'static str, source: io::Error) -> WeightsError {
     WeightsError::Unwritable { path: path.to_owned(), doing, source }
 }
 
-/// The shards and indices in the folder, all of them made by gds-top; an error when one is not.
+/// The shards and indices in the folder. Fails if gds-top did not write one of them.
 fn own_files(folder: &ModelFolder) -> Result<Vec<OsString>, WeightsError> {
     let files = folder.model_files()?;
     match files.iter().find(|name| folder.mark(name).is_none()) {
@@ -112,15 +113,15 @@ fn own_files(folder: &ModelFolder) -> Result<Vec<OsString>, WeightsError> {
 }
 
 fn remove_all(folder: &ModelFolder, files: &[OsString]) -> Result<(), WeightsError> {
-    // The index sorts last but is removed first; without it the names show that shards are missing.
+    // The index is last in the list but is removed first. Without it, the names show that shards are missing.
     for name in files.iter().rev() {
         folder.remove(name).map_err(|error| fault(&folder.shown(name), "replaced", error))?;
     }
     Ok(())
 }
 
-/// Whether the model fits next to the earlier files; `false` if it fits only after they are removed; an error if it
-/// does not fit.
+/// Whether the model fits on the disk next to the earlier files. Returns `false` if it only fits after their removal.
+/// Fails if it does not fit.
 fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<bool, WeightsError> {
     let absolute = std::path::absolute(dir).map_err(|source| fault(dir, "made absolute", source))?;
     let there = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -139,10 +140,10 @@ fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<bool, Weigh
     }
 }
 
-/// Unfinished files; they are removed if this is dropped before they are published.
+/// Incomplete files. They are removed if this value is dropped before they are published.
 struct Partials<'a> {
     folder: &'a ModelFolder,
-    /// Present name and name to be.
+    /// The current and the final name of each file.
     names: Vec<(String, String)>,
 }
 
@@ -153,7 +154,8 @@ impl Partials<'_> {
         self.folder.remove(partial.as_ref()).map_err(|error| fault(&self.folder.shown(&partial), "replaced", error))?;
         let file = self.folder.create(&partial).map_err(|source| fault(&target, "created", source))?;
         self.names.push((partial, name.to_owned()));
-        // Reserving space reports a full disk or quota before minutes of writing, and keeps the file in few extents.
+        // Reserving the space detects a full disk or quota before minutes of writing. It also keeps the file in few
+        // extents.
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(file),
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
@@ -168,7 +170,7 @@ impl Partials<'_> {
         self.names.iter().map(|(_, name)| self.folder.shown(name)).collect()
     }
 
-    /// Gives all files their names, the index last.
+    /// Renames all files to their final names, the index last.
     fn publish(&mut self) -> Result<(), WeightsError> {
         while let Some((partial, name)) = self.names.first() {
             self.folder.rename(partial, name).map_err(|source| fault(&self.folder.shown(name), "renamed", source))?;
@@ -181,13 +183,13 @@ impl Partials<'_> {
 impl Drop for Partials<'_> {
     fn drop(&mut self) {
         for (partial, _) in &self.names {
-            // A failure here has no remedy, and the file's name shows its state.
+            // If this fails, nothing more can be done. The file's name shows that it is incomplete.
             let _ = self.folder.remove(partial.as_ref());
         }
     }
 }
 
-/// Removes the partial files of writers that were killed.
+/// Removes the incomplete files that killed processes left.
 fn remove_dead_partials(folder: &ModelFolder) {
     let Ok(names) = folder.names() else { return };
     for name in names {
@@ -201,7 +203,7 @@ fn remove_dead_partials(folder: &ModelFolder) {
     }
 }
 
-/// Writes heads and random data, several threads at a time.
+/// Writes the headers and the random data with several threads.
 fn fill(
     dir: &Path,
     layout: &Layout,
@@ -238,7 +240,7 @@ fn fill(
         };
         let begin = |send| std::thread::Builder::new().spawn_scoped(scope, move || work(send));
         let begun = (0..threads).filter(|_| begin(send.clone()).is_ok()).count();
-        // If more threads cannot be started, the existing ones write all files, or the caller's thread.
+        // If no thread could be started, the caller's thread writes all files.
         if begun == 0 {
             work(send);
         } else {
@@ -250,7 +252,7 @@ fn fill(
             match result {
                 Ok(bytes) => {
                     done += bytes;
-                    // The last byte is reported after the flush.
+                    // The last byte is only reported after the flush.
                     if !progress(done.min(total.saturating_sub(1)), total) {
                         stop.store(true, Ordering::Relaxed);
                         outcome = outcome.and(Err(WeightsError::Stopped));
@@ -266,7 +268,8 @@ fn fill(
     })
 }
 
-/// Makes and writes one chunk of a file's data (and the head before the first). The bytes depend on seed, file number and offset only.
+/// Generates and writes one chunk of a file's data, and the header before the first chunk. The bytes only depend on
+/// the seed, the file number and the offset.
 fn write_chunk(
     file: &File,
     number: u64,
@@ -282,7 +285,7 @@ fn write_chunk(
     }
     let bytes = (layout.data_bytes - at).min(CHUNK_BYTES);
     let more = (bytes as usize).saturating_sub(buffer.len());
-    // With little address space the allocation fails, and the standard library would abort.
+    // If the address space is limited, a normal allocation would fail and abort the process.
     buffer.try_reserve_exact(more).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     buffer.resize(bytes as usize, 0);
     random_bytes(seed, number, at, buffer);
@@ -290,7 +293,8 @@ fn write_chunk(
     Ok(written + bytes)
 }
 
-/// Fills `into` with the bytes that a model of this seed has in the data section of file `number` from offset `at` (a multiple of four) on.
+/// Fills `into` with the bytes of file `number` of a model with this seed. The bytes start at offset `at` of the data
+/// section, which must be a multiple of four.
 pub fn random_bytes(seed: u64, number: u64, at: u64, into: &mut [u8]) {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     generator.set_stream(number);

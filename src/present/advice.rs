@@ -1,10 +1,10 @@
-//! Advice in sentences of at most 25 words: the observation, then the action.
+//! Advice as sentences of at most 25 words: first the observation, then the action.
 
 use super::labels::{cache_capital, engine, engine_in, factor};
 use crate::analysis::{Advice, Lesson};
 use crate::core::{Access, CacheState, Engine, units};
 
-/// The advice in one or two sentences.
+/// The advice as one or two sentences.
 #[must_use]
 pub fn sentence(advice: &Advice) -> String {
     let cache = advice.cache.unwrap_or(CacheState::AsIs);
@@ -20,7 +20,7 @@ pub fn sentence(advice: &Advice) -> String {
             format!("{name}: {} registrations take {} of {wall}. Register once{pins}.", units::count(*count), time(ns))
         }
         Lesson::PerTensor { tensors, each_ns, ns } => format!(
-            "{name}: the overhead of {} tensors, {} each, takes {} of {wall}. Read blocks that hold several tensors.",
+            "{name}: the overhead of {} tensors, {} each, takes {} of {wall}. Read blocks that contain several tensors.",
             units::count(*tensors),
             time(each_ns),
             time(ns)
@@ -41,7 +41,7 @@ pub fn sentence(advice: &Advice) -> String {
             let fastest = engine(fastest);
             let instead = if *use_auto { "auto, which checks the page cache first" } else { fastest.as_str() };
             format!(
-                "{name} is {} slower than {fastest}: it reads from disk what is cached. Use {instead}.",
+                "{name} is {} slower than {fastest}: it reads cached data from disk. Use {instead}.",
                 factor(*ratio)
             )
         }
@@ -123,7 +123,7 @@ mod tests {
         let all = all();
         assert_eq!(
             all[5],
-            "O_DIRECT (hot) is 3.1× slower than pread: it reads from disk what is cached. Use auto, which checks the page cache first."
+            "O_DIRECT (hot) is 3.1× slower than pread: it reads cached data from disk. Use auto, which checks the page cache first."
         );
         assert_eq!(
             all[8],

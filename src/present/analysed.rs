@@ -1,4 +1,4 @@
-//! The analysis of a session, computed once for all forms of a report.
+//! The analysis of a session, which is computed once for all report formats.
 
 use super::comparisons::{Comparison, comparisons};
 use crate::analysis::{
@@ -8,21 +8,22 @@ use crate::analysis::{
 use crate::core::{CacheState, Engine, ModelInfo, RunResult};
 use crate::session::{Lane, State};
 
-/// A run that ended, with its tensors.
+/// A completed run with its tensors.
 #[derive(Debug)]
 pub struct AnalysedRun<'a> {
     /// The run.
     pub lane: &'a Lane,
-    /// The measured tensors; empty without spans, or if the run loaded another model than that of the state.
+    /// The measured tensors. Empty if there are no spans, or if the run loaded another model than the state contains.
     pub rows: Vec<TensorRow>,
-    /// Its cost model, if one could be fitted.
+    /// Its cost model, if one was fitted.
     pub cost: Option<CostModel>,
-    /// Whether its reads are blocks with several tensors; the time of a block is divided by bytes.
+    /// Whether its reads are blocks with several tensors. Then the time of a block is divided among its tensors by
+    /// bytes.
     pub in_blocks: bool,
 }
 
 impl AnalysedRun<'_> {
-    /// Whether another run is a repeat, alone or together with the same others.
+    /// Whether another run is a repeat of this run. Both ran alone, or both ran together with the same other runs.
     fn is_repeat_of(&self, other: &Self) -> bool {
         fn run<'a>(l: &'a AnalysedRun<'_>) -> Option<(&'a str, &'a str)> {
             l.good().map(|r| (r.model.as_str(), r.target.as_str()))
@@ -32,13 +33,13 @@ impl AnalysedRun<'_> {
             && run(self) == run(other)
     }
 
-    /// The result of a run that went well.
+    /// The result, if the run was successful.
     #[must_use]
     pub fn good(&self) -> Option<&RunResult> {
         self.lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false))
     }
 
-    /// The reason why the run failed, in a sentence.
+    /// The reason why the run failed, as a sentence; `None` if it was successful.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         self.lane.error()
@@ -54,13 +55,13 @@ pub struct Crossing<'a> {
     pub second: &'a Engine,
     /// Cache state.
     pub cache: CacheState,
-    /// Which load, if there are several.
+    /// The part or model that was loaded, if there are several.
     pub which: Option<String>,
-    /// The size.
+    /// The tensor size at the crossover.
     pub crossover: Crossover,
 }
 
-/// A prediction for the model that it was made from, with the measured time.
+/// A prediction for the same model from which it was computed, with the measured time.
 #[derive(Debug)]
 pub struct CheckedPrediction {
     /// The engine.
@@ -71,31 +72,32 @@ pub struct CheckedPrediction {
     pub model: String,
     /// The prediction.
     pub predicted: Prediction,
-    /// The measured median time.
+    /// The measured median time in nanoseconds.
     pub measured_ns: u64,
 }
 
-/// The runs of a session and what they show.
+/// The runs of a session with their analysis.
 #[derive(Debug)]
 pub struct SessionAnalysis<'a> {
     /// The session.
     pub state: &'a State,
-    /// Runs that ended, in order.
+    /// The completed runs, in order.
     pub runs: Vec<AnalysedRun<'a>>,
-    /// Engines compared.
+    /// The comparisons of engines.
     pub comparisons: Vec<Comparison<'a>>,
-    /// Advice, the most at stake first.
+    /// The advice, with the largest possible gain first.
     pub advice: Vec<Advice>,
 }
 
 impl<'a> SessionAnalysis<'a> {
-    /// The analysis of a session.
+    /// Analyses a session.
     #[must_use]
     pub fn new(state: &'a State) -> Self {
         let runs: Vec<AnalysedRun<'a>> =
             state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| analysed(state, lane)).collect();
         let comparisons = comparisons(state);
-        // One lane is used per group, and none if the same load also ran alone: together, lanes slow each other.
+        // Only one run of each group is used, and none if the same load also ran alone. The reason is that runs of a
+        // group slow each other.
         let first_of_group = |l: &&AnalysedRun<'_>| {
             let group = l.lane.group();
             let alike = |o: &AnalysedRun<'_>| {
@@ -118,19 +120,19 @@ impl<'a> SessionAnalysis<'a> {
         Self { state, runs, comparisons, advice }
     }
 
-    /// The advice without crossovers, which reports list with the fitted lines.
+    /// The advice without crossovers. Reports list crossovers with the fitted lines.
     pub fn lessons(&self) -> impl Iterator<Item = &Advice> {
         self.advice.iter().filter(|advice| !advice.is_crossover())
     }
 
-    /// The successful run with the median time and a cost model, for each engine, model and cache state.
+    /// For each engine, model and cache state: the successful run with the median time and its cost model.
     #[must_use]
     pub fn costs(&self) -> Vec<(&AnalysedRun<'a>, &CostModel)> {
         let costly = self.typical(|l| l.cost.is_some());
         costly.into_iter().filter_map(|lane| Some((lane, lane.cost.as_ref()?))).collect()
     }
 
-    /// The part or the model of a run, if there are several for its engine and cache state.
+    /// The part or the model that a run loaded, if there are several for its engine and cache state.
     #[must_use]
     pub fn which(&self, lane: &AnalysedRun<'a>) -> Option<String> {
         let model = &lane.good()?.model;
@@ -143,7 +145,7 @@ impl<'a> SessionAnalysis<'a> {
         }
     }
 
-    /// One good run for each kind of run, in order of their first: the one with the median time.
+    /// For each set of repeats: the successful run with the median time. The order is that of the first runs.
     #[must_use]
     pub fn typical(&self, wanted: impl Fn(&AnalysedRun<'a>) -> bool) -> Vec<&AnalysedRun<'a>> {
         let mut kinds: Vec<Vec<&AnalysedRun<'a>>> = Vec::new();
@@ -157,7 +159,7 @@ impl<'a> SessionAnalysis<'a> {
         kinds.into_iter().filter_map(|repeats| of_median_time(repeats, wall_ns)).collect()
     }
 
-    /// The size at which two engines take the same time.
+    /// The tensor sizes at which two engines take the same time.
     #[must_use]
     pub fn crossings(&self) -> Vec<Crossing<'_>> {
         let costs = self.costs();
@@ -166,7 +168,7 @@ impl<'a> SessionAnalysis<'a> {
             if a.lane.engine.direction().is_some() {
                 continue;
             }
-            // The overhead of another model or target does not apply to this one.
+            // The overhead of another model or target does not apply to this run.
             let same = |b: &AnalysedRun<'_>| {
                 let on = |l: &AnalysedRun<'_>| l.good().map(|r| (r.model.clone(), r.target.clone()));
                 b.lane.cache == a.lane.cache && on(b) == on(a)
@@ -181,13 +183,13 @@ impl<'a> SessionAnalysis<'a> {
         crossings
     }
 
-    /// The good runs of each engine and cache state on each target, taken apart.
+    /// The times of the successful runs for each engine, cache state and target.
     #[must_use]
     pub fn timings(&self) -> Vec<Timings> {
         let mut all: Vec<Timings> = Vec::new();
         let cpus = self.state.machine.as_ref().map(|m| m.cpus).filter(|cpus| *cpus > 0);
         for lane in &self.runs {
-            // Parts of a model, and loads that ran together, are not samples of a single complete load.
+            // A run of a part, or a run together with others, is not a sample of a complete load.
             let whole = lane.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
             let Some(run) = lane.good().filter(|_| whole) else { continue };
             let Some(timing) = timing(&lane.rows, &lane.lane.spans.unpack(), run) else { continue };
@@ -241,7 +243,7 @@ impl<'a> SessionAnalysis<'a> {
 }
 
 fn analysed<'a>(state: &'a State, lane: &'a Lane) -> AnalysedRun<'a> {
-    // Spans of a lane that loaded another model would be matched with the wrong tensors.
+    // If the run loaded another model, its spans would be matched with the wrong tensors.
     let model = state.model_of(lane).filter(|m| {
         let known = |r: &RunResult| r.model == m.name && r.bytes == state.bytes_of(lane);
         lane.result.as_deref().is_some_and(known) && !lane.spans.is_empty()
@@ -255,14 +257,14 @@ fn analysed<'a>(state: &'a State, lane: &'a Lane) -> AnalysedRun<'a> {
         let good = |l: &Lane| l.result.as_deref().filter(|r| r.error.is_none()).map(|r| r.wall_ns);
         state.lanes.iter().filter(same).filter_map(good).collect()
     };
-    // A lane that ran with others, or with a part, is not a sample of a complete load alone. Without rows there is no model, so the repeats are not
-    // searched: there may be thousands.
+    // A run of a part, or a run together with others, is not a sample of a complete load. Without rows there is no
+    // model, so the repeats are not searched; there may be thousands.
     let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none() && !rows.is_empty());
     let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats()));
     AnalysedRun { lane, rows, cost, in_blocks }
 }
 
-/// Whether two lanes loaded the same bytes into the same target, both alone or both together with others.
+/// Whether two runs loaded the same bytes into the same target. Both ran alone, or both ran together with others.
 fn alike(a: &Lane, b: &Lane) -> bool {
     fn model(lane: &Lane) -> Option<&str> {
         lane.result.as_deref().map(|run| run.model.as_str())
@@ -270,7 +272,7 @@ fn alike(a: &Lane, b: &Lane) -> bool {
     a.target == b.target && a.share == b.share && a.group().is_some() == b.group().is_some() && model(a) == model(b)
 }
 
-/// Bytes of all tensors; saturates, since a recording from a stranger may claim any sizes.
+/// Bytes of all tensors. The sum saturates, because an untrusted recording can contain any sizes.
 #[must_use]
 pub fn model_bytes(model: &ModelInfo) -> u64 {
     model.tensors.iter().fold(0, |sum, t| sum.saturating_add(t.bytes))

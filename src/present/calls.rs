@@ -1,4 +1,5 @@
-//! The calls of a watched program over time: rates, latencies by size, a timeline for each thread, the files with the most bytes.
+//! The calls of a watched program over time: rates, latencies by size, a timeline for each thread, and the files with
+//! the most bytes.
 
 use super::view::{Answer, GAP};
 use super::watch;
@@ -7,16 +8,16 @@ use crate::core::{WatchReport, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
 
-/// Bytes per second of one kind over time.
+/// The rate over time for one method of moving bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rate {
     /// The method that moves the bytes.
     pub name: &'static str,
-    /// Seconds since the program started, and bytes per second until then.
+    /// Pairs of the time since the program started, in seconds, and the rate up to that time, in bytes per second.
     pub points: Vec<(f64, f64)>,
 }
 
-/// The rates by cuFile, by reads of libc and of copies to the GPU, those that are not always 0.
+/// The rates of cuFile, of reads by libc and of copies to the GPU. A rate that is always 0 is left out.
 #[must_use]
 pub fn rates(state: &State) -> Vec<Rate> {
     type Reading = fn(&crate::session::CallCount) -> u64;
@@ -37,16 +38,16 @@ pub fn rates(state: &State) -> Vec<Rate> {
     all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
 }
 
-/// Single reads by size and duration.
+/// Histogram of single reads by size and duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// The longest duration of each column.
+    /// The longest duration of each column, as text.
     pub durations: Vec<String>,
-    /// The largest size of each row, and the reads of each column.
+    /// For each row: the largest size, as text, and the number of reads in each column.
     pub rows: Vec<(String, Vec<u64>)>,
 }
 
-/// The histogram of latencies; empty without single reads.
+/// The histogram of latencies. Empty if single reads were not recorded.
 #[must_use]
 pub fn latencies(report: &WatchReport) -> Latencies {
     let mut columns: Vec<u64> = report.latencies.iter().map(|class| class.up_to_ns).collect();
@@ -67,7 +68,7 @@ pub fn latencies(report: &WatchReport) -> Latencies {
     }
 }
 
-/// A thread with the share of time that it spent in calls, for each part of a window.
+/// The share of time that a thread spent in calls, for each part of a time window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadTime {
     /// `process/thread`.
@@ -76,10 +77,10 @@ pub struct ThreadTime {
     pub shares: Vec<f64>,
 }
 
-/// Seconds that the timeline shows at most: the newest.
+/// Length of the timeline in nanoseconds. It shows the most recent calls.
 const WINDOW_NS: u64 = 30_000_000_000;
 
-/// The window in seconds and the threads in it, the busiest first.
+/// The time window in seconds and the threads in it, with the busiest thread first.
 #[must_use]
 pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
     let end = state.calls.iter().map(|call| call.start_ns.saturating_add(call.duration_ns)).max().unwrap_or(0);
@@ -108,12 +109,12 @@ pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
     ((start as f64 / 1e9, end as f64 / 1e9), rows.collect())
 }
 
-/// Bytes of a file, by all methods.
+/// Bytes of a file that were moved by any method.
 fn moved(file: &WatchedFile) -> u64 {
     file.reads.bytes + file.writes.bytes + file.plain.bytes + file.plain.touched_bytes
 }
 
-/// The files with the most bytes: share of all bytes, bytes, method, path.
+/// The files with the most bytes: share of all bytes, bytes, method and path.
 #[must_use]
 pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String, String)> {
     let all: u64 = units::sum(report.files.iter().map(moved));
@@ -130,7 +131,7 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
         .collect()
 }
 
-/// One line about the calls so far.
+/// One line that summarizes the calls so far.
 #[must_use]
 pub fn summary(state: &State, report: &WatchReport) -> String {
     let calls: u64 = units::sum(report.calls.iter().map(|call| call.count));
@@ -141,7 +142,7 @@ pub fn summary(state: &State, report: &WatchReport) -> String {
     format!("{} in {}{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
 }
 
-/// The answer about the program.
+/// The answers about the program.
 #[must_use]
 pub fn answers(report: &WatchReport) -> Vec<Answer> {
     std::iter::once(watch::answer(report)).chain(watch::end(report)).collect()

@@ -1,4 +1,4 @@
-//! The measured ceilings in sentences, and each engine as a share of its ceiling.
+//! The measured ceilings as sentences, and the rate of each engine as a share of its ceiling.
 
 use super::labels::{engine, engine_in};
 use super::together::how;
@@ -6,7 +6,7 @@ use crate::analysis::{median, median_u64};
 use crate::core::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
 use crate::session::{Group, Lane, State};
 
-/// The ceiling of a lane that loaded, and the share of it that was reached.
+/// The ceiling of a run and the share of it that the run reached; `None` if the run did not load.
 #[must_use]
 pub fn reached<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64)> {
     let run = lane.result.as_deref().filter(|run| run.is_good())?;
@@ -15,7 +15,7 @@ pub fn reached<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64)> 
     Some((ceiling, rate / ceiling.bytes_per_s))
 }
 
-/// The run of a group that loaded, its ceiling, and the share of it that was reached.
+/// The result of a group, its ceiling, and the share of it that the group reached; `None` if the group did not load.
 #[must_use]
 pub fn whole_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g RunResult, CeilingKind, f64, f64)> {
     let run = group.whole.as_ref().filter(|run| run.is_good())?;
@@ -24,15 +24,16 @@ pub fn whole_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g Run
     Some((run, kind, bound, rate / bound))
 }
 
-/// The ceilings, each a sentence, then each engine as a share of its ceiling, its repeats as one. Empty if none was measured.
+/// A sentence for each ceiling, followed by one for each engine with its share of the ceiling. Repeats are combined.
+/// Empty if no ceiling was measured.
 #[must_use]
 pub fn sentences(state: &State) -> Vec<String> {
     let mut said: Vec<String> = state.ceilings.iter().map(ceiling).collect();
     let mut kinds: Vec<Repeats> = Vec::new();
     for lane in &state.lanes {
-        // Lanes that run together share a ceiling; they follow below as one run.
+        // Runs that load together share a ceiling. They follow below as one run.
         let Some((ceiling, _)) = reached(state, lane).filter(|_| lane.group().is_none()) else { continue };
-        // Follows below, with the reads that alternated with it.
+        // This run follows below, with the plain reads that alternated with it.
         if ceiling.kind == CeilingKind::DirectRead && !ceiling.passes.is_empty() && lane.cache == CacheState::Cold {
             continue;
         }
@@ -51,7 +52,7 @@ pub fn sentences(state: &State) -> Vec<String> {
     for group in state.groups() {
         let Some((run, kind, bound, _)) = whole_reached(state, &group) else { continue };
         let what = format!("{} ({}, {} {} {})", engine(&run.engine), run.cache, run.model, how(&group), run.target);
-        // Whether models share a disk is not known; if they do, less is possible.
+        // It is unknown whether the models share a disk. If they do, the ceiling is lower.
         shared_disk |= kind == CeilingKind::DirectRead && !group.is_one_model();
         Repeats::add(&mut wholes, what, kind, bound, run);
     }
@@ -60,7 +61,7 @@ pub fn sentences(state: &State) -> Vec<String> {
     said
 }
 
-/// `pinned copy rate (GPU-…): 55.1 GB/s (block size, threads; measured in 210 ms)`.
+/// Formats a ceiling: `pinned copy rate (GPU-…): 55.1 GB/s (block size, threads; measured in 210 ms)`.
 fn ceiling(ceiling: &Ceiling) -> String {
     let of = ceiling.model.as_deref().or(ceiling.gpu.as_deref()).map_or_else(String::new, |of| format!(" ({of})"));
     format!(
@@ -72,12 +73,12 @@ fn ceiling(ceiling: &Ceiling) -> String {
     )
 }
 
-/// The repeats of a load that one ceiling bounds.
+/// The repeats of a load with their common ceiling.
 struct Repeats {
     what: String,
     kind: CeilingKind,
     bound_bytes_per_s: f64,
-    /// Bytes and time of each.
+    /// Bytes and time in nanoseconds of each repeat.
     runs: Vec<(u64, u64)>,
 }
 
@@ -90,7 +91,8 @@ impl Repeats {
         }
     }
 
-    /// `pread (hot): 49.7 GB/s, 90 % of the pinned copy rate (89 % to 92 %).` The rate is that of the median time, as in the results table.
+    /// Formats the repeats: `pread (hot): 49.7 GB/s, 90 % of the pinned copy rate (89 % to 92 %).` The rate is the
+    /// one at the median time, as in the results table.
     fn sentence(&self, caveat: &str) -> Option<String> {
         let (bytes, walls): (Vec<u64>, Vec<u64>) = self.runs.iter().copied().unzip();
         let rate = units::bytes_per_s(median_u64(&bytes)?, median_u64(&walls)?)?;
@@ -108,7 +110,8 @@ impl Repeats {
     }
 }
 
-/// The cold loads of an engine next to the plain reader's passes over the same files, one with each round of them.
+/// The cold loads of an engine, compared with reads of the same files by a plain reader. Each round of loads has one
+/// plain read.
 #[derive(Debug)]
 pub struct ColdReads<'s> {
     /// The engine.
@@ -117,18 +120,18 @@ pub struct ColdReads<'s> {
     pub ceiling: &'s Ceiling,
     /// The target of the loads.
     pub target: String,
-    /// Rates of the loads, and of the pass before each if there was one.
+    /// The rate of each load, and the rate of the plain read before it, if there was one, in bytes per second.
     pub rates: Vec<(f64, Option<f64>)>,
 }
 
 impl ColdReads<'_> {
-    /// The median rate of the loads.
+    /// The median rate of the loads in bytes per second.
     #[must_use]
     pub fn median_rate(&self) -> f64 {
         median(&self.rates.iter().map(|(rate, _)| *rate).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// Lowest and highest share of the pass of the same round.
+    /// The lowest and the highest ratio of a load to the plain read of the same round.
     #[must_use]
     pub fn by_round(&self) -> Option<(f64, f64)> {
         let shares = || self.rates.iter().filter_map(|(rate, pass)| Some(rate / (*pass)?));
@@ -137,7 +140,7 @@ impl ColdReads<'_> {
 
     fn sentence(&self, several: bool) -> String {
         let model = self.ceiling.model.as_deref().filter(|_| several);
-        // One round has nothing but its median.
+        // With only one round there is no range.
         let range = self.by_round().filter(|_| self.rates.len() > 1);
         let rounds = range.map_or_else(String::new, |(low, high)| {
             format!(" Round by round: {:.0} % to {:.0} %.", low * 100.0, high * 100.0)
@@ -155,7 +158,8 @@ impl ColdReads<'_> {
     }
 }
 
-/// Cold loads next to a plain reader: one for each engine, model and target; none if no plain reader alternated with the loads.
+/// The cold loads for each engine, model and target, compared with a plain reader. Empty if no plain read alternated
+/// with the loads.
 #[must_use]
 pub fn cold_reads(state: &State) -> Vec<ColdReads<'_>> {
     let mut all: Vec<ColdReads<'_>> = Vec::new();
@@ -232,7 +236,8 @@ mod tests {
         let mut state = State::default();
         let mut tell = |body| state.reduce(&Event { at_ns: 0, body });
         tell(EventBody::ModelOpened { model: ModelInfo { name: "m".into(), ..ModelInfo::default() } });
-        // The disk is half as fast in the second round, for loads and reader alike, and the pass before the fourth failed.
+        // In the second round the disk is half as fast for both the loads and the reader. The plain read before the
+        // fourth load failed.
         let rounds = [(1_900, Some(2e9)), (1_000, Some(1e9)), (1_960, Some(2e9)), (1_900, None)];
         let passes = (0..).zip(rounds).filter_map(|(round, (_, pass))| Some(ReadPass { round, bytes_per_s: pass? }));
         let ceiling = Ceiling {

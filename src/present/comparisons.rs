@@ -1,4 +1,4 @@
-//! The groups of a session with the runs behind each engine: the data of results tables and winners.
+//! The comparison groups of a session with the runs of each engine. Results tables and winners are made from them.
 
 use super::engine_rows::row_groups;
 use super::table::ResultRow;
@@ -11,15 +11,15 @@ use std::borrow::Cow;
 /// A group of a session with its runs.
 #[derive(Clone, Debug)]
 pub struct Comparison<'s> {
-    /// The ranking.
+    /// The group with the ranking of its engines.
     pub group: ComparisonGroup,
-    /// Whether its runs are several lanes that ran together: parts of a model, or several models.
+    /// Whether its runs loaded together: parts of one model, or several models.
     pub together: bool,
     runs: Vec<Cow<'s, RunResult>>,
 }
 
-/// The groups of a session with a successful run: engines that ran alone, in the order of their first runs, then
-/// lanes that ran together.
+/// The groups of a session that have a successful run. First come engines that ran alone, in the order of their first
+/// runs, then runs that loaded together.
 #[must_use]
 pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
     let mut all = Vec::new();
@@ -34,21 +34,21 @@ pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
     all
 }
 
-/// The parts of their names that differ between these groups.
+/// The name parts that differ between these groups.
 #[must_use]
 pub fn naming(comparisons: &[Comparison<'_>]) -> Naming {
     Naming::of(&comparisons.iter().map(|comparison| &comparison.group).collect::<Vec<_>>())
 }
 
 impl<'s> Comparison<'s> {
-    /// The groups of these runs: one, unless they are of several models.
+    /// The groups of these runs. There is one group for each model.
     fn of(runs: Vec<Cow<'s, RunResult>>, together: bool) -> Vec<Self> {
         let groups = compare(&runs.iter().map(AsRef::as_ref).collect::<Vec<_>>());
         let held = |group: &ComparisonGroup| runs.iter().filter(|run| group.holds(run)).cloned().collect();
         groups.into_iter().map(|group| Self { runs: held(&group), group, together }).collect()
     }
 
-    /// The good runs of an engine.
+    /// The successful runs of an engine.
     #[must_use]
     pub fn runs_of(&self, engine: &Engine) -> Vec<&RunResult> {
         self.runs.iter().map(AsRef::as_ref).filter(|run| run.engine == *engine && run.is_good()).collect()

@@ -1,4 +1,5 @@
-//! The overhead per tensor: the fitted lines, the phases by tensor size, and the sizes at which two engines take the same time.
+//! The overhead per tensor: the fitted lines, the phases by tensor size, and the sizes at which two engines take the
+//! same time.
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::labels::{cache_capital, engine};
@@ -7,24 +8,24 @@ use super::view::{GAP, Head, Table, number, text};
 use crate::analysis::{CostModel, SizeClass, size_classes};
 use crate::core::{PHASES, Phase, units};
 
-/// That two fitted lines have no crossover.
+/// The text if two fitted lines have no crossover.
 pub const NO_CROSSOVER: &str = "No crossover found: the difference is within noise.";
 
-/// The first cells of a row: engine, cache state, and the load if there are several.
+/// The first cells of a row: the engine, the cache state, and the load if there are several.
 pub(super) fn named(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>, several: bool) -> Vec<String> {
     let mut cells = vec![run.lane.engine.to_string(), run.lane.cache.to_string()];
     cells.extend(several.then(|| analysis.which(run).unwrap_or_default()));
     cells
 }
 
-/// The titles of these cells.
+/// The column titles of these cells.
 pub(super) fn heads(several: bool) -> Vec<Head> {
     let mut heads = vec![text("engine"), text("cache")];
     heads.extend(several.then(|| text("load")));
     heads
 }
 
-/// The fitted lines; `None` if there are none.
+/// The table of fitted lines; `None` if there are no lines.
 #[must_use]
 pub fn lines(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     let costs = analysis.costs();
@@ -47,9 +48,9 @@ pub fn lines(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "Overhead per tensor".to_owned(),
         note: format!(
-            "The line t = overhead + bytes / bandwidth through the tensors of the run with the median time, all workers together. It is fitted to relative \
-             deviations: small tensors give the overhead, large ones the bandwidth. R² is that of the logarithms of the times. Time explained: the time that \
-             the line gives for all tensors, over what they took. Fixed: the time before the first tensor and after the last.{blocks}"
+            "The line t = overhead + bytes / bandwidth, fitted to the tensors of the run with the median time, with all workers together. The fit minimizes relative \
+             deviations: small tensors give the overhead, large ones the bandwidth. R² is computed from the logarithms of the times. Time explained: the time that \
+             the line gives for all tensors, divided by their measured time. Fixed: the time before the first tensor and after the last.{blocks}"
         ),
         heads: all,
         rows,
@@ -68,7 +69,8 @@ fn line(run: &AnalysedRun<'_>, cost: &CostModel) -> [String; 6] {
     ]
 }
 
-/// The mean time of a tensor by phase, for each class of sizes; `None` if no load read tensor by tensor: within a block the time of a tensor is unknown.
+/// The mean time per tensor and phase for each size class. `None` if no engine read tensor by tensor, because the
+/// time of a tensor within a block is unknown.
 #[must_use]
 pub fn by_size(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     let runs: Vec<&AnalysedRun<'_>> =
@@ -103,7 +105,7 @@ pub fn by_size(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     all.extend(shown.iter().map(|phase| number(phases::title(*phase))));
     (!rows.is_empty()).then(|| Table {
         title: "Time per tensor, by size".to_owned(),
-        note: "Loads that read tensor by tensor. Of one tensor on its worker: the median time, the share of its time in which no byte moved, and the mean time \
+        note: "Only loads that read tensor by tensor. For one tensor on its worker: the median time, the share of its time in which no byte moved, and the mean time \
                in each phase. This overhead can be more than that of the fitted line, which does not grow with the size."
             .to_owned(),
         heads: all,
@@ -119,8 +121,8 @@ fn sizes(class: &SizeClass) -> String {
     }
 }
 
-/// The sizes at which two engines take the same time: `Hot: mmap is faster for tensors under 37.9 MiB, gds-per-tensor above.` Sizes outside the measured ones
-/// are left to the JSON.
+/// The sizes at which two engines take the same time: `Hot: mmap is faster for tensors under 37.9 MiB, gds-per-tensor
+/// above.` Sizes outside the measured range appear only in the JSON report.
 #[must_use]
 pub fn crossings(analysis: &SessionAnalysis<'_>) -> Vec<String> {
     let measured = analysis.crossings().into_iter().filter(|crossing| !crossing.crossover.extrapolated);

@@ -1,4 +1,5 @@
-//! The runs of a session as rows: the repeats of one engine in a row, and rows that may be compared in a group. Runs that have not ended are part of them.
+//! The runs of a session as rows and groups, including runs that have not ended. A row contains the repeats of one
+//! engine. A group contains the rows that may be compared.
 
 use super::labels;
 use crate::analysis::{RankedEngine, of_median_time, rank_engines};
@@ -13,33 +14,34 @@ pub struct EngineRow<'s> {
     pub engine: &'s Engine,
     /// Cache state.
     pub cache: CacheState,
-    /// Its runs, in order; at least one.
+    /// Its runs in order. There is at least one.
     pub lanes: Vec<&'s Lane>,
-    /// Its figures: read many times in a frame, computed once.
+    /// Its figures. They are kept, because a frame reads them many times.
     ranked: OnceCell<Option<RankedEngine>>,
 }
 
-/// Rows that may be compared: same cache state, target and model. Lanes that run at the same time are a group too, each a row.
+/// Rows that may be compared: they have the same cache state, target and model. Runs that load at the same time are
+/// also a group, and each of them has a row.
 #[derive(Clone, Debug)]
 pub struct RowGroup<'s> {
     /// Cache state.
     pub cache: CacheState,
-    /// The target of the first lane.
+    /// Target of the first run.
     pub target: &'s Target,
-    /// The share of the first lane, if the session has several models or targets.
+    /// The share of the first run, if the session has several models or targets.
     pub share: Option<&'s LaneShare>,
-    /// The rows, in the order of their first lanes.
+    /// The rows in the order of their first runs.
     pub rows: Vec<EngineRow<'s>>,
-    /// Its ranking: read many times in a frame, computed once.
+    /// Its ranking. It is kept, because a frame reads it many times.
     ranking: OnceCell<Vec<RankedEngine>>,
 }
 
-/// The groups of a session, in the order of their first lanes. The rows of a group are in the order of their first lanes too, and by
-/// place once all runs have ended.
+/// The groups of a session in the order of their first runs. The rows of a group have the order of their first runs,
+/// and the order of the ranking after all runs have ended.
 #[must_use]
 pub fn row_groups(state: &State) -> Vec<RowGroup<'_>> {
     let mut groups: Vec<RowGroup<'_>> = Vec::new();
-    // Group and row of each kind of lane: nearly every lane of a long session is a repeat of an earlier one.
+    // The group and the row of each kind of run. In a long session, nearly every run is a repeat of an earlier one.
     let mut places: Vec<(usize, usize)> = Vec::new();
     for (number, lane) in state.lanes.iter().enumerate() {
         let kind = state.kind(number);
@@ -75,15 +77,15 @@ pub fn row_groups(state: &State) -> Vec<RowGroup<'_>> {
     groups
 }
 
-/// The group of a lane.
+/// The group that contains a run.
 #[must_use]
 pub fn group_of<'g, 's>(groups: &'g [RowGroup<'s>], lane: &Lane) -> Option<&'g RowGroup<'s>> {
     groups.iter().find(|group| group.holds(lane))
 }
 
 impl<'s> EngineRow<'s> {
-    /// Whether a lane of its group is in this row: the same engine, and for lanes that run together the same share
-    /// and target.
+    /// Whether this row contains the given run of its group. The engine must be the same, and for runs that load
+    /// together also the share and the target.
     fn holds(&self, lane: &Lane) -> bool {
         let slot = |l: &Lane| {
             l.share.as_ref().filter(|s| s.group.is_some()).map(|s| (s.model.clone(), s.part, l.target.clone()))
@@ -91,7 +93,8 @@ impl<'s> EngineRow<'s> {
         *self.engine == lane.engine && self.lanes.first().is_some_and(|first| slot(first) == slot(lane))
     }
 
-    /// Its place among the lanes that run at the same time: the number of its part or model, from 1, and its name. `None` if it runs alone.
+    /// The place among the runs that load at the same time: the number of the part or model, from 1, and its name.
+    /// `None` if the run loads alone.
     #[must_use]
     pub fn place(&self) -> Option<(u32, String)> {
         let lane = self.lanes.first()?;
@@ -114,7 +117,7 @@ impl<'s> EngineRow<'s> {
         })
     }
 
-    /// The engine, and the place if it runs together with others.
+    /// The engine, followed by the place if it loads together with others.
     #[must_use]
     pub fn name(&self) -> String {
         match self.place() {
@@ -123,29 +126,30 @@ impl<'s> EngineRow<'s> {
         }
     }
 
-    /// The results of all runs that ended.
+    /// The results of all completed runs.
     pub fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
         self.lanes.iter().filter_map(|lane| lane.result.as_deref())
     }
 
-    /// The results of the good runs.
+    /// The results of the successful runs.
     pub fn good(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
         self.results().filter(|run| run.is_good())
     }
 
-    /// Its figures over the good runs; `None` without one. Its ratio to the fastest is 1.
+    /// The figures of the successful runs; `None` if there is no successful run. The ratio to the fastest engine is
+    /// 1.
     #[must_use]
     pub fn ranked(&self) -> Option<&RankedEngine> {
         self.ranked.get_or_init(|| rank_engines(&self.results().collect::<Vec<_>>()).into_iter().next()).as_ref()
     }
 
-    /// Number of good runs.
+    /// Number of successful runs.
     #[must_use]
     pub fn n(&self) -> usize {
         self.ranked().map_or(0, |ranked| ranked.runs)
     }
 
-    /// The median wall time.
+    /// The median wall time in nanoseconds.
     #[must_use]
     pub fn wall_ns(&self) -> Option<u64> {
         self.ranked().map(|ranked| ranked.wall_ns)
@@ -157,7 +161,7 @@ impl<'s> EngineRow<'s> {
         self.ranked().filter(|ranked| ranked.moved()).map(|ranked| ranked.bytes_per_s)
     }
 
-    /// The good run with the median time, which charts show.
+    /// The successful run with the median time. Charts show this run.
     #[must_use]
     pub fn typical(&self) -> Option<&'s Lane> {
         let good: Vec<&Lane> =
@@ -165,19 +169,19 @@ impl<'s> EngineRow<'s> {
         of_median_time(good, |lane| lane.result.as_deref().map_or(0, |run| run.wall_ns))
     }
 
-    /// The engine that `auto` chose, if all its runs chose the same.
+    /// The engine that `auto` chose, if all runs of `auto` chose the same engine.
     #[must_use]
     pub fn auto_chose(&self) -> Option<&Engine> {
         self.ranked()?.auto_chose.as_ref()
     }
 
-    /// The running run.
+    /// The run that is running now.
     #[must_use]
     pub fn running(&self) -> Option<&'s Lane> {
         self.lanes.iter().copied().find(|lane| lane.is_running())
     }
 
-    /// The first run that failed, and why.
+    /// The first failed run with the reason.
     #[must_use]
     pub fn failed(&self) -> Option<(&'s Lane, &'s Failure)> {
         self.lanes.iter().copied().find_map(|lane| match &lane.status {
@@ -186,19 +190,19 @@ impl<'s> EngineRow<'s> {
         })
     }
 
-    /// Whether the user stopped a run.
+    /// Whether the user stopped one of the runs.
     #[must_use]
     pub fn cancelled(&self) -> bool {
         self.lanes.iter().any(|lane| lane.status == LaneStatus::Cancelled)
     }
 
-    /// Whether all good runs were verified.
+    /// Whether all successful runs were verified.
     #[must_use]
     pub fn verified(&self) -> bool {
         self.ranked().is_some_and(|ranked| ranked.verified == Some(true))
     }
 
-    /// Whether all of its runs have ended.
+    /// Whether all runs have ended.
     #[must_use]
     pub fn settled(&self) -> bool {
         let over =
@@ -206,7 +210,7 @@ impl<'s> EngineRow<'s> {
         self.lanes.iter().all(|lane| over(&lane.status))
     }
 
-    /// The run to draw: the running one, else the typical one, else the last.
+    /// The run that a chart shows: the running one, or else the one with the median time, or else the last one.
     #[must_use]
     pub fn shown(&self) -> Option<&'s Lane> {
         self.running().or_else(|| self.typical()).or_else(|| self.lanes.last().copied())
@@ -217,12 +221,12 @@ impl<'s> RowGroup<'s> {
     fn holds(&self, lane: &Lane) -> bool {
         self.cache == lane.cache
             && match (self.share, &lane.share) {
-                // Writes and reads are not compared.
+                // Reads and writes are not compared with each other.
                 (None, None) => {
                     *self.target == lane.target
                         && self.rows.first().is_none_or(|first| first.engine.direction() == lane.engine.direction())
                 }
-                // Lanes that run at the same time are one group on any targets.
+                // Runs that load at the same time are one group, even on different targets.
                 (Some(ours), Some(theirs)) if ours.group.is_some() || theirs.group.is_some() => {
                     ours.group.is_some() == theirs.group.is_some()
                 }
@@ -231,13 +235,13 @@ impl<'s> RowGroup<'s> {
             }
     }
 
-    /// Whether its lanes run at the same time.
+    /// Whether its runs load at the same time.
     #[must_use]
     pub fn together(&self) -> bool {
         self.share.is_some_and(|share| share.group.is_some())
     }
 
-    /// The name of the group within its session: `cold cache, into host memory`.
+    /// The title of the group within its session: `cold cache, into host memory`.
     #[must_use]
     pub fn title(&self) -> String {
         let cache = self.cache;
@@ -257,7 +261,8 @@ impl<'s> RowGroup<'s> {
         direction + &what
     }
 
-    /// The engines of its good runs, the fastest first; none of lanes that run together, which are parts of one run.
+    /// The engines with successful runs, the fastest first. Empty for runs that load together, because these are
+    /// parts of one run.
     fn ranking(&self) -> &[RankedEngine] {
         self.ranking.get_or_init(|| match self.together() {
             true => Vec::new(),
@@ -265,13 +270,14 @@ impl<'s> RowGroup<'s> {
         })
     }
 
-    /// The figures of a row in its group; `None` without a good run.
+    /// The figures of a row in its group; `None` if it has no successful run.
     #[must_use]
     pub fn ranked_engine<'g>(&'g self, row: &'g EngineRow<'s>) -> Option<&'g RankedEngine> {
         self.ranking().iter().find(|ranked| ranked.engine == *row.engine).or_else(|| row.ranked())
     }
 
-    /// Rows with a successful run, the fastest first. Commands without evidence that they loaded the model are last.
+    /// The rows with a successful run, the fastest first. Commands for which there is no evidence that they loaded
+    /// the model are last.
     #[must_use]
     pub fn ranked(&self) -> Vec<&EngineRow<'s>> {
         let mut done: Vec<&EngineRow<'s>> = self.rows.iter().filter(|row| row.n() > 0).collect();
@@ -279,7 +285,7 @@ impl<'s> RowGroup<'s> {
         done
     }
 
-    /// Puts the rows in the order of their places, those without a good run last.
+    /// Sorts the rows by their places. Rows without a successful run are last.
     fn sort_by_place(&mut self) {
         let order: Vec<Engine> = self.ranked().into_iter().map(|row| row.engine.clone()).collect();
         self.rows.sort_by_key(|row| order.iter().position(|engine| engine == row.engine).unwrap_or(usize::MAX));
@@ -298,7 +304,7 @@ impl<'s> RowGroup<'s> {
     }
 }
 
-/// The text of a row without a good run; `over` if the session has ended.
+/// The status and text of a row without a successful run. `over` is whether the session has ended.
 #[must_use]
 pub fn without_run(row: &EngineRow<'_>, over: bool) -> (Status, String) {
     match row.failed() {
@@ -309,14 +315,15 @@ pub fn without_run(row: &EngineRow<'_>, over: bool) -> (Status, String) {
     }
 }
 
-/// Engines that cannot run, those with the same reason together: `gds-slab, gds-batch`, `cannot run here: …`.
+/// The engines that cannot run. Engines with the same reason are combined: `gds-slab, gds-batch` and `cannot run
+/// here: …`.
 #[must_use]
 pub fn unavailable(state: &State) -> Vec<(String, String)> {
     let mut reasons: Vec<(Vec<String>, &str)> = Vec::new();
     for (engine, why) in &state.unavailable {
         let name = labels::engine(engine);
         match reasons.iter_mut().find(|(_, known)| known == why) {
-            // A variant that can be neither written nor read is named once.
+            // A variant that can neither write nor read is listed once.
             Some((names, _)) if names.contains(&name) => {}
             Some((names, _)) => names.push(name),
             None => reasons.push((vec![name], why)),
@@ -325,7 +332,7 @@ pub fn unavailable(state: &State) -> Vec<(String, String)> {
     reasons.into_iter().map(|(names, why)| (names.join(", "), cannot_run(why))).collect()
 }
 
-/// The text after the name of an engine that cannot run.
+/// The text that follows the name of an engine that cannot run.
 #[must_use]
 pub fn cannot_run(why: &str) -> String {
     format!("cannot run here: {why}")

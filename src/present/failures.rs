@@ -1,20 +1,20 @@
-//! Failed runs with the end of their standard error.
+//! The failed runs, with the end of their standard error.
 
 use crate::session::{LaneStatus, State};
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedRun {
-    /// `pread hot #1: disk gone`.
+    /// The run and the reason: `pread hot #1: disk gone`.
     pub sentence: String,
     /// The last lines of its standard error.
     pub stderr_tail: Vec<String>,
 }
 
-/// Most lines of standard error that are shown.
+/// Maximum number of lines of standard error that are shown.
 const MOST_LINES: usize = 5;
 
-/// The runs that failed, in order.
+/// The failed runs in order.
 #[must_use]
 pub fn failed_runs(state: &State) -> Vec<FailedRun> {
     let failed = state.lanes.iter().filter_map(|lane| match &lane.status {
@@ -33,7 +33,7 @@ pub fn failed_runs(state: &State) -> Vec<FailedRun> {
         .collect()
 }
 
-/// The last lines that are not empty.
+/// The last lines of a text that are not empty.
 #[must_use]
 pub fn stderr_tail(text: &str) -> Vec<String> {
     let mut tail: Vec<String> =

@@ -1,52 +1,55 @@
-//! The path of the bytes of a run, hop by hop, with the rate that was measured at each, and the hop that is at its ceiling.
+//! The path of a run's bytes from the storage to the target. For each hop it has the measured rate, and it marks the
+//! hop that is at its ceiling.
 
 use super::progress::{elapsed_ns, rate_now};
 use crate::core::units::{self, NS_PER_S};
 use crate::core::{CeilingKind, Engine, Metric, NixlPlugin, ProcessUse, Target};
 use crate::session::{Lane, State};
 
-/// A hop at this share of its ceiling, or above it, limits the run.
+/// A hop limits the run if it reaches this share of its ceiling.
 const LIMITS_FROM: f64 = 0.7;
-/// Bytes from the device below this share of the bytes on the target are not the source of the load.
+/// If the device delivered less than this share of the loaded bytes, the storage was not the source of the load.
 const LEAST_SOURCE: f64 = 0.05;
-/// Time of a running load over which rates are measured.
+/// The time over which the rates of a running load are measured, in nanoseconds.
 const WINDOW_NS: u64 = NS_PER_S;
-/// A rate meter of the GPU is an average; over a shorter time it shows mostly the time before.
+/// Minimum load time for which the GPU's rate meter is used, in nanoseconds. The meter shows an average that includes
+/// the time before the load.
 const SHORTEST_METERED_NS: u64 = NS_PER_S;
 
-/// One hop of the path.
+/// One hop of the path, from one station to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
-    /// The station at its start.
+    /// The station at the start of the hop.
     pub from: &'static str,
-    /// Bytes per second; `None` if it was not measured.
+    /// Bytes per second; `None` if the rate was not measured.
     pub bytes_per_s: Option<f64>,
-    /// The rate as a share of the hop's measured ceiling.
+    /// The rate divided by the measured ceiling of the hop.
     pub share: Option<f64>,
-    /// Whether it limits the run.
+    /// Whether the hop limits the run.
     pub limits: bool,
 }
 
 /// The path of the bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// The hops in order.
+    /// The hops from the storage to the target.
     pub hops: Vec<Hop>,
-    /// The last station.
+    /// The last station, which is the target.
     pub to: &'static str,
-    /// Bytes are moving now.
+    /// Whether bytes are moving now.
     pub moves: bool,
 }
 
 impl Flow {
-    /// The bottleneck in words: `Limited by storage: 97 % of its ceiling.`; `None` if no hop is at its ceiling.
+    /// A sentence about the bottleneck: `Limited by storage: 97 % of its ceiling.` `None` if no hop is at its
+    /// ceiling.
     #[must_use]
     pub fn bottleneck(&self) -> Option<String> {
         let hop = self.hops.iter().find(|hop| hop.limits)?;
         Some(format!("Limited by {}: {:.0} % of its ceiling.", hop.from, hop.share? * 100.0))
     }
 
-    /// Marks the hop that is nearest to its ceiling, if it is near.
+    /// Marks the hop with the highest share of its ceiling, if that share is high enough.
     fn mark(mut self) -> Self {
         let nearest = self.hops.iter().filter_map(|hop| hop.share).reduce(f64::max);
         if let Some(nearest) = nearest.filter(|share| *share >= LIMITS_FROM)
@@ -58,7 +61,8 @@ impl Flow {
     }
 }
 
-/// The path of a run that loads or has loaded; `None` before its clock started, and for workloads, because the paths of their calls differ.
+/// The path of a running or completed run. `None` before its clock starts. `None` also for workloads, because their
+/// calls take different paths.
 #[must_use]
 pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
     let run = lane.result.as_deref().filter(|run| run.is_good());
@@ -93,7 +97,7 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
     for station in through {
         let rate = if station == "pinned memory" { into_gpu.or(Some(landed)) } else { Some(landed) };
         let kind = if station == "pinned memory" { CeilingKind::PinnedCopy } else { CeilingKind::CachedRead };
-        // A page cache that is being filled is as fast as the storage.
+        // While the page cache is being filled, it is as fast as the storage, so its ceiling does not apply.
         let share = if kind == CeilingKind::CachedRead && from_storage { None } else { bound(kind, Some(landed)) };
         add(station, rate, share);
     }
@@ -115,7 +119,8 @@ fn through(engine: &Engine, direct: bool, to: &str) -> Option<Vec<&'static str>>
     Some(stations)
 }
 
-/// Bytes per second from the model's device between two times; `None` if its counter was not read often enough.
+/// Bytes per second that the model's device delivered between two times. `None` if its counter was not read often
+/// enough.
 fn read_rate(state: &State, from: u64, to: u64) -> Option<f64> {
     const SLACK_NS: u64 = NS_PER_S / 5;
     let near = from.saturating_sub(SLACK_NS)..=to.saturating_add(SLACK_NS);
@@ -124,12 +129,12 @@ fn read_rate(state: &State, from: u64, to: u64) -> Option<f64> {
     let (first_at, first) = read.next()?;
     let (last_at, last) = read.last()?;
     let ns = last_at.checked_sub(first_at).filter(|ns| *ns >= NS_PER_S / 10)?;
-    // The counter was read a little before the load and after it; all of its bytes belong to the load.
+    // The counter was read shortly before and after the load. All bytes between these readings belong to the load.
     let span = (to - from).min(ns).max(1);
     (last >= first).then(|| (last - first) * NS_PER_S as f64 / span as f64)
 }
 
-/// The mean of the readings of the GPU's link; `None` without one.
+/// The mean rate of the GPU's PCIe link in bytes per second. `None` if it was not read often enough.
 fn pcie_rate(state: &State, from: u64, to: u64) -> Option<f64> {
     let read = state.series_between(Metric::PcieRxBytesPerS, None, from..=to);
     let values: Vec<f64> = read.filter(|(at, _)| (from..=to).contains(at)).map(|(_, rate)| rate).collect();
@@ -143,7 +148,7 @@ pub fn of_process(process: &ProcessUse, into_gpu: Option<f64>) -> Flow {
     let calls = process.call_bytes_per_s;
     let hop = |from, bytes_per_s| Hop { from, bytes_per_s, share: None, limits: false };
     let mut hops = vec![hop("storage", storage)];
-    // Calls that fetched more than the storage gave were answered by the page cache.
+    // If read calls returned more bytes than the storage delivered, the rest was in the page cache.
     let cached = calls.unwrap_or(0.0) > storage.unwrap_or(0.0) * (1.0 + LEAST_SOURCE) + 1e6;
     if cached {
         hops.push(hop("page cache", calls));

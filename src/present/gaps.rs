@@ -1,4 +1,4 @@
-//! Gaps in the measurements, and notes of the runs.
+//! Missing measurements, and the notes of the runs.
 
 use super::labels::engine_in;
 use super::progress;
@@ -6,7 +6,7 @@ use crate::core::{LogLevel, Status};
 use crate::session::{Lane, State};
 use std::collections::BTreeSet;
 
-/// Gaps and notes of a session: each a sentence, each once.
+/// The missing measurements and notes of a session. Each is one sentence and appears once.
 #[must_use]
 pub fn gaps(state: &State) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
@@ -35,12 +35,12 @@ pub fn gaps(state: &State) -> Vec<String> {
         if state.model_of(lane).is_some_and(|model| model.name != run.model) {
             say(format!("{name_of_all}: tensors of {} are left out; the session ended with another model.", run.model));
         }
-        // If nothing moved there is nothing to verify, and nothing to find in the page cache.
+        // If no bytes were moved, there is nothing to verify and no page cache to measure.
         if run.verified.is_none() && run.error.is_none() && run.bytes > 0 {
             say(format!("{name_of_all}: the bytes were not verified."));
         }
-        // A run that failed before its clock started did not measure the page cache. In a workload, only reads of
-        // files use it.
+        // If a run failed before its clock started, its page cache was not measured. In a workload, only reads of
+        // files use the page cache.
         let files = run.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some() && run.bytes > 0);
         if run.cache_resident_before_fraction.is_none() && run.wall_ns > 0 && files {
             say(format!("{name_of_all}: how much of the model was cached is unknown."));
@@ -49,7 +49,7 @@ pub fn gaps(state: &State) -> Vec<String> {
             say(format!("{name_of_all}: the route is not proven ({}).", route.source));
         }
         for note in progress::notes(run) {
-            // A note of every repeat is listed once, a note of a later one with its number.
+            // A note that every repeat has is listed once. A note of a later repeat is listed with its number.
             let told = format!("{name_of_all}: {note}");
             let first = lane.repeat == 0 || of_first.contains(&told);
             say(if first { told } else { format!("{}: {note}", name(lane, true)) });
@@ -66,7 +66,7 @@ pub fn gaps(state: &State) -> Vec<String> {
     said
 }
 
-/// `gds-slab (hot)`, with the repeat `gds-slab (hot) #2`.
+/// The name of a run: `gds-slab (hot)`, or `gds-slab (hot) #2` with the number of the repeat.
 fn name(lane: &Lane, repeat: bool) -> String {
     let share = lane.share.as_ref().map(|share| share.label(&lane.target));
     let name = engine_in(&lane.engine, lane.cache, share.as_deref());

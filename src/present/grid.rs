@@ -1,17 +1,18 @@
-//! The grid of storage measurements in sentences, cells and tables.
+//! The grid of storage measurements as sentences, cells and tables.
 
 use super::labels::{factor, plural, proof};
 use super::view::{Answer, GAP};
 use crate::analysis::{GridTable, rate_ratio};
 use crate::core::{Access, CellKey, CellResult, Grid, Status, Transfer, units};
 
-/// `sequential read`.
+/// The title of a grid table: `sequential read`.
 #[must_use]
 pub fn title(table: &GridTable) -> String {
     format!("{} {}", table.pattern, table.access)
 }
 
-/// A cell in a few letters: a rate in GB/s, `✖` if it failed, `!` after the rate if it moved wrong bytes, `·` if it was not measured.
+/// A short text for a cell: the rate in GB/s, `✖` if the cell failed, `!` after the rate if wrong bytes were moved,
+/// `·` if it was not measured.
 #[must_use]
 pub fn cell(grid: &Grid, key: &CellKey) -> String {
     match grid.result(key) {
@@ -24,14 +25,14 @@ pub fn cell(grid: &Grid, key: &CellKey) -> String {
     }
 }
 
-/// A cell by its coordinates: `cpu, 1.00 MiB blocks, 4 threads, sequential`.
+/// The name of a cell from its coordinates: `cpu, 1.00 MiB blocks, 4 threads, sequential`.
 #[must_use]
 pub fn cell_name(key: &CellKey) -> String {
     let (threads, blocks) = (units::plural(u64::from(key.threads), "thread"), units::bytes(key.block_bytes));
     format!("{}, {blocks} blocks, {threads}, {}", key.transfer, key.pattern)
 }
 
-/// The result of a cell in a line: its rate, or why it failed.
+/// The result of a cell in one line: the rate, or the reason why it failed.
 #[must_use]
 pub fn cell_result(result: &CellResult) -> String {
     match (&result.error, result.bytes_per_s) {
@@ -40,7 +41,7 @@ pub fn cell_result(result: &CellResult) -> String {
     }
 }
 
-/// The answers of a grid, the fastest reads and writes first.
+/// The answers of a grid, beginning with the fastest reads and writes.
 #[must_use]
 pub fn answers(grid: &Grid) -> Vec<Answer> {
     let mut answers = Vec::new();
@@ -89,7 +90,7 @@ fn compared(grid: &Grid, access: Access, a: Transfer, b: Transfer, than: &str) -
     Some(Answer::new(Status::Info, format!("cuFile {access}s are {} as fast {than}.", factor(ratio.median)), pairs))
 }
 
-/// The reasons why cells failed: each once, with the number of cells.
+/// The reasons why cells failed. Each reason appears once, with the number of cells.
 #[must_use]
 pub fn failures(grid: &Grid) -> Vec<String> {
     let mut counted: Vec<(&str, usize, CellKey)> = Vec::new();
@@ -106,13 +107,13 @@ pub fn failures(grid: &Grid) -> Vec<String> {
     counted.into_iter().map(one).collect()
 }
 
-/// The place of a grid: `/data, into host memory`.
+/// The location of a grid: `/data, into host memory`.
 #[must_use]
 pub fn place(grid: &Grid) -> String {
     format!("{}, into {}", grid.plan.dir.display(), grid.plan.target)
 }
 
-/// The activity while no cell has a result.
+/// The current activity while no cell has a result.
 #[must_use]
 pub fn waiting(grid: &Grid) -> Answer {
     let dir = grid.plan.dir.display();
@@ -124,7 +125,7 @@ pub fn waiting(grid: &Grid) -> Answer {
     Answer::new(Status::Info, headline, "")
 }
 
-/// The progress of the grid, from 0 to 1, and in words; `None` if it is not running.
+/// The progress of the grid, as a number from 0 to 1 and as text. `None` if the grid is not running.
 #[must_use]
 pub fn progress(grid: &Grid) -> Option<(f64, String)> {
     if let Some((bytes, of)) = grid.written {
@@ -139,7 +140,7 @@ pub fn progress(grid: &Grid) -> Option<(f64, String)> {
     Some((done as f64 / all.max(1) as f64, words))
 }
 
-/// All values of a cell, one per line: rate, latency, route.
+/// All values of a cell, one per line: rate, latency and route.
 #[must_use]
 pub fn details(grid: &Grid, key: &CellKey) -> Vec<String> {
     let head = format!("{} {}", key.access, cell_name(key));
@@ -170,7 +171,7 @@ pub fn details(grid: &Grid, key: &CellKey) -> Vec<String> {
     }
 }
 
-/// The same for narrow screens.
+/// Like [`details`], but for narrow screens.
 #[must_use]
 pub fn short_details(grid: &Grid, key: &CellKey) -> Vec<String> {
     let head = format!("{} {}, {}, {} threads", key.access, key.transfer, units::bytes(key.block_bytes), key.threads);
@@ -197,7 +198,7 @@ fn verified(result: &CellResult) -> String {
     match result.verified() {
         Some(true) => "all bytes verified".to_owned(),
         Some(false) => "wrong bytes".to_owned(),
-        // A recording of an earlier version.
+        // In recordings of earlier versions, the number of checked bytes is missing.
         None if result.verified == Some(true) && result.checked_bytes == 0 => "last blocks compared".to_owned(),
         None if result.checked_bytes > 0 => match result.checked_bytes.saturating_mul(100) / result.bytes.max(1) {
             0 => "under 1 % compared".to_owned(),

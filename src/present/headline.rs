@@ -1,4 +1,4 @@
-//! The answers of a session: its verdicts, its winners, its problems.
+//! The answers of a session: verdicts, winners and problems.
 
 use super::comparisons::{Comparison, comparisons, naming};
 use super::engine_rows::{EngineRow, RowGroup, row_groups};
@@ -8,12 +8,12 @@ use super::{grid, progress, verdict, watch, winner};
 use crate::core::{Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
-/// The answers of a session, the most important first.
+/// The answers of a session, with the most important one first.
 #[must_use]
 pub fn answers(state: &State) -> Vec<Answer> {
     let mut answers: Vec<Answer> = Vec::new();
     for verdict in &state.verdicts {
-        // Two GPUs may have the same answer.
+        // The verdicts of two GPUs may have the same answer, which is listed once.
         let answer = verdict::answer(verdict);
         if !answers.contains(&answer) {
             answers.push(answer);
@@ -43,7 +43,7 @@ pub fn winners(comparisons: &[Comparison<'_>]) -> Vec<Answer> {
     comparisons.iter().filter_map(|comparison| winner::answer(&comparison.group, naming)).collect()
 }
 
-/// The fastest engine, or the progress of a running load.
+/// The fastest engines, or the progress of a running load.
 #[must_use]
 pub fn race(state: &State, clock_ns: u64) -> Vec<Answer> {
     if let Some(lane) = state.running_lane() {
@@ -97,7 +97,7 @@ fn runs(count: usize) -> String {
     format!("{count} {}", plural(count, "run"))
 }
 
-/// Runs that failed and runs that the user stopped.
+/// Failed runs, and runs that the user stopped.
 fn problems(state: &State) -> Vec<Answer> {
     let groups = row_groups(state);
     let all = state.lanes.len();
@@ -117,7 +117,7 @@ fn problems(state: &State) -> Vec<Answer> {
     answers
 }
 
-/// The engines of rows, each once.
+/// The engines of the selected rows, without duplicates.
 fn engines(groups: &[RowGroup<'_>], is_so: impl Fn(&EngineRow<'_>) -> bool) -> String {
     let mut names: Vec<String> = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows).filter(|row| is_so(row)) {
@@ -129,7 +129,8 @@ fn engines(groups: &[RowGroup<'_>], is_so: impl Fn(&EngineRow<'_>) -> bool) -> S
     names.join(", ")
 }
 
-/// Engines that were to use cuFile and fell back: of each the run in which most transfers did.
+/// Engines that should use cuFile but fell back to staging. For each engine, the run with the most fallbacks is
+/// shown.
 fn fallbacks(state: &State) -> Vec<Answer> {
     let mut most: Vec<(String, u64, u64, String)> = Vec::new();
     for (engine, w) in state.lanes.iter().filter_map(|l| Some((&l.engine, l.result.as_ref()?.workload.as_ref()?))) {
@@ -155,25 +156,26 @@ fn fallbacks(state: &State) -> Vec<Answer> {
         .collect()
 }
 
-/// A plan that ran before the last one of a session: `load Qwen3-0.6B: 9 of 9 runs finished, all bytes verified.`
+/// The summary of a plan that ran before the last plan of a session: `load Qwen3-0.6B: 9 of 9 runs finished, all
+/// bytes verified.`
 #[must_use]
 pub fn earlier_plan(page: &State) -> String {
     format!("{}: {}", page.race_title(), super::machine::measured(page))
 }
 
-/// The answer of a session that did nothing.
+/// The answer if a session contains neither checks nor runs.
 #[must_use]
 pub fn nothing_done() -> Answer {
     Answer::new(Status::Info, "Nothing was checked and nothing was run.", "")
 }
 
-/// The extent of the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
+/// The amount of work in the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
 #[must_use]
 pub fn extent(state: &State) -> Answer {
     Answer::new(Status::Info, "", super::machine::extent(state))
 }
 
-/// The activity of a grid without a measured cell: the newest message, if there is one.
+/// The activity of a grid without a measured cell: the newest message if there is one.
 #[must_use]
 pub fn grid_waits(state: &State, measured: &Grid) -> Answer {
     match state.messages.last().filter(|_| measured.done() == 0 && measured.written.is_none()) {

@@ -1,10 +1,10 @@
-//! Names and values as every front end writes them.
+//! The spelling of names and values for all front ends.
 
 use super::view::GAP;
 use crate::analysis::RankedEngine;
 use crate::core::{AutoChoice, AutoReason, CacheState, Engine, Route, RouteCounts, RunResult, Status, units};
 
-/// An engine in a sentence. Tables and options have its name as it is typed.
+/// The name of an engine in a sentence. Tables and options use the name from the command line.
 #[must_use]
 pub fn engine(engine: &Engine) -> String {
     const MOST: usize = 32;
@@ -19,7 +19,7 @@ pub fn engine(engine: &Engine) -> String {
     }
 }
 
-/// An engine of a ranking in a sentence, with the engine that `auto` chose.
+/// The name of a ranked engine in a sentence. For `auto` it includes the chosen engine.
 #[must_use]
 pub fn ranked(ranked: &RankedEngine) -> String {
     match &ranked.auto_chose {
@@ -28,7 +28,8 @@ pub fn ranked(ranked: &RankedEngine) -> String {
     }
 }
 
-/// An engine in a cache state: `gds-slab (hot)`, of a workload `gds (cold read)`, and with a model's name if several were loaded.
+/// An engine with its cache state: `gds-slab (hot)`, or `gds (cold read)` for a workload. The model's name is added
+/// if several models were loaded.
 #[must_use]
 pub fn engine_in(of: &Engine, cache: CacheState, model: Option<&str>) -> String {
     let direction = of.direction().map_or_else(String::new, |direction| format!(" {direction}"));
@@ -36,7 +37,7 @@ pub fn engine_in(of: &Engine, cache: CacheState, model: Option<&str>) -> String 
     format!("{} ({cache}{direction}{model})", engine(of))
 }
 
-/// A cache state at the beginning of a sentence.
+/// The name of a cache state at the beginning of a sentence.
 #[must_use]
 pub const fn cache_capital(cache: CacheState) -> &'static str {
     match cache {
@@ -46,7 +47,7 @@ pub const fn cache_capital(cache: CacheState) -> &'static str {
     }
 }
 
-/// A factor: `1.03×`, `1.3×`, `38×`.
+/// Formats a factor: `1.03×`, `1.3×`, `38×`.
 #[must_use]
 pub fn factor(ratio: f64) -> String {
     match ratio {
@@ -57,7 +58,7 @@ pub fn factor(ratio: f64) -> String {
     }
 }
 
-/// A part as a share: `93 %`, `0.4 %`; a gap for nothing.
+/// Formats a share: `93 %`, `0.4 %`. If `whole` is 0, the text is the dash for missing values.
 #[must_use]
 pub fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
@@ -70,7 +71,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A number of things at the beginning of a sentence: `Two fixes`, `12 fixes`.
+/// Formats a count at the beginning of a sentence: `Two fixes`, `12 fixes`.
 #[must_use]
 pub fn counted(count: usize, thing: &str) -> String {
     const WORDS: [&str; 10] = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"];
@@ -78,7 +79,7 @@ pub fn counted(count: usize, thing: &str) -> String {
     format!("{number} {}", plural(count, thing))
 }
 
-/// `fix`, `fixes`; `run`, `runs`.
+/// The singular or plural form of a noun: `fix`, `fixes`; `run`, `runs`.
 pub(super) fn plural(count: usize, thing: &str) -> String {
     match (count, thing.ends_with('x')) {
         (1, _) => thing.to_owned(),
@@ -87,13 +88,13 @@ pub(super) fn plural(count: usize, thing: &str) -> String {
     }
 }
 
-/// The route of reads with whether it is proven: `compat, proven`.
+/// The route of reads and whether it is proven: `compat, proven`.
 #[must_use]
 pub fn route(counts: Option<&RouteCounts>) -> String {
     counts.map_or_else(|| GAP.to_owned(), |counts| format!("{}, {}", counts.route, proof(counts.proven)))
 }
 
-/// Whether a route is proven.
+/// The text for whether a route is proven.
 #[must_use]
 pub const fn proof(proven: bool) -> &'static str {
     if proven { "proven" } else { "not proven" }
@@ -109,13 +110,14 @@ pub fn route_status(counts: &RouteCounts) -> Status {
     }
 }
 
-/// The routes of several runs: one if all took the same, else each with its number of runs.
+/// The routes of several runs. If all runs used the same route, it appears once; otherwise each route appears with
+/// its number of runs.
 #[must_use]
 pub fn routes(runs: &[&RunResult]) -> String {
     each_once(runs, |run| route(run.route.as_ref()), "not known")
 }
 
-/// The evidence of the routes of several runs: `proven by cuFile level-3 statistics`. `None` if no run has a route.
+/// The evidence for the routes of several runs: `proven by cuFile level-3 statistics`. `None` if no run has a route.
 #[must_use]
 pub fn routes_evidence(runs: &[&RunResult]) -> Option<String> {
     let evidence = |run: &RunResult| {
@@ -130,8 +132,8 @@ pub fn routes_evidence(runs: &[&RunResult]) -> Option<String> {
     runs.iter().any(|run| run.route.is_some()).then(|| each_once(runs, evidence, "not known"))
 }
 
-/// A text of the runs: once if all have the same, else each with its number of runs, because the proof of one run
-/// does not apply to another.
+/// Combines a text of several runs. If all texts are equal, the text appears once; otherwise each text appears with
+/// its number of runs, because the proof of one run does not apply to another.
 fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> String, unknown: &str) -> String {
     let mut texts: Vec<(String, usize)> = Vec::new();
     for text in runs.iter().map(|run| text(run)) {
@@ -153,7 +155,7 @@ fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> String, unknown: 
     }
 }
 
-/// Whether the bytes of an engine's runs were verified, for a cell, and how good that is.
+/// The table cell that shows whether the bytes of an engine's runs were verified, with its status.
 #[must_use]
 pub fn verified(ranked: &RankedEngine) -> (Status, &'static str) {
     match ranked.verified {
@@ -166,7 +168,7 @@ pub fn verified(ranked: &RankedEngine) -> (Status, &'static str) {
     }
 }
 
-/// Whether the bytes of one run were verified, after a comma.
+/// The end of a sentence that shows whether the bytes of a run were verified. It begins with a comma.
 #[must_use]
 pub const fn run_verified(run: &RunResult) -> &'static str {
     match run.verified {
@@ -177,25 +179,25 @@ pub const fn run_verified(run: &RunResult) -> &'static str {
     }
 }
 
-/// The ratio to the fastest engine, for a cell.
+/// The table cell with the ratio to the fastest engine.
 #[must_use]
 pub fn ratio(ranked: &RankedEngine) -> String {
     if ranked.in_doubt || !ranked.moved() { GAP.to_owned() } else { factor(ranked.ratio_to_fastest) }
 }
 
-/// The rate at the median time, for a cell.
+/// The table cell with the rate at the median time.
 #[must_use]
 pub fn rate(ranked: &RankedEngine) -> String {
     if ranked.moved() { units::rate(ranked.bytes_per_s) } else { GAP.to_owned() }
 }
 
-/// Good and failed runs, for a cell.
+/// The table cell with the number of successful and failed runs.
 #[must_use]
 pub fn runs(ranked: &RankedEngine) -> String {
     if ranked.failed > 0 { format!("{}, {} failed", ranked.runs, ranked.failed) } else { ranked.runs.to_string() }
 }
 
-/// The choice of `auto`, with its reason: `chose pread: 100 % of the model is cached`.
+/// The engine that `auto` chose and the reason: `chose pread: 100 % of the model is cached`.
 #[must_use]
 pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
     let share = resident.map(|share| format!("{:.0} %", share * 100.0));

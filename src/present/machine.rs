@@ -1,4 +1,4 @@
-//! The machine in labelled facts, and the counts of its checks.
+//! The machine as a list of facts with labels, and the counts of its checks.
 
 use super::analysed::model_bytes;
 use super::labels::plural;
@@ -6,11 +6,11 @@ use super::view::{Head, Table};
 use crate::core::{Disk, Fallback, FallbackReason, Machine, Status, Storage, units};
 use crate::session::State;
 
-/// A fact with its label.
+/// A label and its text.
 pub type Fact = (&'static str, String);
 
-/// The state of libcufile, from the checks if the machine's summary does not name one, and whether the requirement is
-/// met.
+/// The state of libcufile if the machine summary does not name a library: whether it could be used, and a text. The
+/// state is derived from the runs and the checks.
 #[must_use]
 pub fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
     let results = || state.lanes.iter().filter_map(|lane| lane.result.as_deref());
@@ -23,13 +23,13 @@ pub fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
     let fell_back = results().filter_map(|run| run.workload.as_ref()).any(|w| w.fallbacks.iter().any(missing));
     let in_vain = fell_back || state.unavailable.iter().any(|(engine, _)| engine.uses_cufile());
     match (in_vain, state.checks_took_ns) {
-        (true, _) => (Some(false), "not usable in this session; the notes say why"),
-        (false, None) => (None, "this session did not look for it"),
+        (true, _) => (Some(false), "not usable in this session; see the notes"),
+        (false, None) => (None, "this session did not search for it"),
         (false, Some(_)) => (Some(false), "not found"),
     }
 }
 
-/// The machine and the model, fact by fact; none if the machine was not examined.
+/// The facts about the machine and the model. Empty if the machine was not examined.
 #[must_use]
 pub fn facts(state: &State) -> Vec<Fact> {
     let Some(machine) = &state.machine else { return Vec::new() };
@@ -62,7 +62,7 @@ pub fn facts(state: &State) -> Vec<Fact> {
     facts
 }
 
-/// The facts of the session and of the machine for a report, with more details than the short list.
+/// The facts about the session and the machine for a report. They contain more details than [`facts`].
 #[must_use]
 pub fn session_facts(state: &State) -> Vec<Fact> {
     let mut all = Vec::new();
@@ -90,7 +90,7 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
                 [] => "none that concern devices or memory".to_owned(),
                 words => words.join(" "),
             };
-            // Recordings of earlier versions do not have them.
+            // Recordings of earlier versions do not contain kernel parameters.
             all.extend(machine.cpu.is_some().then_some(("Kernel parameters", parameters)));
             all.extend(gpus(machine).into_iter().zip(&machine.gpus).map(|((label, text), gpu)| {
                 let mut parts = vec![text];
@@ -105,7 +105,7 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
     all
 }
 
-/// The storage below each examined path: a list of facts each.
+/// The storage below each examined path, as one list of facts per path.
 #[must_use]
 pub fn storage_facts(state: &State) -> Vec<Vec<Fact>> {
     let one = |storage: &Storage| {
@@ -121,7 +121,8 @@ pub fn storage_facts(state: &State) -> Vec<Vec<Fact>> {
     state.machine.iter().flat_map(|machine| &machine.storage).map(one).collect()
 }
 
-/// `nvme0n1: SAMSUNG MZQL27T6HBLA-00A07, firmware GDC5602Q, driver nvme, 0000:41:00.0, NUMA node 1`.
+/// Describes a disk: `nvme0n1: SAMSUNG MZQL27T6HBLA-00A07, firmware GDC5602Q, driver nvme, 0000:41:00.0, NUMA node
+/// 1`.
 fn describe(disk: &Disk) -> String {
     let mut parts = vec![disk.model.clone().unwrap_or_else(|| "model not reported".to_owned())];
     parts.extend(disk.firmware.iter().map(|firmware| format!("firmware {firmware}")));
@@ -131,11 +132,11 @@ fn describe(disk: &Disk) -> String {
     format!("{}: {}", disk.name, parts.join(", "))
 }
 
-/// The keys of cufile.json with the origin of each value; `None` if the machine was not examined for them.
+/// The keys of cufile.json with the origin of each value. `None` if the keys were not read.
 #[must_use]
 pub fn cufile_settings(state: &State) -> Option<Table> {
     let machine = state.machine.as_ref().filter(|_| state.checks_took_ns.is_some())?;
-    // Recordings of earlier versions contain neither settings nor storage, which means unknown.
+    // Recordings of earlier versions contain neither settings nor storage. Then the settings are unknown.
     if machine.cufile_settings.is_empty() && machine.storage.is_empty() {
         return None;
     }
@@ -158,10 +159,10 @@ pub fn cufile_settings(state: &State) -> Option<Table> {
     })
 }
 
-/// `2026-11-23 03:05:35 UTC`, by the proleptic Gregorian calendar.
+/// Formats a time as a date in the Gregorian calendar: `2026-11-23 03:05:35 UTC`.
 fn date(unix_ms: u64) -> String {
     let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
-    // Civil date from days, with years that begin in March (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    // Converts days to a date. Years begin in March (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -188,7 +189,7 @@ fn gpus(machine: &Machine) -> Vec<Fact> {
     machine.gpus.iter().map(gpu).collect()
 }
 
-/// The model: `Qwen3-0.6B: 311 tensors, 1.40 GiB, 1 file`.
+/// The fact about the model: `Qwen3-0.6B: 311 tensors, 1.40 GiB, 1 file`.
 #[must_use]
 pub fn model(state: &State) -> Option<Fact> {
     let model = state.model.as_ref()?;
@@ -211,7 +212,7 @@ pub fn check_counts(state: &State) -> String {
     parts.join(" · ")
 }
 
-/// The extent of the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
+/// The amount of work in the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
 #[must_use]
 pub fn extent(state: &State) -> String {
     let checks = state.checks.len();

@@ -1,5 +1,6 @@
-//! View models: every sentence, label, table cell and chart series about a result, made once from [`crate::session::State`]. Screens, the headless mode and
-//! reports render them and write no other sentence about results. Text from other programs is not sanitised here: each renderer does that.
+//! View models. Every sentence, label, table cell and chart series about a result is made here once from
+//! [`crate::session::State`]. Screens, the headless mode and reports render them and contain no other sentences about
+//! results. Text from other programs is not sanitised here, because each renderer does that.
 
 pub mod advice;
 pub mod analysed;

@@ -1,4 +1,4 @@
-//! The time of each kind of run by phase, as a table.
+//! A table with the time of each run by phase.
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::cost::{heads, named};
@@ -7,7 +7,7 @@ use super::phases::title;
 use super::view::{Table, number};
 use crate::core::{PHASES, Phase, RunResult, units};
 
-/// The time of each kind of run by phase; `None` if no phase is known.
+/// The time of each run by phase. `None` if no phase was measured.
 #[must_use]
 pub fn table(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     let runs = analysis.typical(|_| true);

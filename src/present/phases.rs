@@ -3,7 +3,7 @@
 use super::view::GAP;
 use crate::core::{Phase, PhaseTimes, RunResult};
 
-/// Phases with their share of the time, 0 to 1, the largest first.
+/// The phases with their share of the time (0 to 1), the largest first.
 #[must_use]
 pub fn split(times: &PhaseTimes, wall_ns: u64) -> Vec<(Phase, f64)> {
     let mut shares: Vec<(Phase, f64)> =
@@ -12,13 +12,13 @@ pub fn split(times: &PhaseTimes, wall_ns: u64) -> Vec<(Phase, f64)> {
     shares
 }
 
-/// A phase with its share: `transfer 71 %`, the words held together by no-break spaces.
+/// A phase with its share: `transfer 71 %`. No-break spaces keep the words on one line.
 #[must_use]
 pub fn share((phase, share): (Phase, f64)) -> String {
     format!("{}\u{a0}{:.0}\u{a0}%", title(phase).replace(' ', "\u{a0}"), share * 100.0)
 }
 
-/// The name of a phase in words: `register buffer`.
+/// The display name of a phase: `register buffer`.
 #[must_use]
 pub const fn title(phase: Phase) -> &'static str {
     match phase {

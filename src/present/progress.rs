@@ -1,4 +1,4 @@
-//! The progress of a run, and how it ended.
+//! The progress and the end of a run.
 
 use super::engine_rows::{group_of, row_groups};
 use super::labels;
@@ -6,7 +6,7 @@ use super::view::Answer;
 use crate::core::{CacheState, LaneStage, RunResult, Status, units};
 use crate::session::{Lane, LaneStatus, State};
 
-/// The progress of the running run.
+/// The answer about the progress of a run.
 #[must_use]
 pub fn answer(state: &State, lane: &Lane, clock_ns: u64) -> Answer {
     let LaneStatus::Running(stage) = lane.status else { return Answer::new(Status::Info, "", "") };
@@ -29,7 +29,7 @@ pub fn answer(state: &State, lane: &Lane, clock_ns: u64) -> Answer {
     Answer::new(Status::Info, format!("{name} {words}: {so_far}{speed}{rival}."), of)
 }
 
-/// Lanes that run at the same time, as one.
+/// The combined progress of runs that load at the same time.
 fn together(state: &State, lane: &Lane) -> Answer {
     let lanes: Vec<&Lane> = state.lanes.iter().filter(|l| l.group() == lane.group()).collect();
     let landed = lanes.iter().fold(0_u64, |sum, l| sum.saturating_add(l.landed_bytes()));
@@ -48,7 +48,7 @@ fn together(state: &State, lane: &Lane) -> Answer {
     Answer::new(Status::Info, headline, "")
 }
 
-/// Whether the run is ahead of the fastest finished engine of its group at the same time on their clocks.
+/// Compares the run with the fastest completed engine of its group at the same time after the start.
 fn rival(state: &State, lane: &Lane, clock_ns: u64) -> Option<String> {
     let groups = row_groups(state);
     let group = group_of(&groups, lane).filter(|group| !group.together())?;
@@ -62,7 +62,8 @@ fn rival(state: &State, lane: &Lane, clock_ns: u64) -> Option<String> {
     Some(format!(", {place} {}", labels::engine(best.engine)))
 }
 
-/// Time on a lane's clock: up to now while it loads, then its wall time; `None` before the clock started.
+/// The elapsed time of a run in nanoseconds: until now while it loads, later its wall time. `None` before its clock
+/// starts.
 #[must_use]
 pub fn elapsed_ns(lane: &Lane, clock_ns: u64) -> Option<u64> {
     if let Some(result) = lane.result.as_deref().filter(|r| r.wall_ns > 0) {
@@ -73,7 +74,7 @@ pub fn elapsed_ns(lane: &Lane, clock_ns: u64) -> Option<u64> {
     Some(end.saturating_sub(start))
 }
 
-/// Bytes that a lane had landed at a time on its clock, between its progress points.
+/// The number of bytes that had landed at the given time after the start. It is interpolated between progress points.
 #[must_use]
 pub fn landed_at(lane: &Lane, on_clock_ns: u64) -> u64 {
     let Some(start) = lane.clock_ns else { return 0 };
@@ -95,7 +96,7 @@ pub fn landed_at(lane: &Lane, on_clock_ns: u64) -> u64 {
     before.1
 }
 
-/// The rate of a running lane over about the last half second.
+/// The rate of a running load over about the last half second, in bytes per second.
 #[must_use]
 pub fn rate_now(lane: &Lane) -> Option<f64> {
     const WINDOW_NS: u64 = 500_000_000;
@@ -106,7 +107,7 @@ pub fn rate_now(lane: &Lane) -> Option<f64> {
     Some(last.saturating_sub(first) as f64 * 1e9 / ns as f64)
 }
 
-/// A stage, after the engine's name.
+/// The description of a stage, which follows the name of the engine.
 #[must_use]
 pub const fn stage_words(stage: LaneStage, cache: CacheState) -> &'static str {
     match (stage, cache) {
@@ -119,7 +120,7 @@ pub const fn stage_words(stage: LaneStage, cache: CacheState) -> &'static str {
     }
 }
 
-/// A stage in a progress bar.
+/// The description of a stage for a progress bar.
 #[must_use]
 pub const fn stage_short(stage: LaneStage) -> &'static str {
     match stage {
@@ -130,7 +131,7 @@ pub const fn stage_short(stage: LaneStage) -> &'static str {
     }
 }
 
-/// A run by its number: `[3/9] mmap hot #1`.
+/// The name of a run with its number: `[3/9] mmap hot #1`.
 #[must_use]
 pub fn run_name(state: &State, lane: &Lane) -> String {
     let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
@@ -138,7 +139,7 @@ pub fn run_name(state: &State, lane: &Lane) -> String {
     format!("[{number}/{}] {} {} #{}{share}", state.lanes.len(), lane.engine, lane.cache, lane.repeat.saturating_add(1))
 }
 
-/// The end of a run; `None` while it runs.
+/// The status and text of a completed run; `None` while it runs.
 #[must_use]
 pub fn ending(lane: &Lane) -> Option<(Status, String)> {
     match (&lane.status, &lane.result) {
@@ -149,7 +150,7 @@ pub fn ending(lane: &Lane) -> Option<(Status, String)> {
     }
 }
 
-/// `625 ms, 2.40 GB/s, verified, compat, proven`.
+/// The result of a run: `625 ms, 2.40 GB/s, verified, compat, proven`.
 fn measured(run: &RunResult) -> String {
     let rate = units::bytes_per_s(run.bytes, run.wall_ns).filter(|rate| *rate > 0.0);
     let rate = rate.map_or_else(|| "nothing moved".to_owned(), units::rate);
@@ -158,7 +159,7 @@ fn measured(run: &RunResult) -> String {
     parts.join(", ")
 }
 
-/// The notes of a finished run, each a sentence.
+/// The notes of a completed run, each as a sentence.
 #[must_use]
 pub fn notes(run: &RunResult) -> Vec<String> {
     let chose = run.auto_choice.as_ref().map(|choice| labels::auto_choice(choice, run.cache_resident_before_fraction));

@@ -1,10 +1,10 @@
-//! The commands that repeat a session.
+//! The commands with which a session can be repeated.
 
 use crate::core::{CacheState, Target};
 use crate::session::State;
 use crate::text::quoted_line;
 
-/// The commands, as typed. Paths of models are those of the session.
+/// The commands, quoted for a shell. Model paths are those of the session.
 #[must_use]
 pub fn commands(state: &State) -> Vec<String> {
     let line = |words: &[&str]| quoted_line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
@@ -25,7 +25,8 @@ pub fn commands(state: &State) -> Vec<String> {
         all.push(with_paths(&["gds-top", "check"]));
     }
     all.extend(bench(state).map(|words| quoted_line(&words)));
-    // The options of a storage grid or a watched program cannot be derived.
+    // The options of a storage grid or a watched program cannot be derived from the state, so the original command is
+    // used.
     let typed = !state.command.is_empty() && state.command != "gds-top" && !state.command.starts_with("gds-top check");
     if typed && bench(state).is_none() {
         all.push(state.command.clone());
@@ -36,7 +37,7 @@ pub fn commands(state: &State) -> Vec<String> {
     all
 }
 
-/// The benchmark of a session whose runs are loads.
+/// The benchmark command of a session that contains loads.
 fn bench(state: &State) -> Option<Vec<String>> {
     let is_load = |lane: &&crate::session::Lane| lane.result.as_deref().is_none_or(|run| run.workload.is_none());
     let lanes: Vec<_> = state.lanes.iter().filter(is_load).collect();

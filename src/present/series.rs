@@ -1,4 +1,4 @@
-//! The series of charts: bandwidth and memory over time, and tensors by size and time.
+//! The data series of charts: bandwidth and memory over time, and tensors by size and time.
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::labels::engine_in;
@@ -6,27 +6,28 @@ use crate::analysis::{CostModel, LandingCurve};
 use crate::core::{CacheState, Ceiling, Engine, Metric, units};
 use crate::session::{Lane, State};
 
-/// Points of a line, about two a column of a wide screen.
+/// Number of points of a line. This is about two points per column of a wide screen.
 const POINTS: f64 = 240.0;
-/// Dots of a scatter beyond which only some are drawn.
+/// Maximum number of dots of a scatter chart. If there are more, a part of them is drawn.
 const MOST_DOTS: usize = 1500;
 
-/// Points of one engine or ceiling.
+/// The points of one engine or one ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend; empty for the dots of a line that has one.
+    /// Name in the legend. Empty for dots if the legend contains their line.
     pub label: String,
-    /// The engine, which sets the colour; `None` for a ceiling.
+    /// The engine, which determines the colour; `None` for a ceiling.
     pub engine: Option<Engine>,
     /// The points.
     pub points: Vec<(f64, f64)>,
-    /// A line through the points, or dots.
+    /// Whether a line connects the points. Otherwise they are drawn as dots.
     pub line: bool,
-    /// Drawn dashed, as ceilings are.
+    /// Whether the line is dashed. Ceilings have dashed lines.
     pub dashed: bool,
 }
 
-/// The bandwidth of a lane over the seconds of its clock: from its spans if it has finished, else from its progress.
+/// The bandwidth of a run over the seconds since its start. It is computed from the spans of a completed run, or else
+/// from its progress points.
 #[must_use]
 pub fn landing_curve(lane: &Lane) -> LandingCurve {
     match lane.result.as_deref().filter(|_| !lane.spans.is_empty()) {
@@ -35,7 +36,7 @@ pub fn landing_curve(lane: &Lane) -> LandingCurve {
     }
 }
 
-/// The same from the lane's progress.
+/// Like [`landing_curve`], but from the progress points of the run.
 #[must_use]
 pub fn progress_curve(lane: &Lane) -> LandingCurve {
     let clock = lane.clock_ns.unwrap_or(u64::MAX);
@@ -43,7 +44,7 @@ pub fn progress_curve(lane: &Lane) -> LandingCurve {
     LandingCurve::of_progress(points)
 }
 
-/// The lowest ceiling that was measured for loads like a lane's: its rate in GB/s and its name.
+/// The lowest ceiling that applies to a run: its rate in GB/s and its name.
 #[must_use]
 pub fn ceiling(state: &State, lane: &Lane) -> Option<(f64, String)> {
     let model = &state.model_of(lane)?.name;
@@ -54,7 +55,8 @@ fn ceiling_name(ceiling: &Ceiling) -> String {
     format!("{}, measured", ceiling.kind.words())
 }
 
-/// The cache states of good runs. Each has separate charts: a hot load takes a tenth of the time of a cold one, and would be a point on its axes.
+/// The cache states of the successful runs. Each state has separate charts, because a hot load is about ten times as
+/// fast and would be a single point on the axes of a cold load.
 #[must_use]
 pub fn caches(analysis: &SessionAnalysis<'_>) -> Vec<CacheState> {
     let seen = analysis.typical(|_| true);
@@ -64,7 +66,8 @@ pub fn caches(analysis: &SessionAnalysis<'_>) -> Vec<CacheState> {
         .collect()
 }
 
-/// One good run for each engine and model: of several parts or models that ran together, the first.
+/// One successful run for each engine and model. If several parts or models were loaded together, it is the first of
+/// them.
 fn shown<'d, 'a>(analysis: &'d SessionAnalysis<'a>, cache: CacheState) -> Vec<&'d AnalysedRun<'a>> {
     let mut shown: Vec<&AnalysedRun<'a>> = Vec::new();
     for run in analysis.typical(|run| run.lane.cache == cache) {
@@ -80,7 +83,7 @@ fn label(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>) -> String {
     engine_in(&run.lane.engine, run.lane.cache, analysis.which(run).as_deref())
 }
 
-/// Bandwidth in GB/s over seconds, with the measured ceilings.
+/// Bandwidth in GB/s over the time in seconds, with the measured ceilings.
 #[must_use]
 pub fn bandwidth(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
@@ -110,7 +113,7 @@ pub fn bandwidth(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Serie
     all
 }
 
-/// Resident memory of the loading process in GiB over seconds.
+/// Resident memory of the loading process in GiB over the time in seconds.
 #[must_use]
 pub fn host_memory(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Series> {
     let of = |run: &AnalysedRun<'_>| {
@@ -132,7 +135,7 @@ pub fn host_memory(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Ser
     shown(analysis, cache).into_iter().filter_map(of).collect()
 }
 
-/// Tensors by size and time with their fitted lines, and the number of tensors per dot.
+/// Tensors by size and time with their fitted lines, and the number of tensors that a dot represents.
 #[must_use]
 pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series>, usize) {
     let mut costs = analysis.costs();
@@ -161,7 +164,7 @@ pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series
     (all, every)
 }
 
-/// The fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`.
+/// The formula of a fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`.
 #[must_use]
 pub fn formula(cost: &CostModel) -> String {
     let overhead = match cost.has_overhead() {

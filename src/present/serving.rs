@@ -1,4 +1,4 @@
-//! The consequences of a serving system's configuration on this machine: sentences for `check --for`.
+//! The effects of a serving system's configuration on this machine, as sentences for `check --for`.
 
 use super::verdict::no_gpu;
 use crate::core::{KvStore, Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile, units};
@@ -28,7 +28,7 @@ const fn store(kind: StoreKind) -> &'static str {
     }
 }
 
-/// A recognised store in lines.
+/// Describes a KV-cache store that was recognised in a folder.
 #[must_use]
 pub fn store_lines(store: &KvStore) -> Vec<String> {
     let more = if store.truncated { " (only the first files were counted)" } else { "" };
@@ -50,7 +50,7 @@ pub fn store_lines(store: &KvStore) -> Vec<String> {
     }
     if store.without_metadata > 0 {
         lines.push(format!(
-            "{} without metadata: LMCache does not find them.",
+            "{} without metadata, which LMCache does not find.",
             units::plural(store.without_metadata, "chunk")
         ));
     }
@@ -58,18 +58,18 @@ pub fn store_lines(store: &KvStore) -> Vec<String> {
     lines
 }
 
-/// The facts about a path of the store: its file system, and whether O_DIRECT works there if that was tried.
+/// Facts about a path of the store: its file system, and whether O_DIRECT works there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorePath {
-    /// The type of the file system.
+    /// Type of the file system.
     pub filesystem: Option<String>,
-    /// Whether a file opens with O_DIRECT; `None` if no file could be tried.
+    /// Whether a file can be opened with O_DIRECT; `None` if there was no file to test.
     pub direct_io: Option<bool>,
     /// Whether the path exists.
     pub exists: bool,
 }
 
-/// The consequences of the configuration.
+/// The effects of the configuration.
 #[must_use]
 pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath) -> Vec<Line> {
     let mut all = Vec::new();
@@ -96,7 +96,8 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
     if switched_off {
         say(
             Status::Warn,
-            "LMCache switches GDS off on this file system and uses POSIX reads; use_gds: true insists.".to_owned(),
+            "LMCache switches GDS off on this file system and uses POSIX reads. Set use_gds: true to use GDS anyway."
+                .to_owned(),
         );
     } else if by_cufile {
         say_route(&mut say, config, verdict);
@@ -122,10 +123,10 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
     }
     for option in &config.ignored {
         let instead = match option.instead.as_str() {
-            "" => "nothing takes its place".to_owned(),
+            "" => "it has no replacement".to_owned(),
             instead => format!("use {instead}"),
         };
-        say(Status::Warn, format!("{} has no effect in today's version: {instead}.", option.option));
+        say(Status::Warn, format!("{} has no effect in the current version: {instead}.", option.option));
     }
     for option in &config.missing {
         say(Status::Fail, format!("{option} is missing or has no valid value."));

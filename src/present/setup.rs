@@ -1,17 +1,18 @@
-//! Process start-up before the clock, and the settings of the engines with the reason for each value.
+//! The process start-up before the clock, and the settings of the engines with the reason for each value.
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::cost::{heads, named};
 use super::view::{Table, number, text};
 use crate::core::{CacheState, RunResult, units};
 
-/// The part after the clock, which is not set-up.
+/// The part of the set-up that happens after the clock stops.
 const AFTER: &str = "release_after_clock";
 
-/// The part in which gds-top prepares the page cache for an external loader. It is not part of the loader's time.
+/// The part in which gds-top prepares the page cache for an external loader. It does not belong to the time of the
+/// loader.
 const OURS: &str = "page_cache";
 
-/// The runs that represent their engines and cache states.
+/// For each engine and cache state: the run with the median time.
 fn typical<'d, 'a>(analysis: &'d SessionAnalysis<'a>) -> Vec<(&'d AnalysedRun<'a>, &'d RunResult)> {
     let kinds = analysis.typical(|run| run.lane.engine.direction().is_none());
     kinds.into_iter().filter_map(|run| Some((run, run.good()?))).collect()
@@ -21,17 +22,17 @@ fn set_up_ns(run: &RunResult) -> u64 {
     run.setup_ns.saturating_sub(run.setup_parts_ns.get(OURS).copied().unwrap_or(0))
 }
 
-/// The engine, and the model if there are several.
+/// The engine, followed by the model if there are several.
 fn label(run: &RunResult, several: bool) -> String {
     if several { format!("{}, {}", run.engine, run.model) } else { run.engine.to_string() }
 }
 
-/// The value of a setting as people read it.
+/// The value of a setting with its unit.
 fn value_text(name: &str, value: u64) -> String {
     if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
 }
 
-/// Process start-up; `None` if nothing was loaded.
+/// The table of the process start-up; `None` if nothing was loaded.
 #[must_use]
 pub fn before_the_clock(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     let runs = typical(analysis);
@@ -72,7 +73,8 @@ fn parts(run: &RunResult) -> [String; 4] {
     ]
 }
 
-/// The settings that the engines used; with `reasons` each setting in a row with the origin of its value. `None` if nothing was loaded.
+/// The table of the settings that the engines used. With `reasons`, each setting has a row with the origin of its
+/// value. `None` if nothing was loaded.
 #[must_use]
 pub fn settings(analysis: &SessionAnalysis<'_>, reasons: bool) -> Option<Table> {
     let runs: Vec<&RunResult> = typical(analysis).into_iter().map(|(_, run)| run).collect();
@@ -81,15 +83,18 @@ pub fn settings(analysis: &SessionAnalysis<'_>, reasons: bool) -> Option<Table> 
     let (heads, note) = if reasons {
         (
             vec![text("engine"), text("cache"), text("setting"), number("value"), text("chosen by")],
-            "As used. --set ENGINE.NAME=NUMBER sets another value, --sweep looks for the best.",
+            "The values used. --set ENGINE.NAME=NUMBER sets another value, --sweep searches for the best.",
         )
     } else {
-        (vec![text("engine"), text("cache"), text("settings")], "As used. The export shows what chose each value.")
+        (
+            vec![text("engine"), text("cache"), text("settings")],
+            "The values used. The export shows the reason for each value.",
+        )
     };
     (!rows.is_empty()).then(|| Table { title: "Settings".to_owned(), note: note.to_owned(), heads, rows })
 }
 
-/// A row before its cache states are one cell.
+/// A table row before the rows of different cache states are merged.
 struct Row {
     engine: String,
     caches: Vec<CacheState>,
@@ -116,7 +121,7 @@ fn with_reasons(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     merged(rows)
 }
 
-/// Rows that differ only in the cache state as one, and the rows of an engine together.
+/// Merges rows that differ only in the cache state, and puts the rows of an engine together.
 fn merged(rows: impl Iterator<Item = Row>) -> Vec<Vec<String>> {
     let mut merged: Vec<Row> = Vec::new();
     for row in rows {
@@ -130,7 +135,7 @@ fn merged(rows: impl Iterator<Item = Row>) -> Vec<Vec<String>> {
     merged
         .into_iter()
         .map(|mut row| {
-            // The parts of a model name their cache state once.
+            // If several parts of a model have the same cache state, it is listed once.
             let mut seen = Vec::new();
             row.caches.retain(|cache| {
                 !seen.contains(cache) && {
@@ -157,7 +162,7 @@ mod tests {
             rest: vec![rest.to_owned()],
         };
         let rows = [("pread", Hot, "a"), ("odirect", Hot, "b"), ("pread", Cold, "a"), ("pread", Cold, "c")];
-        // As two parts of a model give them.
+        // Each row occurs twice, as for a model with two parts.
         let twice = rows.into_iter().flat_map(|cells| [row(cells), row(cells)]);
         let merged: Vec<String> = merged(twice).iter().map(|row| row.join("|")).collect();
         assert_eq!(merged, ["pread|hot, cold|a", "pread|cold|c", "odirect|hot|b"]);

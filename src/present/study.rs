@@ -1,80 +1,80 @@
-//! The study that the lesson retells, Mini-GDS: its figures as it published them, the arithmetic that checks them, and what
-//! was measured for this program. All of its runs and of these were in compat mode; nothing here was measured on a direct
-//! route.
+//! The figures of the study Mini-GDS, which the lesson explains: the published figures, the arithmetic that checks
+//! them, and the measurements for gds-top. All runs of the study and all measurements for gds-top used compat mode.
+//! Nothing here was measured on a direct route.
 
 use crate::core::units;
 
-/// A loader's figures of one model, as the study lists them.
+/// The published figures of one loader for one model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StudyLoad {
-    /// Milliseconds.
+    /// Time of the load in milliseconds.
     pub wall_ms: f64,
-    /// Host memory that was added, in MB.
+    /// Additional host memory in MB.
     pub host_mb: f64,
 }
 
-/// The two loaders of a model.
+/// The published figures of two loaders for one model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StudyModel {
-    /// The model.
+    /// Name of the model.
     pub name: &'static str,
-    /// Its tensors.
+    /// Number of its tensors.
     pub tensors: u64,
-    /// Hugging Face's loader.
+    /// The loader of Hugging Face.
     pub plain: StudyLoad,
-    /// NIXL, tensor by tensor.
+    /// NIXL with one transfer per tensor.
     pub nixl: StudyLoad,
 }
 
-/// Qwen3-0.6B of the study.
+/// The figures of the study for Qwen3-0.6B.
 pub const SMALL: StudyModel = StudyModel {
     name: "Qwen3-0.6B",
     tensors: 311,
     plain: StudyLoad { wall_ms: 1230.0, host_mb: 252.0 },
     nixl: StudyLoad { wall_ms: 3030.0, host_mb: 1287.0 },
 };
-/// Qwen2.5-7B of the study.
+/// The figures of the study for Qwen2.5-7B.
 pub const LARGE: StudyModel = StudyModel {
     name: "Qwen2.5-7B",
     tensors: 339,
     plain: StudyLoad { wall_ms: 8120.0, host_mb: 252.0 },
     nixl: StudyLoad { wall_ms: 5700.0, host_mb: 1287.0 },
 };
-/// Milliseconds of a tensor that move no byte: register, wait, clean up.
+/// The overhead per tensor in milliseconds, as published: register, wait, clean up.
 const PER_TENSOR_MS: [f64; 3] = [0.6, 1.8, 0.3];
-/// The share of overhead that the study names.
+/// The share of overhead in percent, as published.
 const CLAIMED_SHARE: f64 = 73.0;
 
-/// The overhead of all tensors of a model in milliseconds, by the study's figures of one.
+/// The overhead of all tensors of a model in milliseconds, computed from the published overhead per tensor.
 #[must_use]
 pub fn overhead_ms(model: &StudyModel) -> f64 {
     PER_TENSOR_MS.iter().sum::<f64>() * model.tensors as f64
 }
 
-/// The share of the load that this overhead is, in percent.
+/// This overhead as a share of the load time, in percent.
 #[must_use]
 pub fn overhead_percent(model: &StudyModel) -> f64 {
     100.0 * overhead_ms(model) / model.nixl.wall_ms
 }
 
-/// Bytes of a KV cache: two vectors a layer, head and token.
+/// Size of a KV cache in bytes: two vectors per layer, head and token.
 #[must_use]
 pub const fn kv_bytes(layers: u64, kv_heads: u64, head_size: u64, element_bytes: u64, tokens: u64) -> u64 {
     2 * layers * kv_heads * head_size * element_bytes * tokens
 }
 
-/// The parts of the lesson about the study, with their titles.
+/// The sections of the lesson about the study, each with a title and paragraphs.
 #[must_use]
 pub fn sections() -> [(&'static str, Vec<String>); 4] {
     [
         ("NIXL, tensor by tensor, as a study measured it", nixl()),
         ("Memory that a registration pins", registration()),
-        ("Host memory, and compat mode all along", memory_and_route()),
+        ("Host memory, and compat mode in all runs", memory_and_route()),
         ("The study's arithmetic, checked", arithmetic()),
     ]
 }
 
-/// NIXL tensor by tensor, as the study measured it.
+/// The section about NIXL with one transfer per tensor.
 fn nixl() -> Vec<String> {
     let factor = |model: &StudyModel| model.nixl.wall_ms / model.plain.wall_ms;
     vec![
@@ -96,7 +96,7 @@ fn nixl() -> Vec<String> {
     ]
 }
 
-/// Memory that a registration pins in compat mode.
+/// The section about the memory that a registration pins in compat mode.
 fn registration() -> Vec<String> {
     vec![
         "In compat mode each registration of GPU memory pins host memory too: max_direct_io_size_kb of it, whatever the size of the tensor. The default is 16 MiB.".to_owned(),
@@ -106,20 +106,20 @@ fn registration() -> Vec<String> {
     ]
 }
 
-/// Host memory, and compat mode.
+/// The section about host memory and compat mode.
 fn memory_and_route() -> Vec<String> {
     vec![
         format!(
-            "The study counted {} MB more host memory for GDS and {} MB for the plain loader, 5 times as much. A plain loader maps the files, and mapped pages are file memory that the kernel can drop; what cuFile pins it cannot.",
+            "The study counted {} MB more host memory for GDS and {} MB for the plain loader, 5 times as much. A plain loader maps the files, and mapped pages are file memory that the kernel can drop; it cannot drop memory that cuFile pins.",
             SMALL.nixl.host_mb, SMALL.plain.host_mb
         ),
         "Results here show both parts: anonymous and of files. For a model of 14.2 GiB, gds-per-tensor held 319 MiB, NIXL 1.5 GiB, and a mapping 14.3 GiB of files.".to_owned(),
-        "It was compat mode all along: nvidia-fs was not loaded, and cuFile then reads with POSIX calls and copies. No error shows this. How to notice: gds-top check DIR, or the column 'route' of a benchmark, which comes from cuFile's own counters."
+        "All runs used compat mode: nvidia-fs was not loaded, and cuFile then reads with POSIX calls and copies. No error shows this. How to notice: gds-top check DIR, or the column 'route' of a benchmark, which comes from cuFile's own counters."
             .to_owned(),
     ]
 }
 
-/// The study's own arithmetic, checked.
+/// The section that checks the arithmetic of the study.
 fn arithmetic() -> Vec<String> {
     let kv = kv_bytes(80, 8, 128, 2, 2048);
     vec![

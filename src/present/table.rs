@@ -1,6 +1,7 @@
-//! The results table: one entry per column. Terminal, Markdown, HTML, JSON, CSV and the screens show these columns and cells.
+//! The results table, with one entry per column. Terminal, Markdown, HTML, JSON, CSV and the screens show these
+//! columns and cells.
 //!
-//! A new column is one constant and its place in [`COLUMNS`].
+//! A new column needs one constant and an entry in [`COLUMNS`].
 
 use super::labels;
 use super::phases;
@@ -8,19 +9,19 @@ use super::view::{GAP, Head, Table, or_gap};
 use crate::analysis::{RankedEngine, of_median_time};
 use crate::core::{RunResult, Status, units};
 
-/// An engine of a group, and its good runs.
+/// An engine of a group with its successful runs.
 #[derive(Clone, Debug)]
 pub struct ResultRow<'a> {
-    /// Its figures.
+    /// The figures of the engine.
     pub ranked: &'a RankedEngine,
-    /// Its good runs.
+    /// Its successful runs.
     pub runs: Vec<&'a RunResult>,
-    /// The run with the median time: the example if one run is shown.
+    /// The run with the median time. It is the example if only one run is shown.
     pub typical: Option<&'a RunResult>,
 }
 
 impl<'a> ResultRow<'a> {
-    /// The row of an engine.
+    /// Creates the row of an engine.
     #[must_use]
     pub fn new(ranked: &'a RankedEngine, runs: Vec<&'a RunResult>) -> Self {
         let typical = of_median_time(runs.clone(), |run| run.wall_ns);
@@ -32,7 +33,8 @@ impl<'a> ResultRow<'a> {
     }
 }
 
-/// Values of a column in files: the name with its unit, and the value, empty if it is not known.
+/// A value of a column for files: the name with its unit, and a function for the value. The value is empty if it is
+/// unknown.
 type Raw = (&'static str, fn(&ResultRow<'_>) -> String);
 
 /// A column of the results table.
@@ -40,15 +42,15 @@ type Raw = (&'static str, fn(&ResultRow<'_>) -> String);
 pub struct Column {
     /// Its name in files.
     pub id: &'static str,
-    /// Its title.
+    /// Its title on screens and in reports.
     pub title: &'static str,
-    /// Whether its cells are numbers, which are aligned right.
+    /// Whether its cells are numbers, which are aligned to the right.
     pub right: bool,
-    /// Whether only full reports show it: a terminal has little room.
+    /// Whether only full reports show it, because the width of a terminal is limited.
     pub detail: bool,
-    /// The cell of a row.
+    /// The function that returns the cell of a row.
     pub cell: fn(&ResultRow<'_>) -> String,
-    /// The status of a cell, if it has one.
+    /// The function that returns the status of a cell, if the column has a status.
     pub status: Option<fn(&ResultRow<'_>) -> Status>,
     /// Its values in `results.csv`.
     pub raw: &'static [Raw],
@@ -78,7 +80,7 @@ impl Column {
         Self { detail: true, ..self }
     }
 
-    /// The cell with the mark of its status: `✔ yes`.
+    /// The cell with the symbol of its status: `✔ yes`.
     #[must_use]
     pub fn marked(&self, row: &ResultRow<'_>) -> String {
         let cell = (self.cell)(row);
@@ -93,7 +95,7 @@ fn raw<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// The engine, as it is typed.
+/// The engine, with its name from the command line.
 pub const ENGINE: Column = Column::new(
     "engine",
     "engine",
@@ -133,7 +135,7 @@ pub const RATE: Column = Column::new(
     &[("bytes_per_s", |row| raw(Some(row.ranked.bytes_per_s).filter(|_| row.ranked.moved())))],
 );
 
-/// The time over that of the fastest engine.
+/// The time divided by the time of the fastest engine.
 pub const RATIO: Column = Column::new(
     "ratio",
     "vs best",
@@ -153,7 +155,7 @@ pub const VERIFIED: Column = Column {
     .words()
 };
 
-/// Good and failed runs.
+/// The number of successful and failed runs.
 pub const RUNS: Column = Column::new(
     "runs",
     "runs",
@@ -182,7 +184,7 @@ pub const HOST_PEAK: Column = Column::new(
 )
 .detail();
 
-/// Resident memory at the end of the load: without files and of files, which the kernel can drop.
+/// Resident memory at the end of the load: anonymous memory, and memory of mapped files, which the kernel can drop.
 pub const HOST_PARTS: Column = Column::new(
     "host_parts",
     "anonymous + files",
@@ -201,7 +203,7 @@ pub const HOST_PARTS: Column = Column::new(
 )
 .detail();
 
-/// Memory that the engine pinned at most.
+/// Maximum memory that the engine pinned.
 pub const PINNED_PEAK: Column = Column::new(
     "pinned_peak",
     "pinned peak",
@@ -219,7 +221,7 @@ pub const CPU: Column = Column::new(
 )
 .detail();
 
-/// The largest phases.
+/// The phases with the most time.
 pub const PHASES: Column =
     Column::new("phases", "largest phases", |row| row.typical.map_or_else(|| GAP.to_owned(), phases::largest), &[])
         .words();

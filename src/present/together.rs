@@ -1,4 +1,4 @@
-//! Lanes that ran together: all of them in a sentence, and a table of the parts.
+//! Runs that loaded together: a sentence about all of them, and a table of the parts.
 
 use super::labels::{factor, run_verified};
 use super::phases::largest;
@@ -7,7 +7,8 @@ use crate::analysis::{median_u64, of_median_time};
 use crate::core::{RunResult, units};
 use crate::session::{Group, Lane, LaneStatus, State};
 
-/// The groups of a session that have ended: the good repeats as one table with medians and ranges, and each repeat that failed.
+/// Tables of the completed groups of a session. Successful repeats share one table with medians and ranges. Each
+/// failed repeat has a separate table.
 #[must_use]
 pub fn tables(state: &State) -> Vec<Table> {
     let groups = state.groups();
@@ -25,7 +26,7 @@ pub fn tables(state: &State) -> Vec<Table> {
     repeats.iter().filter_map(|repeats| table(state, repeats)).collect()
 }
 
-/// `cut over` for parts of one model, `at once into` for several models.
+/// Part of a title: `cut over` for parts of one model, `at once into` for several models.
 pub(super) fn how(group: &Group<'_>) -> &'static str {
     if group.is_one_model() { "cut over" } else { "at once into" }
 }
@@ -58,13 +59,13 @@ fn walls(runs: &[&RunResult]) -> Vec<u64> {
     runs.iter().map(|run| run.wall_ns).collect()
 }
 
-/// `163 ms – 178 ms`; `None` of a single run.
+/// The range of wall times: `163 ms – 178 ms`. `None` if there is only one run.
 fn range(walls: &[u64]) -> Option<String> {
     let (low, high) = (walls.iter().min()?, walls.iter().max()?);
     (walls.len() > 1).then(|| format!("{} – {}", units::duration(*low), units::duration(*high)))
 }
 
-/// One place of the group: its lane, or that of each repeat.
+/// The table row for one part or model of the group. `lanes` contains its run in each repeat.
 fn row(state: &State, lanes: &[&Lane], one: bool, repeated: bool) -> Vec<String> {
     let Some(lane) = lanes.first() else { return Vec::new() };
     let label = lane.share.as_ref().map_or_else(String::new, |share| share.label(&lane.target));
@@ -97,18 +98,19 @@ fn verified(lanes: &[&Lane]) -> &'static str {
     }
 }
 
-/// The time of a load together with others divided by its time alone, by medians.
+/// The median time of a load that ran together with others, divided by its median time alone.
 #[must_use]
 pub fn slowdown(state: &State, lanes: &[&Lane]) -> Option<f64> {
     let wall = median_u64(&walls(&good(lanes)))?;
     state.alone_ns(lanes.first()?).filter(|ns| *ns > 0).map(|alone| wall as f64 / alone as f64)
 }
 
-/// `pread took 51.6 ms, 7.28 GB/s together. 3 runs (51.2 ms – 53.0 ms), all bytes verified.`
+/// The sentence about the group: `pread took 51.6 ms, 7.28 GB/s together. 3 runs (51.2 ms – 53.0 ms), all bytes
+/// verified.`
 fn sentence(state: &State, repeats: &[(&Group<'_>, &RunResult)], slots: &[Vec<&Lane>]) -> Option<String> {
     let (group, whole) = *repeats.first()?;
     if let Some(error) = &whole.error {
-        // Each failed repeat has its own table and its number.
+        // Each failed repeat has a separate table, so the sentence contains its number.
         return Some(format!("Run {} failed: {error}", whole.repeat.saturating_add(1)));
     }
     let runs: Vec<&RunResult> = repeats.iter().map(|(_, run)| *run).collect();

@@ -1,10 +1,10 @@
-//! The processes that use cuFile and GPUs now, as an answer and tables.
+//! The processes that use cuFile and GPUs now, as an answer and as tables.
 
 use super::view::{Answer, GAP, Table, number, or_gap, text};
 use crate::core::units::{bytes, plural};
 use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
 
-/// How many processes have libcufile mapped.
+/// The answer with the number of processes that have libcufile mapped.
 #[must_use]
 pub fn answer(sample: &SystemSample) -> Answer {
     let found = sample.processes.iter().filter(|process| process.cufile.is_some()).count() as u64;
@@ -23,7 +23,7 @@ pub fn answer(sample: &SystemSample) -> Answer {
     Answer::new(Status::Info, headline, hidden)
 }
 
-/// The route of a process as far as procfs shows it, as a word in JSON.
+/// The name of a process's route in JSON, as far as procfs shows it.
 #[must_use]
 pub const fn route(route: SeenRoute) -> &'static str {
     match route {
@@ -36,7 +36,7 @@ pub const fn route(route: SeenRoute) -> &'static str {
     }
 }
 
-/// Processes with cuFile first, and GPUs.
+/// The tables of processes and GPUs. Processes with cuFile are first.
 #[must_use]
 pub fn tables(sample: &SystemSample) -> Vec<Table> {
     let mut processes: Vec<&ProcessUse> = sample.processes.iter().collect();

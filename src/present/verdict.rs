@@ -1,4 +1,4 @@
-//! The one sentence about a path: do its reads go straight to the GPU?
+//! The verdict sentence about a path: do its reads go straight to the GPU?
 
 use super::labels::counted;
 use super::view::Answer;
@@ -8,28 +8,28 @@ use crate::session::State;
 /// The reason why a session has no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The checks of this machine are running, or about to run.
+    /// The checks of this machine are running, or will start soon.
     Running,
-    /// The session only measured; it will not check.
+    /// The session only measured and will not check.
     NeverChecked,
-    /// Nothing was checked yet; the user can ask for it.
+    /// Nothing was checked yet, but the user can start the checks.
     NotAsked,
 }
 
-/// Whether the verdict is about a machine without a GPU.
+/// Whether the verdict is for a machine without a GPU.
 #[must_use]
 pub fn no_gpu(verdict: &Verdict) -> bool {
     verdict.basis == Basis::NoGpu
 }
 
-/// The findings to fix on the way to the goal of a verdict, in order.
+/// The findings to fix before the goal of a verdict is reached, in order.
 #[must_use]
 pub fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     let of = |id: &String| state.checks.iter().find(|finding| finding.id == *id);
     verdict.steps.iter().filter_map(of).collect()
 }
 
-/// The status of the route of a verdict.
+/// The status of a verdict, which depends on its route.
 #[must_use]
 pub fn status(verdict: &Verdict) -> Status {
     match verdict.route {
@@ -41,7 +41,7 @@ pub fn status(verdict: &Verdict) -> Status {
     }
 }
 
-/// Do reads of the path go straight to the GPU?
+/// The answer for a verdict: do reads of the path go straight to the GPU?
 #[must_use]
 pub fn answer(verdict: &Verdict) -> Answer {
     let path = verdict.path.display();
@@ -70,7 +70,7 @@ pub fn answer(verdict: &Verdict) -> Answer {
     Answer::new(status, headline, conditions.join(" "))
 }
 
-/// The distance to the goal: `Two fixes away from direct.`
+/// The number of fixes until the goal: `Two fixes away from direct.`
 fn distance(verdict: &Verdict) -> String {
     let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
     let away = match (verdict.steps.len(), verdict.possible) {
@@ -81,14 +81,14 @@ fn distance(verdict: &Verdict) -> String {
         (0, possible) => return format!("The checks find no obstacle to {possible}."),
         (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
     };
-    // On such a machine compat mode is the best possible route.
+    // If compat mode is the best possible route, a sentence about this is added.
     match verdict.possible {
         Route::Compat => format!("{away} A direct route is not possible here."),
         _ => away,
     }
 }
 
-/// The answer of a session without a verdict.
+/// The answer of a session that has no verdict.
 #[must_use]
 pub fn missing(state: &State, why: Missing) -> Answer {
     let (status, headline) = match why {

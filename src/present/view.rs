@@ -1,4 +1,4 @@
-//! The forms that view models have: an answer and a table.
+//! The basic view models: an answer and a table.
 
 use crate::core::Status;
 
@@ -9,7 +9,7 @@ pub struct Answer {
     pub status: Status,
     /// The answer, at most twelve words.
     pub headline: String,
-    /// The conditions of the answer, one or two sentences; may be empty.
+    /// The conditions of the answer, in one or two sentences. May be empty.
     pub conditions: String,
 }
 
@@ -31,7 +31,7 @@ impl Answer {
 pub struct Head {
     /// The title.
     pub title: &'static str,
-    /// Whether its cells are numbers, which are aligned right.
+    /// Whether its cells are numbers, which are aligned to the right.
     pub right: bool,
 }
 
@@ -45,23 +45,23 @@ pub(super) const fn number(title: &'static str) -> Head {
     Head { title, right: true }
 }
 
-/// A table before it has a form.
+/// A table that is not yet rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Its title.
     pub title: String,
-    /// Its content in a sentence or two.
+    /// One or two sentences about its content.
     pub note: String,
-    /// The titles of the columns.
+    /// The column titles.
     pub heads: Vec<Head>,
-    /// Rows of as many cells.
+    /// The rows. Each row has one cell per column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// The cell of a value that is not known.
+/// The cell for an unknown value.
 pub const GAP: &str = "–";
 
-/// The value, or a gap.
+/// The value, or the cell for an unknown value.
 pub(super) fn or_gap(value: Option<String>) -> String {
     value.unwrap_or_else(|| GAP.to_owned())
 }

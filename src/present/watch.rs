@@ -1,4 +1,4 @@
-//! The result of watching a program: its answer, tables and advice.
+//! The result of watching a program: answers, tables and advice.
 
 use super::view::{Answer, Table, number, text};
 use crate::analysis::{WatchAdvice, is_proven_direct, watch_advice};
@@ -7,10 +7,10 @@ use crate::core::{
     AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport, WatchedFailure, WatchedFile,
 };
 
-/// Rows of a table of files or tensors in a terminal.
+/// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
 
-/// The answer: which route the program's transfers take.
+/// The answer to the question which route the program's transfers take.
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {
     if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
@@ -71,12 +71,12 @@ pub fn answer(report: &WatchReport) -> Answer {
     }
 }
 
-/// Bytes of files that were read without cuFile, if they were recorded.
+/// Number of bytes that were read from files without cuFile, if these reads were recorded.
 fn plain_bytes(report: &WatchReport) -> u64 {
     units::sum(report.files.iter().map(|file| file.plain.bytes.saturating_add(file.plain.touched_bytes)))
 }
 
-/// The facts of a running process from procfs. They do not prove a route.
+/// The answer about a running process, from procfs. It does not prove a route.
 fn attached(process: &AttachedProcess) -> Answer {
     let start = "Start it with 'gds-top watch -- COMMAND' to see its calls.";
     match (&process.libcufile, process.readable) {
@@ -97,7 +97,7 @@ fn attached(process: &AttachedProcess) -> Answer {
     }
 }
 
-/// The end of the program, if it failed.
+/// The answer about the end of the program, if the program failed.
 #[must_use]
 pub fn end(report: &WatchReport) -> Option<Answer> {
     let headline = match report.ended? {
@@ -108,7 +108,7 @@ pub fn end(report: &WatchReport) -> Option<Answer> {
     Some(Answer::new(Status::Fail, headline, ""))
 }
 
-/// Labelled facts about the program.
+/// Facts about the program, each with a label.
 #[must_use]
 pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
     let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
@@ -182,7 +182,7 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Bits of `dcontrolflags` and `fflags`, see cufile.h.
+/// The enabled bits of `dcontrolflags` and `fflags` (see cufile.h).
 fn driver(properties: &DriverProperties) -> String {
     let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
     let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
@@ -198,17 +198,17 @@ fn driver(properties: &DriverProperties) -> String {
     parts.join(", ")
 }
 
-/// `1 process`, `3 processes`.
+/// Formats a count with a plural in -es: `1 process`, `3 processes`.
 fn plural_es(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "es" })
 }
 
-/// `1 entry`, `3 entries`.
+/// Formats a count with a plural in -ies: `1 entry`, `3 entries`.
 fn plural_ies(value: u64, stem: &str) -> String {
     format!("{} {stem}{}", count(value), if value == 1 { "y" } else { "ies" })
 }
 
-/// The tables. A terminal gets the first rows of long ones.
+/// The tables. A terminal shows only the first rows of long tables.
 #[must_use]
 pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     let most = if full { usize::MAX } else { ROWS };
@@ -274,7 +274,7 @@ pub fn is_of_cufile(file: &WatchedFile) -> bool {
     file.reads.count + file.writes.count + file.registrations > 0
 }
 
-/// The path, and the chunk of a KV cache that the file holds.
+/// The path of a file. If the file contains a chunk of a KV cache, the chunk is named too.
 pub(super) fn name(file: &WatchedFile) -> String {
     let Some(kv) = &file.kv else { return file.path.clone() };
     let layer = match &kv.layer {
@@ -382,7 +382,7 @@ fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
     Some(Table { title: "Tensors".to_owned(), note, heads, rows: rows.collect() })
 }
 
-/// The route of a file's transfers, with a question mark if it is inferred.
+/// The route of a file's transfers. A question mark means that the route is inferred.
 pub(super) fn route(file: &WatchedFile) -> String {
     match (file.route, file.proven) {
         (Route::None, _) => super::view::GAP.to_owned(),
@@ -405,7 +405,7 @@ pub const fn proof(proof: RouteProof) -> &'static str {
     }
 }
 
-/// Advice with the calls that prove it.
+/// The advice, each with the calls that are the evidence for it.
 #[must_use]
 pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
     watch_advice(report)

@@ -1,11 +1,11 @@
-//! A watched program compared with an earlier time, in words and as a table.
+//! Compares a watched program with an earlier recording, as sentences and as a table.
 
 use super::view::{Answer, Table, number, text};
 use crate::analysis::{WatchComparison, WatchRegression};
 use crate::core::Status;
 use crate::core::units::{count, duration, plural};
 
-/// The values that are worse, or that none is.
+/// The answer: the values that are worse, or that no value is worse.
 #[must_use]
 pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     let worse = comparison.regressions.len() as u64;
@@ -28,7 +28,7 @@ fn sentence(regression: &WatchRegression) -> String {
     }
 }
 
-/// Calls of each function, earlier and now.
+/// A table with the calls of each function, before and now.
 #[must_use]
 pub fn table(comparison: &WatchComparison, baseline: &str) -> Table {
     let heads = vec![

@@ -1,4 +1,4 @@
-//! The sentence about the winner of a group. It claims no more than the runs show.
+//! The sentence about the winner of a group. It claims only what the runs support.
 
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
@@ -8,14 +8,14 @@ use crate::core::{Access, Engine, Status, Target, units};
 /// The parts of a group's name that differ between the groups of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Naming {
-    /// Several models were loaded.
+    /// Whether several models were loaded.
     pub model: bool,
-    /// Several targets were loaded.
+    /// Whether there are several targets.
     pub target: bool,
 }
 
 impl Naming {
-    /// The parts that differ between these groups.
+    /// Finds the parts that differ between these groups.
     #[must_use]
     pub fn of(groups: &[&ComparisonGroup]) -> Self {
         let differ = |of: fn(&ComparisonGroup) -> &str| groups.iter().any(|group| of(group) != of(groups[0]));
@@ -23,7 +23,7 @@ impl Naming {
     }
 }
 
-/// `Cold`; `Hot reads`; `Hot, Qwen3-0.6B on 2 × NVIDIA H200`.
+/// The beginning of the sentence: `Cold`; `Hot reads`; `Hot, Qwen3-0.6B on 2 × NVIDIA H200`.
 fn opening(group: &ComparisonGroup, naming: Naming) -> String {
     let mut opening = cache_capital(group.cache).to_owned();
     if let Some(direction) = group.direction() {
@@ -38,7 +38,7 @@ fn opening(group: &ComparisonGroup, naming: Naming) -> String {
     opening
 }
 
-/// Which engine wins the group? `None` for a group without engines.
+/// The answer to the question which engine wins the group. `None` for a group without engines.
 #[must_use]
 pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     let opening = opening(group, naming);
@@ -79,19 +79,21 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     Some(Answer::new(Status::Pass, headline, conditions.join(" ")))
 }
 
-/// ` (1.3× faster than mmap)`: against mmap, the usual loader, if it ran, else against the next engine.
+/// The ratio to another engine: ` (1.3× faster than mmap)`. The other engine is mmap, the usual loader, if it ran, or
+/// else the next engine.
 fn ahead(group: &ComparisonGroup, first: &RankedEngine, next: &RankedEngine) -> String {
     let usual = |other: &&RankedEngine| other.engine == Engine::Mmap && first.engine != Engine::Mmap;
     let other = group.contenders().into_iter().find(usual).unwrap_or(next);
     format!(" ({} faster than {})", factor(other.wall_ns as f64 / first.wall_ns.max(1) as f64), ranked(other))
 }
 
-/// ` into host memory` if the bytes landed there.
+/// ` into host memory` if that was the target, otherwise empty.
 fn into_host(group: &ComparisonGroup) -> &'static str {
     if group.target == Target::Host.to_string() { " into host memory" } else { "" }
 }
 
-/// `3 runs, all bytes verified.`, or without the number `All bytes verified.`
+/// The number of runs and their verification: `3 runs, all bytes verified.`, or without the number `All bytes
+/// verified.`
 fn measured(group: &ComparisonGroup, with_runs: bool) -> String {
     if !with_runs {
         let verification = verification(group);
@@ -121,7 +123,7 @@ fn verification(group: &ComparisonGroup) -> String {
     }
 }
 
-/// Commands that ended without showing that they loaded the model.
+/// Sentences about commands for which there is no evidence that they loaded the model.
 fn doubts(group: &ComparisonGroup) -> Vec<String> {
     let doubted = group.engines.iter().filter(|ranked| ranked.in_doubt);
     doubted
@@ -135,7 +137,7 @@ fn doubts(group: &ComparisonGroup) -> Vec<String> {
         .collect()
 }
 
-/// Lookups that all missed are not compared, because they read no data.
+/// The answer if all lookups missed. These runs are not compared, because they read no data.
 fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
     let what =
         if group.direction() == Some(Access::Read) { "every lookup missed" } else { "there was nothing to load" };

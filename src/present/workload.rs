@@ -1,4 +1,5 @@
-//! KV-cache workloads: rates and latencies, hits, files and registrations, fallbacks, layers, and the conditions of a direct route.
+//! Results of KV-cache workloads: rates, latencies, hits, files, registrations, fallbacks and layers, and the
+//! conditions of a direct route.
 
 use super::labels::proof;
 use super::machine::unnamed_library;
@@ -6,10 +7,10 @@ use super::view::{Head, Table, number, or_gap, text};
 use crate::core::{HandleCacheCounts, Percentiles, RouteCounts, RunResult, WorkloadResult, units};
 use crate::session::State;
 
-/// Layers of a run beyond which only some are shown; `layers.csv` and the JSON have all.
+/// Maximum number of layers of a run that are shown. `layers.csv` and the JSON report contain all layers.
 const MOST_LAYERS: usize = 12;
 
-/// Runs of workloads without an error.
+/// The successful runs of workloads.
 pub fn runs(state: &State) -> impl Iterator<Item = (&RunResult, &WorkloadResult)> {
     state
         .lanes
@@ -19,13 +20,13 @@ pub fn runs(state: &State) -> impl Iterator<Item = (&RunResult, &WorkloadResult)
         .filter_map(|run| Some((run, run.workload.as_ref()?)))
 }
 
-/// Whether a workload ran.
+/// Whether the session contains a workload run.
 #[must_use]
 pub fn any(state: &State) -> bool {
     runs(state).next().is_some()
 }
 
-/// The tables of a session with a workload; none otherwise.
+/// The tables about workloads. Empty if the session contains no workload.
 #[must_use]
 pub fn tables(state: &State) -> Vec<Table> {
     if !any(state) {
@@ -52,7 +53,7 @@ fn name(run: &RunResult) -> String {
     format!("{} {}{repeat}", run.engine, run.cache)
 }
 
-/// The first column is text, the others are numbers.
+/// Column titles. The first column is text, and the others are numbers.
 fn heads(titles: &[&'static str]) -> Vec<Head> {
     titles.iter().enumerate().map(|(i, title)| if i == 0 { text(title) } else { number(title) }).collect()
 }
@@ -74,7 +75,7 @@ fn transfers(state: &State) -> Table {
     Table {
         title: "KV-cache transfers".to_owned(),
         note:
-            "Rate: while transfers were in flight. Latency: of one transfer, with opening and registering if it has to."
+            "Rate: while transfers were in flight. Latency: of one transfer, including opening and registering if needed."
                 .to_owned(),
         heads: heads(&["run", "rate", "p50", "p90", "p99", "max", "transfers", "largest"]),
         rows: rows.collect(),
@@ -105,7 +106,7 @@ fn cache_use(state: &State) -> Table {
 }
 
 fn files(state: &State) -> Option<Table> {
-    // Only a store with a limit loses chunks.
+    // Chunks are only evicted if the store has a size limit.
     let limited = runs(state).any(|(_, w)| w.evicted_chunks.is_some());
     let mut heads = heads(&["run", "limit", "reused", "opened", "closed", "most", "files reg.", "buffers reg."]);
     heads.extend(limited.then(|| number("evicted")));
@@ -160,7 +161,7 @@ fn fallbacks(state: &State) -> Option<Table> {
     })
 }
 
-/// The losses of runs that ignored the results of their transfers.
+/// The table of lost bytes in runs that ignored the results of their transfers.
 fn lost(state: &State) -> Option<Table> {
     let rows: Vec<Vec<String>> = runs(state)
         .filter_map(|(run, w)| Some((run, w.unchecked?)))
@@ -196,17 +197,18 @@ fn layers(state: &State) -> Option<Table> {
     })
 }
 
-/// The share of the loading of a layer-wise read that computing hides: `93 % of the loading is hidden`.
+/// The share of the loading time that computing hides in a read layer by layer: `93 % of the loading is hidden behind
+/// computing`.
 #[must_use]
 pub fn hidden(result: &WorkloadResult) -> String {
-    // Rounded down: loading that is not all hidden is not called so.
+    // The share is rounded down, so that 100 % means that all loading is hidden.
     result.hidden_fraction.map_or_else(
         || "how much of the loading is hidden was not measured".to_owned(),
         |hidden| format!("{} % of the loading is hidden behind computing", (hidden * 100.0).floor()),
     )
 }
 
-/// The conditions in guides for KV caches on GDS that this session can check.
+/// The conditions of guides for KV caches on GDS that this session can check.
 fn conditions(state: &State) -> Table {
     let machine = state.machine.as_ref();
     let unknown = || ("?", "the machine was not examined".to_owned());
@@ -244,7 +246,7 @@ fn conditions(state: &State) -> Table {
             format!("{}: {} ({}{mixed})", run.engine, route.route, proof(route.proven))
         })
         .collect();
-    // Repeats have the same text.
+    // Repeats have the same text, which is listed once.
     let mut seen = std::collections::BTreeSet::new();
     routes.retain(|route| seen.insert(route.clone()));
     let direct = runs(state).filter_map(|(run, _)| run.route.as_ref()).any(RouteCounts::straight);

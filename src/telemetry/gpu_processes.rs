@@ -1,5 +1,5 @@
-//! GPU memory of single processes by NVML, on a separate thread, because a driver call can hang and must not stop the
-//! screens.
+//! Reads the GPU memory of single processes from NVML. It uses a separate thread, because a driver call can hang and
+//! must not block the screens.
 
 use super::nvml::GpuRef;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// GPU memory in bytes by process, as last read.
+/// GPU memory in bytes by process id, from the last reading.
 type ByProcess = BTreeMap<u32, u64>;
 
-/// A thread that asks NVML which processes compute on a GPU and what memory each has there
-/// (nvmlDeviceGetComputeRunningProcesses), until dropped. If NVML cannot answer (no driver, no permission, process
-/// ids of another container), it yields nothing.
+/// A thread that asks NVML for the processes that compute on a GPU and their memory
+/// (nvmlDeviceGetComputeRunningProcesses). It stops when this value is dropped. If NVML cannot answer (no driver, no
+/// permission, or process ids of another container), there are no values.
 #[derive(Debug)]
 pub struct GpuProcesses {
     latest: Arc<Mutex<ByProcess>>,
@@ -23,10 +23,11 @@ pub struct GpuProcesses {
 }
 
 impl GpuProcesses {
-    /// Starts the thread. `library` is the NVML to load; `None` takes what `GDS_TOP_NVML` names, else `libnvidia-ml.so.1`.
+    /// Starts the thread. `library` is the path of NVML; `None` means the path in `GDS_TOP_NVML`, or else
+    /// `libnvidia-ml.so.1`.
     ///
     /// # Errors
-    /// When the system starts no thread.
+    /// Fails if the thread cannot be started.
     pub fn start(gpu: GpuRef, library: Option<PathBuf>, interval: Duration) -> std::io::Result<Self> {
         let latest = Arc::new(Mutex::new(ByProcess::new()));
         let (stop, stopped) = bounded::<()>(0);
@@ -38,7 +39,7 @@ impl GpuProcesses {
                 Some(path) => Nvml::builder().lib_path(path).init(),
                 None => Nvml::init(),
             };
-            // The meters use the same library and report the reason if there is none.
+            // The meters use the same library and report why it cannot be loaded.
             let Ok(nvml) = started else { return };
             let device = match &gpu {
                 GpuRef::Index(index) => nvml.device_by_index(*index),
@@ -56,7 +57,8 @@ impl GpuProcesses {
         Ok(Self { latest, _stop: stop })
     }
 
-    /// Bytes that these processes have on the GPU together, their CUDA contexts included; `None` where NVML counts none of them.
+    /// The total GPU memory of these processes in bytes, including their CUDA contexts. `None` if NVML lists none of
+    /// them.
     #[must_use]
     pub fn bytes_of(&self, pids: &[u32]) -> Option<u64> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Meters of procfs: the run process, the machine, this process. A value that cannot be read is absent.
+//! Meters from procfs: the run process, the machine and this process. A value that cannot be read is left out.
 
 use crate::core::Metric;
 use rustix::fs::{Mode, OFlags};
@@ -10,23 +10,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Readings of a moment.
+/// The readings at one point in time.
 pub(super) type Values = BTreeMap<Metric, f64>;
 
-/// Number (major, minor) of the device that holds a file or folder, for [`super::SamplerConfig::model_device`]. File
-/// systems without a block device (tmpfs, overlay, btrfs, network) yield a number that /proc/diskstats does not list;
-/// then the meter is absent.
+/// The device number (major, minor) of the file system with a file or folder, for
+/// [`super::SamplerConfig::model_device`]. File systems without a block device (tmpfs, overlay, btrfs, network) have
+/// a number that /proc/diskstats does not list. Then the meter is left out.
 #[must_use]
 pub fn device_of(path: &Path) -> Option<(u32, u32)> {
     let device = std::fs::metadata(path).ok()?.dev();
     Some((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
-/// The process of the lane that is watched.
+/// The meters of a run process.
 pub(super) struct LaneMeters {
-    // Holds the process's folder in /proc open, so that a later process of the same number is never taken for it.
+    // Open descriptor of the process's folder in /proc, so that a later process with the same number is not read by
+    // mistake.
     process: Option<OwnedFd>,
-    /// The supervisor of a command; all its descendants are read.
+    /// The process id of a command's supervisor. All its descendants are read too.
     tree: Option<u32>,
 }
 
@@ -42,10 +43,10 @@ impl LaneMeters {
         if let Some(root) = self.tree {
             return read_tree(root, into);
         }
-        // This is read ten times a second during the load, so only the needed lines are parsed.
+        // The file is read ten times a second during the load, so only the needed lines are parsed.
         if let Some(status) = text(process, "status") {
             for (metric, name, unit) in [
-                // In KiB. A zombie has no memory.
+                // The values are in KiB. A zombie process has no memory.
                 (Metric::LaneRssBytes, "VmRSS", 1024.0),
                 (Metric::LaneRssAnonBytes, "RssAnon", 1024.0),
                 (Metric::LaneRssFileBytes, "RssFile", 1024.0),
@@ -59,8 +60,8 @@ impl LaneMeters {
             put(into, Metric::LaneReadCallBytes, field(&io, "rchar"), 1.0);
         }
         if let Some(stat) = text(process, "stat") {
-            // The name is in brackets and can contain any character; utime and stime are the 14th and 15th field
-            // (proc_pid_stat(5)).
+            // The process name is in parentheses and can contain any character. utime and stime are the 14th and 15th
+            // field (proc_pid_stat(5)).
             let mut after = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().skip(11);
             let mut ticks = || after.next()?.parse::<u64>().ok();
             let ticks = ticks().zip(ticks()).map(|(user, system)| user + system);
@@ -75,7 +76,7 @@ fn put(into: &mut Values, metric: Metric, value: Option<u64>, unit: f64) {
     }
 }
 
-/// The content of a file of /proc; `None` if it cannot be read or the process ended meanwhile.
+/// The content of a file in /proc; `None` if it cannot be read or the process has ended.
 fn text(folder: impl AsFd, name: &str) -> Option<String> {
     let file = rustix::fs::openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut bytes = Vec::with_capacity(4096);
@@ -83,7 +84,7 @@ fn text(folder: impl AsFd, name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The number in the line `NAME:   123 kB`.
+/// The number in a line `NAME:   123 kB`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.split_ascii_whitespace().next()?.parse().ok()
@@ -103,7 +104,7 @@ fn read_tree(root: u32, into: &mut Values) {
     into.extend(readings.into_iter().filter_map(|(metric, value)| Some((metric, value? as f64))));
 }
 
-/// The machine: page cache, and reads of one block device.
+/// The meters of the machine: the page cache, and the reads of one block device.
 pub(super) struct MachineMeters {
     pub(super) device: Option<(u32, u32)>,
 }
@@ -117,23 +118,23 @@ impl MachineMeters {
             (Metric::IoPressurePercent, "/proc/pressure/io"),
             (Metric::MemoryPressurePercent, "/proc/pressure/memory"),
         ] {
-            // Kernels without pressure stall information have no such files.
+            // Kernels without pressure stall information (PSI) do not have these files.
             into.extend(text(rustix::fs::CWD, path).and_then(|text| pressure(&text)).map(|share| (metric, share)));
         }
         let Some(device) = self.device else { return };
         let disks = text(rustix::fs::CWD, "/proc/diskstats").unwrap_or_default();
-        // Sectors of 512 bytes whatever the device's block size (Documentation/admin-guide/iostats.rst).
+        // A sector is 512 bytes, regardless of the block size of the device (Documentation/admin-guide/iostats.rst).
         put(into, Metric::DeviceReadBytes, sectors_read(&disks, device), 512.0);
     }
 }
 
-/// Of a line `some avg10=1.23 avg60=...` the first number.
+/// The first number in a line `some avg10=1.23 avg60=...`.
 fn pressure(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
 }
 
-/// Of a line `MAJOR MINOR NAME READS MERGED SECTORS ...` the sectors.
+/// The number of sectors in a line `MAJOR MINOR NAME READS MERGED SECTORS ...`.
 fn sectors_read(disks: &str, (major, minor): (u32, u32)) -> Option<u64> {
     disks.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -142,7 +143,7 @@ fn sectors_read(disks: &str, (major, minor): (u32, u32)) -> Option<u64> {
     })
 }
 
-/// This very process.
+/// The meters of this process.
 #[derive(Default)]
 pub(super) struct SelfMeters {
     before: Option<(Instant, u64)>,
@@ -151,7 +152,8 @@ pub(super) struct SelfMeters {
 impl SelfMeters {
     pub(super) fn read(&mut self, into: &mut Values) {
         let now = Instant::now();
-        // The clock counts nanoseconds; the ticks of /proc would be a tenth of a sample's interval.
+        // The clock counts nanoseconds. The ticks of /proc are too coarse: one tick is a tenth of a sampling
+        // interval.
         let cpu_ns = cpu_ns(rustix::time::ClockId::ProcessCPUTime);
         if let Some((before, before_ns)) = self.before {
             let wall_ns = now.duration_since(before).as_nanos() as f64;
@@ -166,7 +168,7 @@ impl SelfMeters {
     }
 }
 
-/// CPU time by one of the CPU clocks, in nanoseconds.
+/// CPU time in nanoseconds from one of the CPU clocks.
 pub(super) fn cpu_ns(clock: rustix::time::ClockId) -> u64 {
     let time = rustix::time::clock_gettime(clock);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
@@ -210,7 +212,7 @@ mod tests {
     fn anonymous_memory_and_reads_show_in_their_meters() {
         const NAME: &str = "telemetry::meters::tests::anonymous_memory_and_reads_show_in_their_meters";
         const CHILD: &str = "GDS_TOP_TEST_METERS";
-        // A separate process, because other tests allocate and release memory at the same time.
+        // The test runs in a separate process, because other tests allocate and release memory at the same time.
         if std::env::var_os(CHILD).is_some() {
             let mut word = String::new();
             eprintln!("ready");
@@ -298,7 +300,7 @@ mod tests {
         while used() - before < 20_000_000 {
             sum = std::hint::black_box(sum + 1);
         }
-        // The CPU time of this thread, while others run too, is at most the time that has passed.
+        // This thread used 20 ms of CPU time. Other threads of the process may have used more.
         meters.read(&mut values);
         let least = 20e6 * 100.0 / start.elapsed().as_nanos() as f64;
         let told = values[&Metric::SelfCpuPercent];

@@ -1,7 +1,7 @@
-//! Samples NVML and procfs on a schedule.
+//! Samples NVML and procfs at fixed intervals.
 //!
-//! One thread reads procfs at fixed times and hands out samples; NVML, whose PCIe counters block for some 40 ms and
-//! whose driver calls may hang, has a separate thread, which exists only while a GPU is the target.
+//! One thread reads procfs and sends the samples. NVML has a separate thread, because its PCIe counters block for
+//! about 40 ms and its driver calls may hang. That thread exists only while the target is a GPU.
 
 mod gpu_processes;
 mod meters;

@@ -1,4 +1,4 @@
-//! Meters of one GPU by NVML, on a separate thread.
+//! Reads the meters of one GPU from NVML, on a separate thread.
 
 use super::meters::Values;
 use crate::core::{Metric, Target};
@@ -9,17 +9,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Which GPU to read.
+/// Selects a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuRef {
-    /// NVML's index, which is the order of PCI addresses.
+    /// The index in NVML, which numbers GPUs by PCI address.
     Index(u32),
-    /// UUID as NVML prints it, `GPU-…`.
+    /// The UUID in the format of NVML, `GPU-…`.
     Uuid(String),
 }
 
 impl GpuRef {
-    /// The GPU of a target; by UUID where known, as CUDA may number GPUs otherwise than NVML. `None` for host memory.
+    /// The GPU of a target; `None` for host memory. The UUID is used if it is known, because CUDA and NVML may number
+    /// GPUs differently.
     #[must_use]
     pub fn of(target: &Target) -> Option<Self> {
         match target {
@@ -30,7 +31,7 @@ impl GpuRef {
     }
 }
 
-/// State shared with the thread.
+/// The state that is shared with the thread.
 #[derive(Default)]
 struct Shared {
     latest: Option<(Instant, Values)>,
@@ -45,7 +46,8 @@ pub(super) struct NvmlThread {
 }
 
 impl NvmlThread {
-    /// Starts the thread, which loads `library` (default `libnvidia-ml.so.1`); [`Self::problem`] returns its errors.
+    /// Starts the thread, which loads `library` (default `libnvidia-ml.so.1`). Its errors are returned by
+    /// [`Self::problem`].
     pub(super) fn start(gpu: GpuRef, library: Option<PathBuf>, interval: Duration) -> std::io::Result<Self> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (stop, stopped) = bounded(1);
@@ -60,7 +62,7 @@ impl NvmlThread {
         Ok(Self { shared, stop, ended })
     }
 
-    /// Adds the latest readings, unless they are older than `max_age`.
+    /// Adds the latest readings if they are not older than `max_age`.
     pub(super) fn read(&self, max_age: Duration, into: &mut Values) {
         if let Some((taken, values)) = &lock(&self.shared).latest
             && taken.elapsed() <= max_age
@@ -69,12 +71,13 @@ impl NvmlThread {
         }
     }
 
-    /// The reason why there are no readings, in a sentence.
+    /// A sentence with the reason why there are no readings.
     pub(super) fn problem(&self) -> Option<String> {
         lock(&self.shared).problem.clone()
     }
 
-    /// Ends the thread. A hanging driver call is abandoned after one second; it holds no resources of gds-top.
+    /// Stops the thread. If a driver call hangs, the thread is abandoned after one second; it holds no resources of
+    /// gds-top.
     pub(super) fn stop(self) {
         let _ = self.stop.try_send(());
         let _ = self.ended.recv_timeout(Duration::from_secs(1));
@@ -114,7 +117,7 @@ fn poll(
     loop {
         let values = read(&device);
         lock(shared).latest = Some((Instant::now(), values));
-        // Times that were missed (a slow driver) are dropped, not made up for.
+        // If a slow driver delays readings, the missed readings are skipped.
         while next <= Instant::now() {
             next += interval;
         }
@@ -125,7 +128,7 @@ fn poll(
     }
 }
 
-/// All meters of one moment; one that fails is absent.
+/// Reads all meters. A meter that fails is left out.
 fn read(device: &Device<'_>) -> Values {
     let mut values = Values::new();
     let mut put = |metric, value: Option<f64>| {
@@ -137,7 +140,8 @@ fn read(device: &Device<'_>) -> Values {
     put(Metric::GpuUtilizationPercent, device.utilization_rates().ok().map(|rates| f64::from(rates.gpu)));
     put(Metric::PowerWatts, device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3));
     put(Metric::Bar1UsedBytes, device.bar1_memory_info().ok().map(|bar1| bar1.used as f64));
-    // In KB/s over 20 ms each (NVML reference, nvmlDeviceGetPcieThroughput); each call blocks for that long.
+    // The value is in KB/s, averaged over 20 ms (NVML reference, nvmlDeviceGetPcieThroughput). Each call blocks for
+    // that time.
     let mut pcie = |metric, counter| put(metric, device.pcie_throughput(counter).ok().map(|kb| f64::from(kb) * 1e3));
     pcie(Metric::PcieRxBytesPerS, PcieUtilCounter::Receive);
     pcie(Metric::PcieTxBytesPerS, PcieUtilCounter::Send);

@@ -1,4 +1,5 @@
-//! Processes that have a CUDA context or cuFile in them, read from procfs: their use of memory, storage and CPU, and how they seem to read models.
+//! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
+//! method of reading models.
 
 use crate::core::{OpenFile, ProcessUse, SeenRoute};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,13 +8,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Files that models are kept in.
+/// Extensions of model files.
 const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".tensors"];
-/// `O_DIRECT` in the octal flags of fdinfo, on x86-64 and on arm64 (include/uapi/asm-generic/fcntl.h, arch/arm64).
+/// The bit of `O_DIRECT` in the octal flags of fdinfo, on x86-64 and on arm64 (include/uapi/asm-generic/fcntl.h,
+/// arch/arm64).
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
-/// Characters kept of a command line.
+/// Maximum number of characters of a command line that are kept.
 const COMMAND: usize = 400;
-/// A process without the libraries is read again after this number of rounds, because it may load them later.
+/// The number of rounds after which a process without the libraries is examined again, because it may load them
+/// later.
 const AGAIN: u64 = 3;
 
 /// The counters of a process at the previous sample.
@@ -24,7 +27,7 @@ struct Counts {
     calls: Option<u64>,
 }
 
-/// The state of a process between two samples.
+/// The data about a process that is kept between two samples.
 #[derive(Clone, Debug)]
 struct Known {
     started: u64,
@@ -41,7 +44,7 @@ struct Libraries {
     readable: bool,
 }
 
-/// Reads all processes repeatedly, and keeps the values for rates.
+/// Reads all processes repeatedly and keeps the counters from which rates are computed.
 pub(super) struct Processes {
     proc: PathBuf,
     own: u32,
@@ -51,12 +54,12 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// `proc` is where procfs is mounted.
+    /// `proc` is the mount point of procfs.
     pub(super) fn new(proc: PathBuf) -> Self {
         Self { proc, own: std::process::id(), known: BTreeMap::new(), round: 0, before: None }
     }
 
-    /// The processes with CUDA or cuFile, and the number that could not be read.
+    /// The processes that use CUDA or cuFile, and the number of processes that could not be read.
     pub(super) fn look(&mut self, now: Instant) -> (Vec<ProcessUse>, u32) {
         self.round += 1;
         let seconds = self.before.map(|before| now.duration_since(before).as_secs_f64()).filter(|s| *s > 0.0);
@@ -70,7 +73,7 @@ impl Processes {
         let mut found = Vec::new();
         let mut hidden = 0;
         for pid in pids {
-            // Our own process has NVML at most.
+            // This process uses NVML only, so it is skipped.
             if pid == self.own {
                 continue;
             }
@@ -88,7 +91,7 @@ impl Processes {
         let Some(stat) = fs::read_to_string(folder.join("stat")).ok().and_then(|text| Stat::parse(&text)) else {
             return Look::Nothing;
         };
-        // Kernel threads have no memory.
+        // Kernel threads and zombies have no memory mappings.
         if stat.kernel || stat.zombie {
             return Look::Nothing;
         }
@@ -156,7 +159,7 @@ enum Look {
     Nothing,
 }
 
-/// The needed fields of `/proc/PID/stat` (proc(5)).
+/// The required fields of `/proc/PID/stat` (proc(5)).
 struct Stat {
     name: String,
     zombie: bool,
@@ -167,11 +170,11 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The name may hold brackets and spaces, so the last bracket ends it.
+        // The process name may contain parentheses and spaces, so the last closing parenthesis ends it.
         let (open, close) = (text.find('(')?, text.rfind(')')?);
         let rest: Vec<&str> = text.get(close + 1..)?.split_whitespace().collect();
         let number = |at: usize| rest.get(at).and_then(|f| f.parse::<u64>().ok());
-        const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD, include/linux/sched.h
+        const KERNEL_THREAD: u64 = 0x0020_0000; // The flag PF_KTHREAD from include/linux/sched.h.
         Some(Self {
             name: text.get(open + 1..close)?.to_owned(),
             zombie: matches!(rest.first(), Some(&("Z" | "X"))),
@@ -182,7 +185,7 @@ impl Stat {
     }
 }
 
-/// The number behind a label at the start of a line.
+/// The number after a label at the start of a line.
 fn field(text: &str, label: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(label))?.split_whitespace().next()?.parse().ok()
 }
@@ -196,7 +199,7 @@ fn libraries(folder: &Path) -> Libraries {
     let mut found = Libraries { readable: true, ..Libraries::default() };
     let mut last = "";
     for line in maps.lines() {
-        // The path is the sixth field and may hold spaces; a file's mappings stand together.
+        // The path is the sixth field and may contain spaces. All mappings of a file are adjacent.
         let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
         if path == last {
             continue;
@@ -219,7 +222,7 @@ struct Open {
     nvidia_fs: bool,
 }
 
-/// Open files that matter; `None` without permission.
+/// The open files of a process that are models or devices of GDS; `None` without permission.
 fn open_files(folder: &Path) -> Option<Open> {
     let mut open = Open { models: Vec::new(), nvidia_fs: false };
     for entry in fs::read_dir(folder.join("fd")).ok()?.flatten() {
@@ -244,7 +247,8 @@ fn open_files(folder: &Path) -> Option<Open> {
     Some(open)
 }
 
-/// The apparent route of reads, with the reason. It is seen from outside, so it is never 'direct to the GPU'.
+/// The apparent route of a process's reads, with the reason. It is inferred from outside the process, so it is never
+/// 'direct to the GPU'.
 fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String) {
     let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
     let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());
@@ -282,7 +286,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A process as procfs shows it, with as much CPU and bytes.
+    /// Creates the procfs files of a process with the given CPU ticks and read bytes.
     fn process(proc: &Path, pid: u32, maps: &str, ticks: u64, read: u64) {
         let folder = proc.join(pid.to_string());
         put(
@@ -311,7 +315,7 @@ mod tests {
         let start = Instant::now();
         let (first, hidden) = processes.look(start);
         assert_eq!((first.len(), hidden), (1, 0));
-        assert_eq!(first[0].storage_bytes_per_s, None, "one look gives no rate");
+        assert_eq!(first[0].storage_bytes_per_s, None, "one sample gives no rate");
         process(proc.path(), 4_000_001, maps, 300, 5_000);
         let (second, _) = processes.look(start + Duration::from_secs(2));
         let seen = &second[0];

@@ -1,4 +1,4 @@
-//! The sampler: a thread that reads all meters at fixed times and hands out samples.
+//! The sampler: a thread that reads all meters at fixed times and sends samples.
 
 use super::meters::{LaneMeters, MachineMeters, SelfMeters, Values, cpu_ns};
 use super::nvml::{GpuRef, NvmlThread};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Readings of the GPU older than so many intervals are left out of a sample.
+/// GPU readings that are older than this number of intervals are left out of a sample.
 const STALE_INTERVALS: u32 = 3;
 
 /// The meters to sample.
@@ -17,11 +17,11 @@ const STALE_INTERVALS: u32 = 3;
 pub struct SamplerConfig {
     /// Time between samples.
     pub interval: Duration,
-    /// The GPU to read by NVML; without one NVML is not even loaded.
+    /// The GPU that is read from NVML. With `None`, NVML is not loaded.
     pub gpu: Option<GpuRef>,
-    /// The NVML to load instead of `libnvidia-ml.so.1`; the default is what `GDS_TOP_NVML` says.
+    /// The path of NVML. `None` means the path in `GDS_TOP_NVML`, or else `libnvidia-ml.so.1`.
     pub nvml_library: Option<PathBuf>,
-    /// Number (major, minor) of the block device that holds the model (see [`super::device_of`]).
+    /// Device number (major, minor) of the block device with the model (see [`super::device_of`]).
     pub model_device: Option<(u32, u32)>,
 }
 
@@ -36,14 +36,14 @@ impl Default for SamplerConfig {
     }
 }
 
-/// CPU time that sampling used in this process, without NVML's thread.
+/// The CPU time that sampling used in this process, without the NVML thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Samples taken.
+    /// Number of samples.
     pub samples: u64,
-    /// Times of the schedule that were missed.
+    /// Number of samples that were skipped because the sampler was late.
     pub missed: u64,
-    /// CPU time of the thread, in nanoseconds, what `emit` does included.
+    /// CPU time of the sampler's thread in nanoseconds, including the time in `emit`.
     pub cpu_ns: u64,
 }
 
@@ -61,11 +61,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling; `emit` is called on the sampler's thread, the first time at once. The schedule is absolute: it does not drift, and times
-    /// that were missed are skipped.
+    /// Starts sampling. `emit` is called on the sampler's thread, for the first time immediately. Samples have
+    /// absolute times, so they do not drift, and missed samples are skipped.
     ///
     /// # Errors
-    /// When no thread could be started.
+    /// Fails if the thread cannot be started.
     pub fn start(config: SamplerConfig, emit: impl FnMut(Sample) + Send + 'static) -> std::io::Result<Self> {
         let (orders, receive) = unbounded();
         let gpu_problem = Arc::new(Mutex::new(None));
@@ -84,23 +84,23 @@ impl Sampler {
         Ok(Self { orders, thread: Some(thread), gpu_problem })
     }
 
-    /// Watches another lane's process, or none, from the next sample on.
+    /// Selects the process of another run, or no process. It takes effect with the next sample.
     pub fn watch(&self, lane: Option<(LaneId, u32)>) {
         let _ = self.orders.send(Order::Watch(lane));
     }
 
-    /// Reads another GPU, or none, from the next sample on.
+    /// Selects another GPU, or no GPU. It takes effect with the next sample.
     pub fn set_gpu(&self, gpu: Option<GpuRef>) {
         let _ = self.orders.send(Order::Gpu(gpu));
     }
 
-    /// The reason why the GPU has no meters, in a sentence.
+    /// A sentence with the reason why there are no GPU meters.
     #[must_use]
     pub fn gpu_problem(&self) -> Option<String> {
         self.gpu_problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops sampling, waits for the thread, and returns its overhead. No sample follows.
+    /// Stops sampling, waits for the thread, and returns its CPU time. No sample follows.
     #[must_use = "drop the sampler instead if the cost does not matter"]
     pub fn stop(mut self) -> Cost {
         self.end()
@@ -108,7 +108,7 @@ impl Sampler {
 
     fn end(&mut self) -> Cost {
         let _ = self.orders.send(Order::Stop);
-        // A panic in `emit` has already printed its message.
+        // If `emit` panicked, its message was already printed.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -188,7 +188,7 @@ impl Worker {
     }
 }
 
-/// The time of the schedule that follows `last` and is still to come, and how many before it are over already.
+/// The next sampling time after `last` that is not over yet, and the number of missed times before it.
 fn after(last: Instant, interval: Duration, now: Instant) -> (Instant, u64) {
     let (mut next, mut missed) = (last + interval, 0);
     while next <= now {
@@ -208,7 +208,7 @@ mod tests {
         SamplerConfig { interval: Duration::from_millis(interval_ms), nvml_library: None, ..SamplerConfig::default() }
     }
 
-    /// Guards against a hang and nothing else.
+    /// Time limit of the test. It only prevents that the test hangs.
     const PATIENCE: Duration = Duration::from_secs(180);
 
     fn next(samples: &Receiver<Sample>) -> Sample {
@@ -234,7 +234,7 @@ mod tests {
         assert!(!free.values.contains_key(&Metric::LaneRssBytes));
         let cost = sampler.stop();
         assert!(cost.samples >= 3 && cost.cpu_ns > 0, "{cost:?}");
-        // Stopped means that the sender is gone with its thread; else this would wait for more.
+        // The iterator ends only if the thread has dropped its sender. Otherwise this test would hang.
         assert!(samples.iter().count() as u64 <= cost.samples);
     }
 
@@ -242,8 +242,8 @@ mod tests {
     fn the_schedule_does_not_drift_although_the_receiver_is_slow() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
         let mut next = start;
-        // The end of a sample and its handling, the time at which the next is due, and the number of samples skipped
-        // between.
+        // Each row has: the end of the previous sample, the time of the next sample, and the number of skipped
+        // samples.
         for (ended, due, left_out) in [(8, 20, 0), (28, 40, 0), (59, 60, 0), (60, 80, 0), (145, 160, 3), (180, 200, 1)]
         {
             let missed;
@@ -268,7 +268,7 @@ mod tests {
     fn dropping_the_sampler_stops_it() {
         let (send, samples) = unbounded();
         drop(Sampler::start(config(1), move |sample| drop(send.send(sample))).unwrap());
-        // The sender is gone with the thread; else this would wait for more.
+        // The iterator ends only if the thread has dropped its sender. Otherwise this test would hang.
         samples.iter().for_each(drop);
     }
 

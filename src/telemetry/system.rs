@@ -1,5 +1,5 @@
-//! The state of the machine every two seconds while the System screen is open: GPUs by NVML, disks and processes by
-//! procfs.
+//! Samples the state of the machine every two seconds while the System screen is open: GPUs from NVML, disks and
+//! processes from procfs.
 
 use super::processes::Processes;
 use crate::core::{DiskUse, GpuUse, SystemSample};
@@ -12,22 +12,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time between two pictures.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// The first picture has no rates, so the second follows soon.
+/// Time between the first and the second sample. It is short, because the first sample has no rates.
 const SECOND: Duration = Duration::from_millis(500);
 
-/// A thread that reads the machine's state. It ends when this is dropped; a hanging driver call is abandoned.
+/// A thread that samples the state of the machine. It ends when this value is dropped. A driver call that hangs is
+/// abandoned.
 #[derive(Debug)]
 pub struct SystemWatch {
     _stop: Sender<()>,
 }
 
 impl SystemWatch {
-    /// Starts looking; `emit` is called on the watch's own thread, the first time at once.
+    /// Starts the thread. `emit` is called on this thread, for the first time immediately.
     ///
     /// # Errors
-    /// When no thread could be started.
+    /// Fails if the thread cannot be started.
     pub fn start(mut emit: impl FnMut(SystemSample) + Send + 'static) -> std::io::Result<Self> {
         let (stop, stopped) = bounded::<()>(0);
         std::thread::Builder::new().name("gds-top-system".to_owned()).spawn(move || {
@@ -42,7 +43,7 @@ impl SystemWatch {
                 let mut sample = machine.look(Instant::now());
                 match &nvml {
                     Ok(nvml) => gpus(nvml, &mut sample),
-                    // A missing library is the usual case, and the loader's error does not help the user.
+                    // Usually the library is missing. The error message of the loader does not help the user.
                     Err(NvmlError::LibloadingError(error)) => {
                         sample.gpu_problem = Some(format!(
                             "GPUs cannot be watched: the driver's library for it (NVML) cannot be loaded. Is the NVIDIA driver installed? ({error})"
@@ -65,7 +66,7 @@ impl SystemWatch {
     }
 }
 
-/// The values of procfs, and the previous ones from which rates are computed.
+/// The readings of procfs, and the previous readings from which rates are computed.
 struct Machine {
     diskstats: PathBuf,
     blocks: PathBuf,
@@ -135,7 +136,7 @@ impl Machine {
         let text = std::fs::read_to_string(&self.diskstats).unwrap_or_default();
         let mut disks = Vec::new();
         for (name, counts) in text.lines().filter_map(Disk::parse) {
-            // Partitions are parts of disks, and loop and RAM devices hold no models worth watching.
+            // Partitions are parts of disks. Loop and RAM devices are not relevant for models.
             let whole = self.blocks.join(&name).exists();
             if !whole || counts.reads == 0 || ["loop", "ram", "zram", "sr"].iter().any(|p| name.starts_with(p)) {
                 continue;
@@ -151,7 +152,7 @@ impl Machine {
     }
 }
 
-/// Adds the GPUs, and to each process the GPU memory that NVML counts for it.
+/// Adds the GPUs, and the GPU memory of each process from NVML.
 fn gpus(nvml: &Nvml, sample: &mut SystemSample) {
     let count = match nvml.device_count() {
         Ok(count) => count,
@@ -164,7 +165,7 @@ fn gpus(nvml: &Nvml, sample: &mut SystemSample) {
         let Ok(device) = nvml.device_by_index(index) else { continue };
         let memory = device.memory_info().ok();
         let bar1 = device.bar1_memory_info().ok();
-        // In KB/s over 20 ms each (NVML reference, nvmlDeviceGetPcieThroughput).
+        // The value is in KB/s, averaged over 20 ms (NVML reference, nvmlDeviceGetPcieThroughput).
         let pcie = |counter| device.pcie_throughput(counter).ok().map(|kb| f64::from(kb) * 1e3);
         sample.gpus.push(GpuUse {
             index,
@@ -226,7 +227,7 @@ mod tests {
         let patience = Duration::from_secs(180);
         samples.recv_timeout(patience).unwrap();
         drop(watch);
-        // At most one was in progress, and the queued ones follow; then the sender is gone.
+        // At most one sample was in progress in addition to the queued ones. After these the sender must be dropped.
         let left = samples.len() + 1;
         let after = (0..=left).find_map(|_| samples.recv_timeout(patience).err());
         assert_eq!(after, Some(RecvTimeoutError::Disconnected));

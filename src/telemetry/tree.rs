@@ -1,7 +1,7 @@
-//! A process and all its descendants as one: current and total use, by procfs.
+//! The current and total resource use of a process tree, from procfs.
 //!
-//! The use of an ended process is kept by the process that waited for it (wait(2) adds CPU times, faults and I/O to
-//! the parent's counters), so the sum over a tree whose root adopts orphans is complete.
+//! The use of an ended process is added to the process that waited for it: wait(2) adds its CPU time, faults and I/O
+//! to the parent's counters. The root of the tree adopts orphans, so the sum over the tree is complete.
 
 use procfs::ProcResult;
 use procfs::process::{MMapPath, Process, Stat};
@@ -9,29 +9,29 @@ use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Limit of the end of processes that were killed: one in a system call of a driver ends later than others.
+/// Maximum time to wait for killed processes. A process in a system call of a driver ends later than others.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// The use of a tree of processes. A value that could not be read for any of them is absent.
+/// The resource use of a process tree. A value that could not be read for any process is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeUse {
-    /// Processes that live now, the root included.
+    /// Number of living processes, including the root.
     pub processes: u32,
-    /// Threads of them.
+    /// Number of threads of these processes.
     pub threads: u64,
-    /// Resident memory, summed: pages that several of them share count for each.
+    /// Sum of the resident memory in bytes. Pages that several processes share are counted for each of them.
     pub rss_bytes: Option<u64>,
-    /// Anonymous part of it.
+    /// The anonymous part of this memory in bytes.
     pub rss_anon_bytes: Option<u64>,
-    /// Mapped-file part of it.
+    /// The part of this memory that belongs to mapped files, in bytes.
     pub rss_file_bytes: Option<u64>,
-    /// CPU time so far, user and system, of those that ended too.
+    /// Total CPU time (user and system) in nanoseconds, including processes that have ended.
     pub cpu_ns: u64,
-    /// Bytes fetched from storage so far (`read_bytes`).
+    /// Total bytes read from storage (`read_bytes`).
     pub storage_read_bytes: Option<u64>,
-    /// Bytes read by system calls so far (`rchar`).
+    /// Total bytes read by system calls (`rchar`).
     pub read_call_bytes: Option<u64>,
-    /// Page faults that needed storage, so far.
+    /// Total number of page faults that needed storage.
     pub major_faults: u64,
 }
 
@@ -62,28 +62,29 @@ impl TreeUse {
     }
 }
 
-/// The root and its descendants without zombies, the root first.
+/// The process ids of the root and its descendants, without zombies. The root is first.
 #[must_use]
 pub fn members(root: u32) -> Vec<u32> {
     tree(root).into_iter().map(|(process, _)| process.pid.unsigned_abs()).collect()
 }
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// Identifies a process, even if its number is used again later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     pid: i32,
-    /// Ticks since boot.
+    /// Start time of the process in clock ticks since boot.
     started: u64,
 }
 
-/// The descendants of `root` without zombies.
+/// The identities of the descendants of `root`, without zombies.
 #[must_use]
 pub fn identities(root: u32) -> Vec<Identity> {
     let identity = |(_, stat): (Process, Stat)| Identity { pid: stat.pid, started: stat.starttime };
     tree(root).into_iter().map(identity).filter(|one| one.pid.unsigned_abs() != root).collect()
 }
 
-/// Kills these processes and all their descendants, again and again until none is left: one may start another meanwhile.
+/// Kills these processes and all their descendants. This is repeated until no process is left, because a process may
+/// start another one before it is killed.
 pub fn end(processes: &[Identity]) {
     let start = Instant::now();
     let mut known: BTreeSet<Identity> = processes.iter().copied().collect();
@@ -110,7 +111,7 @@ fn tree(root: u32) -> Vec<(Process, Stat)> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     let mut known = BTreeMap::new();
     for process in all.filter_map(ProcResult::ok) {
-        // One that ended since is none of them any more.
+        // The process has ended, so it cannot be one of these processes.
         let Ok(stat) = process.stat() else { continue };
         children.entry(stat.ppid).or_default().push(stat.pid);
         known.insert(stat.pid, (process, stat));
@@ -130,7 +131,7 @@ fn tree(root: u32) -> Vec<(Process, Stat)> {
     found
 }
 
-/// Current and total use of `root` and its descendants; `None` if the root has ended.
+/// The current and total resource use of `root` and its descendants; `None` if the root has ended.
 #[must_use]
 pub fn usage(root: u32) -> Option<TreeUse> {
     let tree = tree(root);
@@ -144,8 +145,8 @@ pub fn usage(root: u32) -> Option<TreeUse> {
     Some(sum)
 }
 
-/// Memory of the tree with shared pages counted once (proportional set size), in bytes. Costs a walk over all their mappings, so not for every
-/// sample; `None` where the kernel or a permission keeps it.
+/// Memory of the tree in bytes, with shared pages counted once (proportional set size). The kernel walks all memory
+/// mappings for it, so it is too slow for every sample. `None` if the kernel or a missing permission prevents it.
 #[must_use]
 pub fn shared_once_bytes(root: u32) -> Option<u64> {
     let mut sum = None;
@@ -157,7 +158,7 @@ pub fn shared_once_bytes(root: u32) -> Option<u64> {
     sum
 }
 
-/// The libcufile that a process of the tree has mapped, by path; and whether every process could be looked into.
+/// The path of the libcufile that a process of the tree has mapped, and whether all processes could be examined.
 #[must_use]
 pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
     let mut readable = true;
@@ -179,13 +180,13 @@ pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
     (None, readable)
 }
 
-/// Whether a process is the supervisor of a command, by its command line.
+/// Whether a process is the supervisor of a command, from its command line.
 pub(super) fn is_supervisor(pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
     process.and_then(|p| p.cmdline().ok()).is_some_and(|line| line.get(1).is_some_and(|word| word == SUPERVISOR))
 }
 
-/// The hidden subcommand of this program that runs a command and adopts what that leaves behind.
+/// The hidden subcommand of gds-top that runs a command and adopts its orphaned processes.
 pub const SUPERVISOR: &str = "__outside";
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
         let used = usage(child.id()).unwrap();
         assert_eq!(used.processes, 3);
         assert!(used.rss_bytes.is_some_and(|b| b > 0) && used.read_call_bytes.is_some(), "{used:?}");
-        // Starting at the root, so that no parent is left that could reap the others before they are killed.
+        // The root is the first one. So no parent is left that could reap the others before they are killed.
         for pid in found {
             rustix::process::kill_process(
                 rustix::process::Pid::from_raw(pid as i32).unwrap(),

@@ -1,33 +1,33 @@
-//! Text in the columns of a terminal: its width, lines of a width, and text cut to one.
+//! Text in terminal columns: its width, wrapped lines, and truncated text.
 
 use super::sanitise::{is_unsafe, sanitise};
 use std::borrow::Cow;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::UnicodeWidthChar;
 
-/// Keeps words on one line; [`wrap`] and [`indented`] write it as a space.
+/// A no-break space, which keeps words on one line. [`wrap`] and [`indented`] print it as a space.
 pub const TIE: char = '\u{a0}';
 
-/// Columns that a character takes. One that is not shown takes the column of its replacement.
+/// Number of columns of a character. An unsafe character has the width of its replacement.
 #[must_use]
 pub fn glyph_width(glyph: char) -> usize {
     if is_unsafe(glyph) { 1 } else { glyph.width().unwrap_or(1) }
 }
 
-/// Columns that text takes.
+/// Number of columns of a text.
 #[must_use]
 pub fn width(text: &str) -> usize {
     text.chars().map(glyph_width).sum()
 }
 
-/// The lines of text that is broken between words, [sanitised](sanitise). A word longer than a line is broken too.
+/// Wraps text between words and [sanitises](sanitise) it. A word that is longer than a line is broken too.
 #[must_use]
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines(&sanitise(text), &options(columns).break_words(true))
 }
 
-/// One paragraph behind `head`, with `indent` spaces before its further lines. A word longer than a line stays complete: a path that is copied must be.
-/// Colour codes take no columns.
+/// A wrapped paragraph after `head`, with `indent` spaces before each further line. A word that is longer than a line
+/// is not broken, so that a path can be copied. Colour codes have no width.
 #[must_use]
 pub fn indented(head: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
     let spaces = " ".repeat(indent);
@@ -35,7 +35,7 @@ pub fn indented(head: &str, indent: usize, text: &str, columns: usize) -> Vec<St
     if text.trim().is_empty() { vec![head.trim_end().to_owned()] } else { lines }
 }
 
-/// Text of at most `columns` columns that ends in an ellipsis if it was cut.
+/// Cuts text to at most `columns` columns. A cut text ends with an ellipsis.
 #[must_use]
 pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
@@ -50,7 +50,7 @@ pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(kept.chain(['…']).collect())
 }
 
-/// As [`truncate`], but cut in the middle: the end keeps two thirds.
+/// Like [`truncate`], but cuts text in the middle. Two thirds of the columns show the end of the text.
 #[must_use]
 pub fn truncate_middle(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
@@ -77,7 +77,7 @@ fn options(columns: usize) -> Options<'static> {
 
 fn lines(text: &str, options: &Options<'_>) -> Vec<String> {
     let paragraphs = text.lines().map(|paragraph| paragraph.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
-    // An equation stays on one line: `n = 3`.
+    // An equation such as `n = 3` stays on one line.
     let tied: Vec<String> = paragraphs.map(|paragraph| paragraph.replace(" = ", "\u{a0}=\u{a0}")).collect();
     let wrapped = tied.iter().flat_map(|paragraph| textwrap::wrap(paragraph, options));
     wrapped.map(|line| line.replace(TIE, " ")).collect()

@@ -1,23 +1,24 @@
-//! Rows for spreadsheets (RFC 4180) that a spreadsheet shows as text and does not compute.
+//! Writes rows of CSV (RFC 4180). A spreadsheet shows the cells as text and does not evaluate them as formulas.
 
 use super::sanitise::sanitise_line;
 use csv::{Terminator, Writer, WriterBuilder};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-/// A writer of rows. Cells are untrusted: names of files, models and tensors, and errors of other programs.
+/// A writer for rows. Cells can contain untrusted text: names of files, models and tensors, and error messages of
+/// other programs.
 pub struct CsvRows<W: Write>(Writer<W>);
 
 impl<W: Write> CsvRows<W> {
-    /// Rows of any length, ended by CR LF.
+    /// Creates a writer. Rows can have different lengths and end with CR LF.
     pub fn new(out: W) -> Self {
         Self(WriterBuilder::new().terminator(Terminator::CRLF).flexible(true).from_writer(out))
     }
 
-    /// Writes a row.
+    /// Writes one row.
     ///
     /// # Errors
-    /// What the writer below answered.
+    /// Returns the error of the underlying writer.
     pub fn put<T: AsRef<str>>(&mut self, cells: &[T]) -> io::Result<()> {
         for cell in cells {
             self.0.write_field(csv_cell(cell.as_ref()).as_bytes())?;
@@ -25,21 +26,22 @@ impl<W: Write> CsvRows<W> {
         Ok(self.0.write_record(None::<&[u8]>)?)
     }
 
-    /// Writes what is buffered.
+    /// Flushes the buffered rows.
     ///
     /// # Errors
-    /// What the writer below answered.
+    /// Returns the error of the underlying writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// Text for one cell, on one line and sanitised. A spreadsheet computes a cell that starts like a formula, and a formula can send the sheet to another
-/// machine, so an apostrophe goes before it. Numbers stay: `-1.5` is not a formula.
+/// Sanitised text for one cell, on one line. A spreadsheet evaluates a cell that starts like a formula, and a formula
+/// can send data to another machine. So an apostrophe is added before such text. Numbers are kept, because `-1.5` is
+/// not a formula.
 #[must_use]
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
     let clean = sanitise_line(text);
-    // The last four are the full-width forms, which some spreadsheets take for the others.
+    // The last four characters are full-width forms. Some spreadsheets treat them like the normal ones.
     let is_formula =
         clean.trim_start().starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
     if is_formula && clean.parse::<f64>().is_err() { Cow::Owned(format!("'{clean}")) } else { clean }

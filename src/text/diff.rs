@@ -2,16 +2,18 @@
 
 use similar::{ChangeTag, TextDiff};
 
-/// A line of a diff.
+/// One line of a diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffLine {
-    /// `@` for the place of the following lines, `-` for a line of the old text, `+` for one of the new text, a space for both.
+    /// `@` for the position of the following lines, `-` for a line of the old text, `+` for a line of the new text, a
+    /// space for a line of both.
     pub mark: char,
-    /// The line without its end.
+    /// The line without its line end.
     pub text: String,
 }
 
-/// The lines that differ, in groups, each with its place (`@@ -1,2 +1,3 @@`) and up to `context` equal lines around. Empty if the texts are equal.
+/// The different lines in groups. Each group begins with its position (`@@ -1,2 +1,3 @@`) and contains up to
+/// `context` equal lines around the differences. Empty if the texts are equal.
 #[must_use]
 pub fn diff(before: &str, after: &str, context: usize) -> Vec<DiffLine> {
     let diff = TextDiff::from_lines(before, after);

@@ -1,4 +1,4 @@
-//! JSON that a terminal can show: unsafe characters are escaped (`\u202e`), so that the data stays the same.
+//! Writes JSON that is safe for a terminal. Unsafe characters are escaped (`\u202e`), so the data does not change.
 
 use super::sanitise::is_unsafe;
 use serde::Serialize;
@@ -6,24 +6,25 @@ use serde_json::ser::{Formatter, Serializer};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Writes a value without spaces, part by part.
+/// Writes a value without spaces, in a streaming way.
 ///
 /// # Errors
-/// When `out` cannot be written, or the value has a map with keys that are not text.
+/// Fails if `out` cannot be written, or if the value contains a map with keys that are not strings.
 pub fn write_json(out: impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Escaping)).map_err(io::Error::from)
 }
 
-/// A value on several lines.
+/// Formats a value on several lines.
 ///
 /// # Errors
-/// When the value has a map with keys that are not text.
+/// Fails if the value contains a map with keys that are not strings.
 pub fn pretty_json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value)?))
 }
 
-/// JSON values in a text, or a few more: strings can have these characters too. A value without content takes two bytes of a text and up to 100 of memory, so
-/// the size of a text does not limit the memory that its values take.
+/// An upper bound for the number of JSON values in a text. It counts characters that can also occur in strings. An
+/// empty value takes two bytes of text and up to 100 bytes of memory, so a limit on the size of the text is not
+/// enough.
 #[must_use]
 pub fn json_values(text: &[u8]) -> u64 {
     text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() as u64
@@ -42,12 +43,12 @@ impl Formatter for Escaping {
     }
 }
 
-/// JSON with escapes for unsafe characters, which occur only inside strings. serde_json escapes those below U+0020 itself.
+/// Escapes unsafe characters, which occur only in strings. serde_json already escapes characters below U+0020.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if is_unsafe(c) {
-            // All of them are in the first plane, so four digits are enough.
+            // All unsafe characters are below U+10000, so four digits are enough.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         } else {
             out.push(c);

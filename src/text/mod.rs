@@ -1,4 +1,4 @@
-//! Text for people, shells and files. Thin layers over crates; it uses no other module.
+//! Text for people, shells and files. The files of this module wrap crates and use no other module.
 
 mod columns;
 mod csv;

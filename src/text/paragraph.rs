@@ -3,13 +3,13 @@
 use super::columns::indented;
 use super::sanitise::sanitise_line;
 
-/// Text in bold, if colours are on.
+/// Bold text if colours are on, otherwise the text itself.
 #[must_use]
 pub fn strong(text: &str, colour: bool) -> String {
     if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// Writes wrapped text after `head`. Further lines are indented by `indent` columns.
+/// Appends wrapped text after `head`. Further lines are indented by `indent` columns.
 pub fn paragraph(out: &mut String, head: &str, indent: usize, text: &str, width: usize) {
     for line in indented(head, indent, &sanitise_line(text), width) {
         out.push_str(&line);

@@ -1,15 +1,17 @@
-//! Text that others wrote (names of files, values of a captured machine, output of commands) as it may be shown. This is the one rule for it.
+//! The one rule for untrusted text on a terminal, such as file names, values of a captured machine and output of
+//! commands.
 
 use std::borrow::Cow;
 
-/// Stands for a character that is not shown, so that it is seen that one was there.
+/// The replacement for an unsafe character. It is visible, so that the reader notices the removed character.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// The line end of other systems.
+/// The line end on Windows.
 const CRLF: &str = "\r\n";
 
-/// Whether a character could command a terminal (control characters, among them the start of an escape sequence) or make text read as another than it is
-/// (those that turn the direction of writing: Unicode's property `Bidi_Control`). Line ends and tabs are not of these.
+/// Whether a character is unsafe. Control characters can send commands to a terminal; escape sequences begin with
+/// one. Characters of Unicode's property `Bidi_Control` change the direction of text, so that it reads like another
+/// text. Line ends and tabs are safe.
 #[must_use]
 pub fn is_unsafe(c: char) -> bool {
     match c {
@@ -19,7 +21,7 @@ pub fn is_unsafe(c: char) -> bool {
     }
 }
 
-/// Text with a replacement for each unsafe character. Line ends stay; a carriage return is one only before a line feed.
+/// Replaces each unsafe character. Line ends are kept. A carriage return is safe only before a line feed.
 #[must_use]
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
@@ -29,14 +31,14 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join(CRLF))
 }
 
-/// As [`sanitise`], on one line: line ends and tabs are spaces.
+/// Like [`sanitise`], but on one line: line ends and tabs become spaces.
 #[must_use]
 pub fn sanitise_line(text: &str) -> Cow<'_, str> {
     let text = sanitise(text);
     if text.contains(['\n', '\t']) { Cow::Owned(text.replace(CRLF, " ").replace(['\n', '\t'], " ")) } else { text }
 }
 
-/// As [`sanitise`], for text that this program coloured: codes of colours stay.
+/// Like [`sanitise`], but for text that this program coloured: colour codes are kept.
 #[must_use]
 pub fn sanitise_coloured(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
@@ -60,7 +62,7 @@ pub fn sanitise_coloured(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The length of the colour code that text begins with: `ESC [ 1 ; 31 m`.
+/// The length in bytes of the colour code at the beginning of a text, for example `ESC [ 1 ; 31 m`.
 fn colour_code(text: &str) -> Option<usize> {
     let code = text.strip_prefix("\u{1b}[")?;
     let end = code.find(|c: char| !(c.is_ascii_digit() || c == ';'))?;

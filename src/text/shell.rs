@@ -1,20 +1,21 @@
-//! Words and command lines as a POSIX shell takes them.
+//! Quotes words and command lines for a POSIX shell.
 
 use std::borrow::Cow;
 
-/// A word, quoted if a shell would change it.
+/// A word, quoted if a shell would interpret it.
 #[must_use]
 pub fn quoted(word: &str) -> Cow<'_, str> {
-    // Options and assignments (`--set=a,b`, `NVreg_X=1`) read better without quotes. These signs have a meaning only at the beginning of a word or within braces.
+    // Options and assignments (`--set=a,b`, `NVreg_X=1`) are more readable without quotes. The shell interprets these
+    // characters only at the beginning of a word or within braces.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:+@=,%".contains(c);
     if word.chars().all(is_plain) && !word.starts_with(['=', '%']) && !word.is_empty() {
         return Cow::Borrowed(word);
     }
-    // The only error is a NUL byte, which no argument of a process can have.
+    // Quoting only fails for a NUL byte, which an argument of a process cannot contain.
     shlex::Quoter::new().allow_nul(true).quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
-/// A command line, with each word quoted if needed.
+/// A command line in which each word is quoted if needed.
 #[must_use]
 pub fn quoted_line(argv: &[String]) -> String {
     argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")

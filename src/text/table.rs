@@ -1,16 +1,16 @@
-//! Tables as lines of text. A number is never cut, since a part of it is another number: columns that do not fit follow in a second table below, with the
-//! first columns repeated, as many as identify the rows.
+//! Formats tables as lines of text. A number is never cut, because a part of a number is a wrong number. Columns that
+//! do not fit follow in a second table below. It repeats the first columns, which identify the rows.
 
 use super::columns::{TIE, indented, width as columns_of};
 use std::collections::HashSet;
 
-/// Columns between the edge and the first, and between two columns.
+/// Number of spaces before the first column and between two columns.
 const GAP: usize = 2;
-/// Least columns for words that are broken at the edge.
+/// Minimum width of a text column that is wrapped at the edge.
 const WORDS: usize = 24;
 
-/// The rows of a table as lines of at most `width` columns, if its single columns allow it; `right` marks columns of numbers. A last column of words is
-/// broken at the edge.
+/// Formats the rows of a table as lines of at most `width` columns, if each single column fits. `right` marks columns
+/// of numbers. If the last column is text, it is wrapped at the edge.
 #[must_use]
 pub fn table_lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let widths = widths(rows, right.len());
@@ -38,7 +38,8 @@ fn widths(rows: &[Vec<String>], columns: usize) -> Vec<usize> {
     (0..columns).map(of).collect()
 }
 
-/// The number of leading columns of words that identify the rows; 1 if none do, or if they leave no room for another.
+/// The number of leading text columns that identify the rows. It is 1 if no text columns identify the rows, or if
+/// these columns leave no space for another column.
 fn keys(rows: &[Vec<String>], right: &[bool], widths: &[usize], width: usize) -> usize {
     let words = right.iter().take_while(|is_number| !**is_number).count();
     let differ = |count: &usize| {
@@ -50,7 +51,7 @@ fn keys(rows: &[Vec<String>], right: &[bool], widths: &[usize], width: usize) ->
     (1..=words).find(differ).filter(|count| taken(*count) + other(*count) <= width).unwrap_or(1)
 }
 
-/// The columns of each band: the first `keys`, and as many others as fit, at least one.
+/// The columns of each band. A band contains the first `keys` columns and as many others as fit, but at least one.
 fn bands(widths: &[usize], keys: usize, words: bool, width: usize) -> Vec<Vec<usize>> {
     let first: usize = widths.iter().take(keys).map(|own| own + GAP).sum();
     let begin: Vec<usize> = (0..keys).collect();
@@ -71,7 +72,8 @@ fn bands(widths: &[usize], keys: usize, words: bool, width: usize) -> Vec<Vec<us
     bands
 }
 
-/// A table whose first column leaves the others no room: its cell is a line, and the other cells follow below.
+/// Formats a table whose first column leaves no space for the others. The first cell is on a separate line, and the
+/// other cells follow below it.
 fn under_names(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let rest: Vec<Vec<String>> = rows.iter().map(|row| row.get(1..).unwrap_or_default().to_vec()).collect();
     let indent = " ".repeat(GAP);
@@ -88,7 +90,7 @@ fn under_names(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String
     under.into_iter().map(|line| line.replace(TIE, " ")).collect()
 }
 
-/// The lines of one row: columns as wide as their cells; with an `edge`, the last one is broken there.
+/// The lines of one row. Columns are as wide as their cells. If `edge` is given, the last column is wrapped there.
 fn band_lines(
     row: &[String],
     band: &[usize],
@@ -157,7 +159,7 @@ mod tests {
         let right = [false, false, true, true];
         let told = table_lines(&rows, &right, 19);
         assert_eq!(told[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
-        // If the rest then has too little space, only the first column.
+        // If two key columns leave too little space, only the first column is repeated.
         assert_eq!(
             table_lines(&rows, &right, 18)[4..],
             ["  lane  rate  p50", "  a        1   22", "  a        3   44"]

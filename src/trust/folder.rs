@@ -1,7 +1,8 @@
-//! A private folder: made by this program, held open by descriptor, emptied and removed without following a link.
+//! A private folder that this program creates. It is used through an open descriptor, and emptied and removed without
+//! following links.
 //!
-//! The folder above it may belong to another user. He can rename the private folder or put another one, or a link, in its place at any time. So it
-//! is used through its descriptor, and nothing is removed by a path.
+//! The parent folder may belong to another user. That user can rename the private folder at any time, or replace it
+//! by another folder or a link. So the folder is used through its descriptor, and nothing is removed by path.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -13,12 +14,12 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names tried for a folder of a new name.
+/// Maximum number of random names that are tried for a new folder.
 const TRIES: u32 = 100;
-/// Others may write: the group, all users.
+/// Write permission for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Device and inode of a folder: the same folder, whatever its name.
+/// Device and inode of a folder. They identify it even if its name changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderId {
     device: u64,
@@ -28,19 +29,19 @@ pub struct FolderId {
 /// The reason why a private folder cannot be used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// Another user could change what is in it.
+    /// It belongs to another user, who could change its content. The value is the user id.
     #[error("it belongs to another user (uid {0})")]
     Foreign(u32),
-    /// All users may write in it.
+    /// All users can write in it.
     #[error("all users can write in it")]
     Open,
-    /// A link or a file has its name.
+    /// Its name belongs to a link or a file.
     #[error("it is not a directory")]
     NotAFolder,
     /// Another folder has its name now.
     #[error("another folder took its place while it was used, and was not changed")]
     Replaced,
-    /// The system refused.
+    /// An error of the operating system.
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -60,7 +61,7 @@ impl From<FolderError> for io::Error {
     }
 }
 
-/// A folder of ours that no other user may write in.
+/// A folder of this user in which no other user can write.
 #[derive(Debug)]
 pub struct PrivateFolder {
     above: OwnedFd,
@@ -71,35 +72,37 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Makes the folder `name` in `above`.
+    /// Creates the folder `name` in `above`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if it exists; if it cannot be made, or another user replaces it at this moment.
+    /// Fails with [`io::ErrorKind::AlreadyExists`] if it exists. Fails if it cannot be created, or if another user
+    /// replaces it during the call.
     pub fn make(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
         let parent = open_above(above)?;
         rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
         let again = parent.try_clone();
         let made = Self::take(parent, above, name).and_then(|made| {
-            // Another user may have put a folder there between the two calls; the one that was made is empty.
+            // Another user may have put a folder there between the two calls. The folder that was created is empty.
             if made.names()?.is_empty() { Ok(made) } else { Err(FolderError::Replaced) }
         });
         if made.is_err()
             && let Ok(parent) = again
         {
-            // Without descriptors it could not be opened. Only an empty folder can be removed.
+            // The folder could not be opened, for example because no descriptors are left. This call only removes an
+            // empty folder.
             let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
         }
         made
     }
 
-    /// Makes a folder whose name begins with `prefix`.
+    /// Creates a folder with a random name that begins with `prefix`.
     ///
     /// # Errors
-    /// As for [`PrivateFolder::make`].
+    /// See [`PrivateFolder::make`].
     pub fn make_new(above: &Path, prefix: &str) -> Result<Self, FolderError> {
         let mut last = FolderError::Replaced;
         for _ in 0..TRIES {
-            // Seeded by the system for each state.
+            // The operating system provides the seed of each state.
             let number = std::hash::RandomState::new().build_hasher().finish();
             match Self::make(above, OsStr::new(&format!("{prefix}{number:016x}"))) {
                 Err(FolderError::System(error)) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -111,10 +114,10 @@ impl PrivateFolder {
         Err(last)
     }
 
-    /// Opens the folder `name` in `above`, which must be this user's. The group loses the right to write in it.
+    /// Opens the folder `name` in `above`, which must belong to this user. Write permission for the group is removed.
     ///
     /// # Errors
-    /// If it is a link or not a directory, belongs to another user, or all users may write in it.
+    /// Fails if it is a link or not a directory, belongs to another user, or is writable by all users.
     pub fn open(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
         Self::take(open_above(above)?, above, name)
     }
@@ -135,41 +138,42 @@ impl PrivateFolder {
         Ok(Self { above, name: name.to_owned(), id: id_of(&folder)?, folder, path })
     }
 
-    /// The path at which it was made. Another user may have put something else there since, if the folder above is not private.
+    /// The path at which it was created. If the parent folder is not private, another user may have replaced the
+    /// folder at this path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which folder it is.
+    /// The identity of the folder.
     #[must_use]
     pub const fn id(&self) -> FolderId {
         self.id
     }
 
-    /// Creates a file in it for writing, readable by this user only.
+    /// Creates a file in the folder for writing. Only this user can read it.
     ///
     /// # Errors
-    /// If the name exists or the system refuses.
+    /// Fails if the name exists or the file cannot be created.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?))
     }
 
-    /// Opens a regular file in it for reading; a link fails.
+    /// Opens a regular file in the folder for reading.
     ///
     /// # Errors
-    /// If there is none or the system refuses.
+    /// Fails if the file does not exist, is a link, or cannot be opened.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.folder, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
     }
 
-    /// Removes a file from it; a missing one is not an error.
+    /// Removes a file from the folder. It is not an error if the file does not exist.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// Fails if the file cannot be removed.
     pub fn remove_file(&self, name: &str) -> io::Result<()> {
         match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -177,29 +181,30 @@ impl PrivateFolder {
         }
     }
 
-    /// Locks it as long as this value lives. False if another process holds the lock, or the file system has none.
+    /// Locks the folder until this value is dropped. Returns false if another process holds the lock, or if the file
+    /// system does not support locks.
     #[must_use]
     pub fn lock(&self) -> bool {
         rustix::fs::flock(&self.folder, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    /// Whether it has no entries.
+    /// Whether the folder has no entries.
     ///
     /// # Errors
-    /// If it cannot be listed.
+    /// Fails if the folder cannot be listed.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.names()?.is_empty())
     }
 
-    /// Names of its entries.
+    /// The names of the entries.
     fn names(&self) -> io::Result<Vec<CString>> {
         names(self.folder.as_fd())
     }
 
-    /// Removes everything in it but the entry `keep`.
+    /// Removes all entries except `keep`.
     ///
     /// # Errors
-    /// If something stays.
+    /// Fails if an entry cannot be removed.
     pub fn empty(&self, keep: Option<&str>) -> io::Result<()> {
         let keep = keep.map(str::as_bytes);
         for name in self.names()?.into_iter().filter(|name| Some(name.as_bytes()) != keep) {
@@ -208,34 +213,34 @@ impl PrivateFolder {
         Ok(())
     }
 
-    /// Removes it with everything in it.
+    /// Removes the folder and its content.
     ///
     /// # Errors
-    /// If something remains, or another directory took its place, which is not changed.
+    /// Fails if an entry cannot be removed, or if another directory has its name now. That directory is not changed.
     pub fn remove(self) -> Result<(), FolderError> {
         self.empty(None)?;
         self.remove_empty()
     }
 
-    /// Removes it if it is empty.
+    /// Removes the folder if it is empty.
     ///
     /// # Errors
-    /// As for [`PrivateFolder::remove`].
+    /// See [`PrivateFolder::remove`].
     pub fn remove_empty(self) -> Result<(), FolderError> {
         let there = rustix::fs::statat(&self.above, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         if there.map(|stat| FolderId { device: stat.st_dev, inode: stat.st_ino }) != Ok(self.id) {
             return Err(FolderError::Replaced);
         }
-        // If another user replaces it at this moment, only an empty folder can be removed.
+        // If another user replaces the folder at this moment, this call can only remove an empty folder.
         Ok(rustix::fs::unlinkat(&self.above, &self.name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// Makes the folder at `path` this process's working directory, if it still is the directory `id`. Relative paths
-/// then lead into it, even if another one takes its name.
+/// Makes the folder at `path` the working directory of this process, if it is still the directory `id`. Relative
+/// paths then lead into this folder, even if another folder gets its name.
 ///
 /// # Errors
-/// If it is not that folder any more.
+/// Fails if the path no longer leads to that folder.
 pub fn enter(path: &Path, id: FolderId) -> Result<(), FolderError> {
     let folder = open_folder(rustix::fs::CWD, path.as_os_str())?;
     if id_of(&folder)? != id {
@@ -244,13 +249,14 @@ pub fn enter(path: &Path, id: FolderId) -> Result<(), FolderError> {
     Ok(rustix::process::fchdir(&folder)?)
 }
 
-/// The absolute path of a file for messages, in a process that has entered a folder and uses paths relative to it.
+/// The absolute path of a file for messages. It is needed by a process that has entered a folder and uses relative
+/// paths.
 #[must_use]
 pub fn shown(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The folder above, as the caller named it.
+/// Opens the parent folder, as the caller named it.
 fn open_above(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
@@ -258,7 +264,7 @@ fn open_above(path: &Path) -> rustix::io::Result<OwnedFd> {
 fn open_folder(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, FolderError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(above, name, flags, Mode::empty()).map_err(|errno| match errno {
-        // O_DIRECTORY with O_NOFOLLOW answers a link with ENOTDIR.
+        // For a link, the combination of O_DIRECTORY and O_NOFOLLOW fails with ENOTDIR.
         Errno::LOOP | Errno::NOTDIR => FolderError::NotAFolder,
         errno => errno.into(),
     })
@@ -269,8 +275,8 @@ fn id_of(folder: &OwnedFd) -> rustix::io::Result<FolderId> {
     Ok(FolderId { device: stat.st_dev, inode: stat.st_ino })
 }
 
-/// The owner that files made by this process have in a folder: another than the effective user on file systems that map owners (NFS with root_squash,
-/// mounts with a fixed uid).
+/// The owner that a folder's file system gives to new files of this process. This is not the effective user if the
+/// file system maps owners (NFS with root_squash, or mounts with a fixed uid).
 fn owner_of_new_files(folder: &OwnedFd) -> io::Result<u32> {
     let number = std::hash::RandomState::new().build_hasher().finish();
     let name = format!(".gds-top-owner-{number:016x}");
@@ -292,11 +298,12 @@ fn names(folder: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
     Ok(found)
 }
 
-/// Removes a file, link or folder with everything in it. Links are removed, never followed; a file system that is mounted there is left alone.
+/// Removes a file, a link, or a folder with its content. Links are removed and never followed. If another file system
+/// is mounted on the entry, the function fails.
 fn remove_entry(folder: BorrowedFd<'_>, name: &CString, device: u64) -> io::Result<()> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        // Linux answers EISDIR for a folder, POSIX allows EPERM.
+        // For a folder, Linux returns EISDIR. POSIX also allows EPERM.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno.into()),
     }

@@ -1,4 +1,4 @@
-//! Attacks on a private folder: links and other folders that take its place, and folders of other users.
+//! Tests of attacks on a private folder: links and other folders that replace it, and folders of other users.
 
 use super::*;
 use std::fs::{self, Permissions};
@@ -14,7 +14,7 @@ fn fill(folder: &Path) {
     fs::write(folder.join("top"), "x").unwrap();
 }
 
-/// Another folder with a file that must stay.
+/// Another folder with a file that must not be removed.
 fn theirs(dir: &Path) -> PathBuf {
     let folder = dir.join("theirs");
     fs::create_dir(&folder).unwrap();
@@ -47,7 +47,7 @@ fn a_link_that_takes_its_place_is_not_followed() {
     symlink(&outside, dir.path().join("ours")).unwrap();
     assert!(matches!(folder.remove(), Err(FolderError::Replaced)));
     assert!(outside.join("thesis").exists());
-    // Its files were removed under its new name.
+    // The files of the private folder were removed under its new name.
     assert_eq!(fs::read_dir(dir.path().join("aside")).unwrap().count(), 0);
 }
 
@@ -115,7 +115,7 @@ fn only_the_folder_that_was_meant_is_entered() {
     let id = folder.id();
     fs::rename(folder.path(), dir.path().join("aside")).unwrap();
     symlink(dir.path().join("aside"), dir.path().join("ours")).unwrap();
-    // A link to it is refused too: it could lead elsewhere a moment later.
+    // A link to the folder is rejected too, because it could be changed a moment later.
     assert!(matches!(enter(&dir.path().join("ours"), id), Err(FolderError::NotAFolder)));
     fs::remove_file(dir.path().join("ours")).unwrap();
     fs::create_dir(dir.path().join("ours")).unwrap();

@@ -1,13 +1,14 @@
-//! The process that made a temporary folder, as part of the folder's name: a folder whose maker is dead can be removed.
+//! The process that created a temporary folder. It is part of the folder's name, so that a folder whose creator has
+//! ended can be removed.
 
 use std::fs;
 use std::path::Path;
 
-/// A process: its number and the time of its start, because numbers are used again.
+/// A process, identified by its number and its start time, because numbers are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maker {
     pid: u32,
-    /// Clock ticks since the machine started, as procfs shows them; 0 if it does not.
+    /// Start time in clock ticks since boot, from procfs; 0 if procfs does not show it.
     start: u64,
 }
 
@@ -19,7 +20,8 @@ impl Maker {
         Self { pid, start: start_of(pid).unwrap_or(0) }
     }
 
-    /// The maker that a name shows: `PREFIX-PID-START-REST`, with a prefix of this program.
+    /// The creator in the name of a folder: `PREFIX-PID-START-REST`, with a prefix of gds-top. `None` for other
+    /// names.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         if !name.trim_start_matches('.').starts_with("gds-top-") {
@@ -30,7 +32,8 @@ impl Maker {
         Some(Self { pid: parts.next()?.parse().ok()?, start })
     }
 
-    /// Whether it may still run: also if procfs does not show it, or its start is not known.
+    /// Whether the process may still be running. True also if procfs does not show it, or if its start time is
+    /// unknown.
     #[must_use]
     pub fn may_live(self) -> bool {
         if !Path::new("/proc/self/stat").exists() {
@@ -49,7 +52,8 @@ impl std::fmt::Display for Maker {
     }
 }
 
-/// The start of a process: field 22 of its stat, behind the name, which may have any character.
+/// The start time of a process: field 22 of its stat file. The field follows the name, which may contain any
+/// character.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
@@ -67,7 +71,7 @@ mod tests {
         assert_eq!(Maker::of(&format!("gds-top-root-{own}-00ff")), Some(own));
         assert_eq!(Maker::of(&format!(".gds-top-capture-{own}-00ff")), Some(own));
         assert!(!Maker { start: own.start + 1, ..own }.may_live());
-        // Above the largest number of a process.
+        // This number is above the largest process number.
         assert!(!Maker { pid: 4_194_305, start: 1 }.may_live());
         for other in ["gds-top-", "gds-top-root-1-x", "other-1-2-3", "gds-top", "gds-top-kv-ucm"] {
             assert_eq!(Maker::of(other), None, "{other}");

@@ -1,5 +1,5 @@
-//! Which files and folders are used: programs and libraries that no other user could have put there, and private folders that this program makes and
-//! removes.
+//! Decides which files and folders are trusted: programs and libraries that no other user could have written, and
+//! private folders that this program creates and removes.
 
 mod folder;
 mod maker;
@@ -12,14 +12,14 @@ pub use scratch::Scratch;
 
 use std::path::PathBuf;
 
-/// Folders with an administrator's tools, which are often outside a user's PATH.
+/// Folders of administration tools, which are often not in a user's PATH.
 const SYSTEM_FOLDERS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
-/// The first program of this name in PATH and the system's folders that no other user could have put there: root's PATH may hold a folder of the user
-/// that called sudo.
+/// Finds a program in PATH and in the system's folders. Only a program that no other user could have written is
+/// returned, because the PATH of root may contain a folder of the user who called sudo.
 ///
 /// # Errors
-/// Part of a sentence: it is not installed, or the reason why the existing one is not run.
+/// Returns a part of a sentence: the program is not installed, or the reason why it must not be run.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var("PATH").unwrap_or_default();
     program_in(name, &format!("{path}:{SYSTEM_FOLDERS}"))

@@ -7,18 +7,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Entries of a folder for temporary files that are examined for folders of dead processes.
+/// Maximum number of entries in a folder for temporary files that are examined for folders of ended processes.
 const MOST_EXAMINED: usize = 20_000;
 
-/// A folder that only this user can read and write, below the system's folder for temporary files.
+/// A folder below the system's folder for temporary files that only this user can read and write.
 #[derive(Debug)]
 pub struct Scratch(Option<PrivateFolder>);
 
 impl Scratch {
-    /// Creates one with a name that begins with `prefix`, below TMPDIR or /tmp.
+    /// Creates a folder with a name that begins with `prefix`, below TMPDIR or /tmp.
     ///
     /// # Errors
-    /// If the system refuses, or another user could replace the folder: native libraries write their logs into it by path.
+    /// Fails if the folder cannot be created. Fails also if another user could replace the folder, because native
+    /// libraries write their logs into it by path.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir(), prefix).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -28,17 +29,18 @@ impl Scratch {
         })
     }
 
-    /// Makes one below `above`.
+    /// Creates a folder below `above`.
     ///
     /// # Errors
-    /// As for [`Scratch::new`].
+    /// See [`Scratch::new`].
     pub fn new_in(above: &Path, prefix: &str) -> io::Result<Self> {
         match cufile_ffi::distrust(above) {
             Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
             None => {
                 sweep_once(above);
                 let folder = PrivateFolder::make_new(above, &format!("{prefix}{}-", Maker::own()))?;
-                // The lock shows that the maker lives to processes that cannot see it, such as those of another container. It ends with this process.
+                // The lock shows that the creator is running. This is needed for processes that cannot see it, such
+                // as processes in another container. The lock ends with this process.
                 let _ = folder.lock();
                 Ok(Self(Some(folder)))
             }
@@ -48,14 +50,14 @@ impl Scratch {
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
-        // Empty only after `close`, which takes the value.
+        // The path is only empty after `close`, which consumes the value.
         self.0.as_ref().map_or(Path::new(""), PrivateFolder::path)
     }
 
-    /// Removes it with everything in it.
+    /// Removes the folder and its content.
     ///
     /// # Errors
-    /// If something stays.
+    /// Fails if an entry cannot be removed.
     pub fn close(mut self) -> io::Result<()> {
         self.0.take().map_or(Ok(()), |folder| Ok(folder.remove()?))
     }
@@ -64,13 +66,13 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(folder) = self.0.take() {
-            // There is no one to report it to; `close` reports.
+            // An error cannot be reported here. Callers that need it use `close`.
             let _ = folder.remove();
         }
     }
 }
 
-/// Removes the scratch folders that killed processes of this user left in `above`, once per process.
+/// Removes the scratch folders in `above` that killed processes of this user left. It does this once per process.
 fn sweep_once(above: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(above.to_owned()) {
@@ -85,7 +87,7 @@ fn sweep(above: &Path) {
         if name.to_str().and_then(Maker::of).is_none_or(Maker::may_live) {
             continue;
         }
-        // A link, a folder of another user and one that is locked stay.
+        // Links, folders of other users and locked folders are not removed.
         if let Ok(folder) = PrivateFolder::open(above, &name)
             && folder.lock()
         {
@@ -122,7 +124,7 @@ mod tests {
         let why = Scratch::new_in(dir.path(), "x-").unwrap_err();
         assert!(why.kind() == io::ErrorKind::PermissionDenied && why.to_string().contains("can be written"), "{why}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        // As /tmp is.
+        // The permissions of /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         Scratch::new_in(dir.path(), "x-").unwrap().close().unwrap();
     }
