@@ -1,5 +1,5 @@
-//! Bars of wall time in HTML: a name, the time split into phases, a dot for each run, the figures. Elements instead of a picture, so that a narrow page
-//! puts the bar below its name.
+//! Bars of wall time in HTML. Each bar has a name, the time split into phases, a dot for each run, and figures. It
+//! consists of HTML elements and not of a picture, so that a narrow page can show the bar below its name.
 
 use super::section::Bar;
 use super::svg::{colour, markup};
@@ -7,7 +7,7 @@ use crate::core::{PHASES, units};
 use crate::present::phases;
 use std::fmt::Write;
 
-/// The bars; the longest run is the right edge. `None` if there is nothing to draw.
+/// Renders the bars. The length of the longest run is the full width. `None` if there is nothing to draw.
 pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
     let of = |bar: &Bar| bar.runs_ns.iter().copied().chain([bar.wall_ns]).max();
     let longest = bars.iter().filter_map(of).max().filter(|ns| *ns > 0)? as f64;

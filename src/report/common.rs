@@ -1,15 +1,15 @@
-//! Shared by the forms of a report: the footer, the names of meters.
+//! Parts that the formats of a report share: the footer and the names of meters.
 
 /// The program and its version.
 pub(super) fn tool(state: &crate::session::State) -> &str {
     if state.tool.is_empty() { "gds-top" } else { &state.tool }
 }
 
-/// The program and the units, which pages end with.
+/// The footer of a page: the program, the units and the clock.
 pub(super) fn footer(state: &crate::session::State) -> String {
     let tool = tool(state);
     format!(
-        "Made by {tool}. Sizes in binary units, rates in decimal units. The clock starts with CUDA and cuFile open and nothing pinned; it stops when all \
+        "Made by {tool}. Sizes in binary units, rates in decimal units. The clock starts when CUDA and cuFile are open and nothing is pinned; it stops when all \
          bytes are on the target."
     )
 }

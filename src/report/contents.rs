@@ -1,17 +1,18 @@
-//! The table of contents of a page: titles and their anchors.
+//! The table of contents of a page: titles with their anchors.
 
 use super::section::Section;
 use super::sections::ADVICE;
 use std::collections::BTreeMap;
 
-/// The sections before the table of contents, and the others: the advice follows the answers.
+/// Splits the sections at the place of the table of contents. The advice is before the table of contents, because it
+/// follows the answers.
 pub(super) fn after_advice(sections: &[Section]) -> (&[Section], &[Section]) {
     let first = sections.iter().take_while(|section| section.title == ADVICE).count();
     sections.split_at(first)
 }
 
-/// Each title with a separate anchor, formed as GitHub and GitLab form those of headings: small letters, digits, `-` and `_`; a number behind a title that
-/// occurred before.
+/// Each title with a unique anchor. Anchors are formed like those of headings on GitHub and GitLab: lower-case
+/// letters, digits, `-` and `_`, with a number if the title occurred before.
 pub(super) fn anchors<'a>(titles: impl Iterator<Item = &'a str>) -> Vec<(&'a str, String)> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let one = |title: &'a str| {

@@ -1,5 +1,5 @@
-//! The report as tables for spreadsheets and data frames (RFC 4180): results, runs, tensors, samples. The names of the columns contain the units; an empty cell is a
-//! gap.
+//! The report as CSV tables (RFC 4180) for spreadsheets and data frames: results, runs, tensors and samples. The
+//! column names contain the units. An empty cell is a missing value.
 
 use crate::core::{Grid, Metric, PHASES};
 use crate::present::SessionAnalysis;
@@ -17,7 +17,7 @@ fn real(value: Option<f64>) -> String {
     cell(value.filter(|v| v.is_finite()))
 }
 
-/// The part or model of a lane; empty if the session has only one.
+/// The part or the model of a run; empty if the session has only one.
 fn share(lane: &Lane) -> String {
     lane.share.as_ref().map_or_else(String::new, |share| {
         let together = if share.group.is_some() && share.part.is_none() { ", together" } else { "" };
@@ -25,7 +25,7 @@ fn share(lane: &Lane) -> String {
     })
 }
 
-/// One row an engine of a group: the raw values of the results table.
+/// Writes one row per engine of a group, with the raw values of the results table.
 pub(super) fn results(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     let values = || COLUMNS.iter().flat_map(|column| column.raw);
@@ -40,7 +40,7 @@ pub(super) fn results(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row a run.
+/// Writes one row per run.
 pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
     let mut rows = CsvRows::new(out);
@@ -111,7 +111,7 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row a run of a workload.
+/// Writes one row per run of a workload.
 pub(super) fn workloads(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     rows.put(&[
@@ -182,7 +182,7 @@ pub(super) fn workloads(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row a layer of a layer-wise read.
+/// Writes one row per layer of a read layer by layer.
 pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     rows.put(&[
@@ -208,7 +208,7 @@ pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row a tensor and run.
+/// Writes one row per tensor and run.
 pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
     let mut rows = CsvRows::new(out);
@@ -244,7 +244,7 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row per sample, one column per meter with readings.
+/// Writes one row per sample, with one column per meter that has readings.
 pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.readings().map(|(metric, _)| metric)).collect();
@@ -259,7 +259,7 @@ pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
     rows.flush()
 }
 
-/// One row a cell of a grid.
+/// Writes one row per cell of a grid.
 pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     rows.put(&[

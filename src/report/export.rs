@@ -1,4 +1,5 @@
-//! Writes the report into a directory: tested first, each file written to a temporary file and renamed.
+//! Writes the report into a directory. The directory is tested first, and each file is written to a temporary file
+//! and then renamed.
 
 use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
 use super::sections::folder_name;
@@ -9,7 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A form of the report.
+/// A format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     /// `report.json` and `report.schema.json`.
@@ -18,7 +19,8 @@ pub enum Format {
     Markdown,
     /// `report.html`, one self-contained file.
     Html,
-    /// `runs.csv`, `tensors.csv`, `samples.csv`, `results.csv`; of a workload also `workloads.csv` and `layers.csv`, of a storage measurement `grid.csv`.
+    /// `runs.csv`, `tensors.csv`, `samples.csv` and `results.csv`; for a workload also `workloads.csv` and
+    /// `layers.csv`, and for a storage measurement `grid.csv`.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -29,11 +31,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// All forms.
+    /// All formats.
     pub const ALL: [Self; 7] =
         [Self::Json, Self::Markdown, Self::Html, Self::Csv, Self::Trace, Self::Prom, Self::Junit];
 
-    /// The name as typed.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -47,7 +49,7 @@ impl Format {
         }
     }
 
-    /// The files that it may be written to.
+    /// The files that the format can write.
     const fn files(self) -> &'static [&'static str] {
         match self {
             Self::Json => &["report.json", "report.schema.json"],
@@ -78,11 +80,11 @@ impl FromStr for Format {
 #[derive(Debug, thiserror::Error)]
 #[error("export to {path}: {doing} failed: {source}", path = path.display())]
 pub struct ExportError {
-    /// The folder or file.
+    /// The folder or file that caused the error.
     pub path: PathBuf,
-    /// The operation.
+    /// The failed operation.
     pub doing: &'static str,
-    /// The system's words.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
@@ -90,14 +92,15 @@ fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportE
     move |source| ExportError { path: path.to_owned(), doing, source }
 }
 
-/// Makes sure that reports in these forms can be written into a folder, creating it if it is missing. To be called before long work, so that a bad
-/// path fails early.
+/// Checks that reports in these formats can be written into a folder, and creates the folder if it is missing. Call
+/// it before long work, so that an invalid path fails early.
 ///
 /// # Errors
-/// When it is not a folder, cannot be created, nothing can be written into it, or one of the files is there and was not written by gds-top.
+/// Fails if the path is not a folder, cannot be created or is not writable, or if it contains one of the files and
+/// gds-top did not write that file.
 pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
     fs::create_dir_all(folder).map_err(failed(folder, "creating the folder"))?;
-    // The only reliable test is to write.
+    // Only writing a file shows reliably whether the folder is writable.
     tempfile::Builder::new()
         .prefix(".gds-top-")
         .tempfile_in(folder)
@@ -109,14 +112,15 @@ pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
     Ok(())
 }
 
-/// Writes the report in these forms and returns the files written, in order. Files of an earlier export are replaced, each in one step; a file that
-/// gds-top did not write is left alone.
+/// Writes the report in these formats and returns the written files in order. Each file of an earlier export is
+/// replaced in one step. A file that gds-top did not write is not changed.
 ///
-/// If several plans ran in the session, each before the last has a subdirectory named by its number and title.
+/// If the session had several plans, the report of each earlier plan is in a subdirectory. The name of the
+/// subdirectory has the number and title of the plan.
 ///
 /// # Errors
-/// When the folder cannot be written, the disk is full, or a file is there that gds-top did not write; a file is then either the old one or the new one,
-/// never a part.
+/// Fails if the folder is not writable, the disk is full, or one of the files exists and gds-top did not write it.
+/// Each file is then either the old or the new one, and never incomplete.
 pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, ExportError> {
     prepare(folder, formats)?;
     let mut written = Vec::new();
@@ -142,7 +146,7 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
                 put("tensors.csv", &|out| csv::tensors(state, out))?;
                 put("samples.csv", &|out| csv::samples(state, out))?;
                 put("results.csv", &|out| csv::results(state, out))?;
-                // Only a workload has them.
+                // Only sessions with a workload have these files.
                 if crate::present::workload::any(state) {
                     put("workloads.csv", &|out| csv::workloads(state, out))?;
                     put("layers.csv", &|out| csv::layers(state, out))?;
@@ -159,10 +163,11 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
     Ok(written)
 }
 
-/// Writes an HTML page that has [`PAGE_MARK`] to a file, completely or not at all. Another page of gds-top is replaced.
+/// Writes an HTML page that contains [`PAGE_MARK`] to a file, completely or not at all. Another page of gds-top is
+/// replaced.
 ///
 /// # Errors
-/// When the file cannot be written, or is there and was not written by gds-top.
+/// Fails if the file cannot be written, or if it exists and gds-top did not write it.
 pub fn write_page(path: &Path, page: &str) -> Result<(), ExportError> {
     may_replace_marked(path, PAGE_MARK).map_err(failed(path, "replacing it"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -185,8 +190,8 @@ fn write_whole(
     temporary.persist(path).map(drop).map_err(|e| failed(path, "moving it into place")(e.error))
 }
 
-/// Temporary files are private; a report is as readable as other files (the folder's permissions decide who reaches it).
-/// By descriptor: another user may have put a link in the place of the file.
+/// Makes a file readable for all users, because temporary files are private. The permissions of the folder decide who
+/// can access the report. The descriptor is used, because another user may have replaced the file by a link.
 fn readable(file: &fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.set_permissions(fs::Permissions::from_mode(0o644))

@@ -1,5 +1,5 @@
-//! The findings and verdicts as text for a terminal or a pipe: the answer first, then the problems, then the rest by
-//! group.
+//! Findings and verdicts as text for a terminal or a pipe: first the answer, then the problems, then the other
+//! findings by group.
 
 use super::text::paint;
 use crate::core::{Finding, Group, Status, Verdict};
@@ -12,7 +12,7 @@ const GROUPS: [Group; 7] =
 /// The minimum width of wrapped text.
 const MIN_WIDTH: usize = 40;
 
-/// Renders findings and verdicts, lines up to `width` columns wide (long words and paths excepted).
+/// Renders findings and verdicts with lines of up to `width` columns. Long words and paths can exceed the width.
 #[must_use]
 pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
     let width = width.max(MIN_WIDTH);
@@ -33,7 +33,7 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         out.push('\n');
     }
     for status in [Status::Fail, Status::Warn] {
-        // Consequences follow their causes.
+        // Findings that are consequences are listed below their causes.
         let mut bad: Vec<&Finding> = findings.iter().filter(|f| f.status == status).collect();
         bad.sort_by_key(|f| f.cause.is_some());
         for finding in bad {
@@ -61,7 +61,7 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
     out
 }
 
-/// A complete finding: Found, Why, Fix.
+/// Renders a complete finding with the labels Found, Why and Fix.
 fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
     let mark = paint(colour, finding.status, &format!("{} {}", finding.status.mark(), finding.status.word()));
     let blocks: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
@@ -81,12 +81,12 @@ fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
     if let Some(advice) = &finding.advice {
         paragraph(out, "  Fix     ", 10, advice, width);
     }
-    // Every check has a page.
+    // Every check has a page in `gds-top explain`.
     paragraph(out, "  More    ", 10, &format!("gds-top explain {}", finding.id), width);
     out.push('\n');
 }
 
-/// Verdicts that differ only in the GPU, merged.
+/// Combines verdicts that differ only in the GPU.
 fn alike(verdicts: &[Verdict]) -> Vec<(&Verdict, Vec<&str>)> {
     let mut out: Vec<(&Verdict, Vec<&str>)> = Vec::new();
     for verdict in verdicts {

@@ -1,4 +1,5 @@
-//! Sections as one HTML file without external scripts, fonts or pictures; light or dark by the reader's setting.
+//! Renders sections as one HTML file without external scripts, fonts or pictures. It is light or dark, depending on
+//! the settings of the browser.
 
 use super::bars::bars;
 use super::contents;
@@ -10,14 +11,14 @@ use crate::present::{Answer, GAP, SessionAnalysis};
 use crate::session::State;
 use std::fmt::Write;
 
-/// The page. Everything that comes from files or from the machine is escaped.
+/// Renders the page. All text from files or from the machine is escaped.
 #[must_use]
 pub fn html(state: &State) -> String {
     let analysis = SessionAnalysis::new(state);
     page(&answers(state), &sections(&analysis, Extent::Full), &super::common::footer(state))
 }
 
-/// A page of answers and sections.
+/// Renders a page with answers and sections.
 #[must_use]
 pub(crate) fn page(answers: &[Answer], sections: &[Section], footer: &str) -> String {
     let mut page = String::with_capacity(64 << 10);
@@ -49,7 +50,7 @@ pub(crate) fn page(answers: &[Answer], sections: &[Section], footer: &str) -> St
     page
 }
 
-/// The name of a status in the style sheet.
+/// The CSS class of a status.
 const fn class(status: Status) -> &'static str {
     match status {
         Status::Pass => "pass",
@@ -186,7 +187,7 @@ fn heat(page: &mut String, table: &HeatTable) {
     page.push_str("</table>");
 }
 
-/// Colour and tooltip of a cell.
+/// The colour and tooltip of a cell.
 fn style(cell: &HeatCell) -> String {
     let tooltip = match cell.tooltip.as_str() {
         "" => String::new(),
@@ -194,7 +195,7 @@ fn style(cell: &HeatCell) -> String {
     };
     let Some(warmth) = cell.warmth.filter(|_| cell.text != GAP) else { return tooltip };
     let (r, g, b) = heat_colour(warmth);
-    // Dark text on the light end of the scale, by the usual weights of the channels.
+    // Light colours get dark text. The weights are the usual weights of the colour channels for brightness.
     let ink = if 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b) > 140.0 { "#000" } else { "#fff" };
     format!(" style=\"background:rgb({r},{g},{b});color:{ink}\"{tooltip}")
 }

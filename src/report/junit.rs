@@ -1,4 +1,4 @@
-//! Checks and runs as JUnit XML, which CI systems show: a failing check and a failed run are failures.
+//! Checks and runs as JUnit XML for CI systems. A failed check or run is a failure.
 
 use crate::core::Status;
 use crate::present::labels;
@@ -19,7 +19,7 @@ enum Outcome {
     Failed { message: String, details: String },
 }
 
-/// Text as an attribute or as content.
+/// Escapes text for an attribute or for content.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in sanitise_line(text).chars() {
@@ -28,7 +28,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // XML has no such characters.
+            // XML does not allow these characters.
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -36,7 +36,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Writes one suite for the checks and one for the runs.
+/// Writes one test suite for the checks and one for the runs.
 pub(super) fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     writeln!(out, "<testsuites name=\"gds-top\">")?;

@@ -1,4 +1,4 @@
-//! Sections as a page of Markdown that reads well unrendered too.
+//! Renders sections as Markdown that is also readable as plain text.
 
 use super::contents;
 use super::section::{Block, Cells, Detail, HeatTable, Item, Section};
@@ -8,7 +8,7 @@ use crate::session::State;
 use crate::text::{sanitise_line, width as columns};
 use std::fmt::Write;
 
-/// The page. Everything that comes from files or from the machine is escaped.
+/// Renders the page. All text from files or from the machine is escaped.
 #[must_use]
 pub fn markdown(state: &State) -> String {
     let analysis = SessionAnalysis::new(state);
@@ -46,7 +46,7 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// The titles as links to the anchors that renderers make of headings.
+    /// Writes the titles as links to the anchors that renderers give to headings.
     fn contents(&mut self, sections: &[&Section]) {
         let titles = sections.iter().map(|section| section.title.as_str());
         for (title, anchor) in contents::anchors(titles) {
@@ -85,7 +85,7 @@ impl Page {
             }
             Block::Heat(tables) => tables.iter().for_each(|table| self.heat(table)),
             Block::Commands(lines) => {
-                // No text of a line can end an indented block. Renderers differ about markup in it.
+                // No text in a line can end an indented block. Other blocks depend on the renderer.
                 for line in lines {
                     let plain = !line.contains(['<', '>', '&']);
                     let text =
@@ -125,7 +125,7 @@ impl Page {
         self.aligned(&heads, &right, rows);
     }
 
-    /// A table whose columns are as wide as their widest cell. `right` marks columns of numbers.
+    /// Writes a table in which each column is as wide as its widest cell. `right` marks columns of numbers.
     fn aligned(&mut self, heads: &[String], right: &[bool], rows: Vec<Vec<String>>) {
         let width = |i: usize| {
             let cells = rows.iter().filter_map(|row| row.get(i)).map(|cell| columns(cell));
@@ -155,19 +155,19 @@ impl Page {
     }
 }
 
-/// Charts are left out: their figures are in the tables.
+/// Charts are left out, because their figures are in the tables.
 fn is_drawn(section: &Section) -> bool {
     let drawn = |block: &Block| matches!(block, Block::Bars(_) | Block::Chart(_) | Block::Layers(..));
     !section.blocks.is_empty() && section.blocks.iter().all(drawn)
 }
 
-/// A detail; a command as code if it is one that a program would give.
+/// The text of a detail. Commands are formatted as code.
 fn text_of(detail: &Detail) -> String {
     let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     if detail.command && detail.text.chars().all(usual) { format!("`{}`", detail.text) } else { escape(&detail.text) }
 }
 
-/// Text in which no character has a special meaning.
+/// Escapes all characters that have a special meaning.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in sanitise_line(text).chars() {

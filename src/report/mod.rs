@@ -1,4 +1,5 @@
-//! Reports: sections and their renderers (text, Markdown, HTML), and the data as JSON, CSV, trace and Prometheus text.
+//! Reports: sections with their renderers (text, Markdown, HTML), and the data as JSON, CSV, trace and Prometheus
+//! text.
 
 mod bars;
 mod common;

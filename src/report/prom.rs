@@ -1,5 +1,5 @@
-//! The report in the text format of Prometheus: for the textfile collector of node_exporter, and for `gds-top export`. Base units, as its conventions want: seconds,
-//! bytes, ratios from 0 to 1. A value that is not known is absent.
+//! The report in the text format of Prometheus, for the textfile collector of node_exporter and for `gds-top export`.
+//! Units follow the conventions of Prometheus: seconds, bytes, and ratios from 0 to 1. Unknown values are left out.
 
 use super::common::tool;
 use crate::analysis::median;
@@ -9,25 +9,25 @@ use crate::session::{Lane, State};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The type of a family.
+/// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A value that goes up and down.
+    /// A value that can increase and decrease.
     Gauge,
-    /// Counts by upper bounds, cumulative.
+    /// Cumulative counts by upper bounds.
     Histogram,
 }
 
-/// A family of series.
+/// A metric family.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// The name with its unit.
+    /// Its name with the unit.
     pub name: &'static str,
-    /// The type.
+    /// Its type.
     pub kind: Kind,
-    /// The names of the labels.
+    /// Its label names.
     pub labels: &'static [&'static str],
-    /// One sentence.
+    /// Its help text, which is one sentence.
     pub help: &'static str,
 }
 
@@ -35,9 +35,9 @@ const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'stat
     Family { name, kind: Kind::Gauge, labels, help }
 }
 
-/// The labels of a load. `gpu` is the UUID, empty for host memory.
+/// The label names of a load. `gpu` is the UUID, or empty for host memory.
 const LOAD: &[&str] = &["engine", "cache", "model", "gpu"];
-/// The labels of a workload.
+/// The label names of a workload.
 const WORKLOAD: &[&str] = &["workload", "variant", "direction", "shape", "gpu"];
 
 const INFO: Family = gauge(
@@ -46,7 +46,7 @@ const INFO: Family = gauge(
     "Versions on this node; always 1.",
 );
 const TIMESTAMP: Family =
-    gauge("gds_top_timestamp_seconds", &[], "When the checks or runs were begun, seconds since 1970.");
+    gauge("gds_top_timestamp_seconds", &[], "Start of the checks or runs, in seconds since 1970.");
 const ROUTE: Family = gauge(
     "gds_top_route",
     &["path", "gpu", "route"],
@@ -67,10 +67,11 @@ const WALL: Family = gauge("gds_top_load_seconds", LOAD, "Median wall time of a 
 const SETUP: Family =
     gauge("gds_top_setup_seconds", LOAD, "Median time from the start of the process to the start of the load.");
 const RATE: Family = gauge("gds_top_load_bytes_per_second", LOAD, "Median rate of a load.");
-const RUNS: Family = gauge("gds_top_load_runs", LOAD, "Runs of which the median was taken.");
-const TO_FASTEST: Family = gauge("gds_top_load_ratio_to_fastest", LOAD, "Wall time over that of the fastest engine.");
+const RUNS: Family = gauge("gds_top_load_runs", LOAD, "Number of runs from which the median was computed.");
+const TO_FASTEST: Family =
+    gauge("gds_top_load_ratio_to_fastest", LOAD, "Wall time divided by the wall time of the fastest engine.");
 const OF_CEILING: Family =
-    gauge("gds_top_load_ceiling_ratio", LOAD, "Median rate over the measured ceiling of this machine.");
+    gauge("gds_top_load_ceiling_ratio", LOAD, "Median rate divided by the measured ceiling of this machine.");
 const VERIFIED: Family = gauge("gds_top_load_verified", LOAD, "1 if every byte on the target equals the file.");
 const OVERHEAD: Family =
     gauge("gds_top_tensor_overhead_seconds", LOAD, "Overhead per tensor, which does not depend on its size.");
@@ -81,25 +82,25 @@ const KV_LATENCY: Family = Family {
     help: "Latency of the transfers of a KV cache in the newest run.",
 };
 const KV_RATE: Family =
-    gauge("gds_top_kv_bytes_per_second", WORKLOAD, "Bytes over the time in which a transfer was in progress.");
+    gauge("gds_top_kv_bytes_per_second", WORKLOAD, "Bytes divided by the time in which a transfer was in progress.");
 const KV_HITS: Family =
-    gauge("gds_top_kv_hit_ratio", WORKLOAD, "Files or chunks that were found, over those looked up.");
+    gauge("gds_top_kv_hit_ratio", WORKLOAD, "Files or chunks that were found, divided by the number of lookups.");
 const KV_HIDDEN: Family = gauge("gds_top_kv_hidden_ratio", WORKLOAD, "Share of the transfer time that computing hid.");
 const KV_BUSY: Family =
     gauge("gds_top_kv_busy_ratio", WORKLOAD, "Share of the wall time in which a transfer was in progress.");
 
-/// All families, in the order in which they are written.
+/// All families, in the order of the output.
 pub const FAMILIES: [Family; 19] = [
     INFO, TIMESTAMP, ROUTE, PROVEN, CHECKS, SEVERITY, WALL, SETUP, RATE, RUNS, TO_FASTEST, OF_CEILING, VERIFIED,
     OVERHEAD, KV_LATENCY, KV_RATE, KV_HITS, KV_HIDDEN, KV_BUSY,
 ];
 
-/// Series by family.
+/// The series of each family.
 #[derive(Default)]
 struct Series(BTreeMap<&'static str, Vec<(String, f64)>>);
 
 impl Series {
-    /// Adds a value if it is a finite number. A series is given once; the first value stays.
+    /// Adds a value if it is a finite number. If a series already exists, its value is kept.
     fn put<T: AsRef<str>>(&mut self, family: &Family, labels: &[T], value: impl Into<Option<f64>>) {
         self.with_suffix(family, "", &labelled(family.labels, labels), value.into());
     }
@@ -139,7 +140,7 @@ fn labelled<T: AsRef<str>>(names: &[&str], values: &[T]) -> String {
     pairs.join(",")
 }
 
-/// A value in quotes: backslash and quote are escaped, control characters replaced.
+/// A label value in quotes. Backslashes and quotes are escaped, and control characters are replaced.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", crate::text::sanitise_line(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -147,7 +148,7 @@ fn quoted(text: &str) -> String {
 /// Writes the checks, the verdicts and the medians of the runs.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails if `out` cannot be written.
 pub fn write(state: &State, out: impl Write) -> io::Result<()> {
     let mut series = Series::default();
     machine(state, &mut series);
@@ -218,12 +219,12 @@ fn gpu(target: &Target) -> String {
     }
 }
 
-/// The result of a lane that loaded everything.
+/// The result of a run that loaded all bytes.
 fn good(lane: &Lane) -> Option<&RunResult> {
     lane.result.as_deref().filter(|run| run.is_good())
 }
 
-/// The labels of a lane's load.
+/// The label values of a run.
 fn of_load(lane: &Lane) -> Option<[String; 4]> {
     let run = good(lane)?;
     Some([lane.engine.to_string(), lane.cache.to_string(), run.model.clone(), gpu(&lane.target)])
@@ -233,7 +234,7 @@ fn loads(analysis: &SessionAnalysis<'_>, series: &mut Series) {
     let state = analysis.state;
     for group in analysis.comparisons.iter().map(|comparison| &comparison.group) {
         for engine in &group.engines {
-            // The comparison names the target for people; its lanes have the UUID.
+            // The comparison contains a display name of the target. The UUID is only in its runs.
             let lanes: Vec<&Lane> = state
                 .lanes
                 .iter()
@@ -257,7 +258,7 @@ fn loads(analysis: &SessionAnalysis<'_>, series: &mut Series) {
     }
 }
 
-/// The newest run of each workload: the latencies are those of one run.
+/// Adds the newest run of each workload, because the latencies of several runs cannot be combined.
 fn workloads(state: &State, series: &mut Series) {
     for lane in state.lanes.iter().rev() {
         let Some(workload) = good(lane).and_then(|run| run.workload.as_ref()) else { continue };
@@ -278,7 +279,7 @@ fn workloads(state: &State, series: &mut Series) {
     }
 }
 
-/// A histogram: cumulative counts by upper bounds in seconds, the sum and the count.
+/// Adds a histogram: cumulative counts by upper bounds in seconds, the sum and the count.
 fn latencies(labels: &[String; 5], latency: &Histogram, series: &mut Series) {
     let all = labelled(WORKLOAD, labels);
     for (bound, count) in latency.cumulative() {

@@ -1,17 +1,18 @@
-//! Which existing file an export may replace: an empty one, or one that an earlier export wrote. Which that is, is seen by how it begins.
+//! Decides which existing files an export may replace: empty files, and files of an earlier export. The first bytes
+//! of a file show which program wrote it.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The mark of every HTML page that gds-top writes.
+/// The tag in every HTML page that gds-top writes.
 pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
 
-/// Bytes at the beginning of a file in which its mark is.
+/// Number of bytes at the beginning of a file that are searched for the mark.
 const HEAD_BYTES: u64 = 4 << 10;
 
-/// The text that the file of each name has near its beginning.
+/// For each file name: the text that must be near the beginning of the file.
 const MARKS: [(&str, &str); 15] = [
     ("report.json", "{\"schema_version\":2,\"tool\":\""),
     ("report.json", "{\"schema_version\":1,\"tool\":\""),
@@ -30,20 +31,20 @@ const MARKS: [(&str, &str); 15] = [
     ("junit.xml", "<testsuites name=\"gds-top\">"),
 ];
 
-/// Refuses to replace what is at `path` unless an export wrote it.
+/// Checks that the file at `path` may be replaced, because an export wrote it.
 ///
 /// # Errors
-/// Where something else has the name.
+/// Fails if the path belongs to another file.
 pub(super) fn may_replace(path: &Path) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let marks: Vec<&str> = MARKS.iter().filter(|(known, _)| *known == name).map(|(_, mark)| *mark).collect();
     may_replace_any(path, if marks.is_empty() { &["gds-top"] } else { &marks })
 }
 
-/// The same for a file of another name with this mark.
+/// Like [`may_replace`], but for any file name, with the given mark.
 ///
 /// # Errors
-/// As for [`may_replace`].
+/// See [`may_replace`].
 pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
     may_replace_any(path, &[mark])
 }
@@ -102,7 +103,7 @@ mod tests {
             fs::write(&path, "years,of,work\n").unwrap();
             let early = prepare(folder.path(), &Format::ALL).unwrap_err().to_string();
             assert!(early.contains(name) && early.contains("was not written by gds-top"), "{early}");
-            // Only some states have workloads and grids, and none of them is written for this one.
+            // This session has no workload and no grid, so their files are not written.
             let _ = export(&State::default(), folder.path(), &Format::ALL);
             assert_eq!(fs::read(&path).unwrap(), b"years,of,work\n", "{name}");
         }

@@ -1,39 +1,40 @@
-//! A section of a report: a title, sentences, and tables, lists or charts. Renderers know these and nothing about results.
+//! The sections of a report. A section has a title, sentences, and tables, lists or charts. Renderers use only these
+//! types and know nothing about results.
 
 use crate::core::{LayerTimes, PhaseTimes, Status};
 use crate::present::{Head, Table};
 
-/// A section.
+/// A section of a report.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Section {
-    /// Its title; empty for the one that needs none.
+    /// Its title; empty for a section without a title.
     pub(crate) title: String,
-    /// Sentences below the title, a paragraph each.
+    /// Its paragraphs below the title.
     pub(crate) text: Vec<String>,
-    /// What follows.
+    /// Its blocks below the paragraphs.
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A part of a section.
+/// A block of a section.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     /// A table.
     Table(Cells),
-    /// Labelled facts.
+    /// Facts with labels.
     Facts(Vec<(&'static str, String)>),
-    /// Sentences, an item each.
+    /// A list of sentences.
     List(Vec<String>),
-    /// Items with a status, which have details.
+    /// A list of items with a status and details.
     Items(Vec<Item>),
-    /// Command lines to be typed.
+    /// Command lines for the user.
     Commands(Vec<String>),
-    /// Bars of time, split into phases. Only HTML draws them.
+    /// Bars of time that are split into phases. Only HTML shows them.
     Bars(Vec<Bar>),
-    /// Lines or dots on two axes. Only HTML draws them.
+    /// A chart with lines or dots. Only HTML shows it.
     Chart(Chart),
-    /// Tables of rates whose cells are coloured by their value.
+    /// Tables of rates with coloured cells.
     Heat(Vec<HeatTable>),
-    /// Loading and computing of layers over time. Only HTML draws them.
+    /// Loading and computing of layers over time. Only HTML shows them.
     Layers(String, Vec<LayerTimes>),
 }
 
@@ -42,7 +43,7 @@ pub(crate) enum Block {
 pub(crate) struct Cells {
     pub(crate) heads: Vec<Head>,
     pub(crate) rows: Vec<Vec<String>>,
-    /// Cells that are judgements, by row and column.
+    /// The status of cells, with their row and column.
     pub(crate) statuses: Vec<(usize, usize, Status)>,
 }
 
@@ -50,14 +51,14 @@ pub(crate) struct Cells {
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) status: Status,
-    /// Its name, if it has one.
+    /// Its name; empty if it has none.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Labelled details: `found`, `why`, `fix`.
+    /// Its details with labels such as `found`, `why` and `fix`.
     pub(crate) details: Vec<Detail>,
-    /// Whether HTML folds its details.
+    /// Whether HTML hides its details until they are opened.
     pub(crate) folded: bool,
-    /// Whether only HTML shows it: passed checks need room.
+    /// Whether only HTML shows it. Passed checks would take too much space elsewhere.
     pub(crate) minor: bool,
 }
 
@@ -68,11 +69,11 @@ pub(crate) struct Detail {
     pub(crate) text: String,
     /// Whether it is a command.
     pub(crate) command: bool,
-    /// Whether a terminal leaves it out.
+    /// Whether a terminal does not show it.
     pub(crate) long: bool,
 }
 
-/// A bar: a name, the number of its colour, its time, the times of the single runs, its label, and its phases.
+/// A bar with its name, colour number, time, times of the single runs, label, and phases.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) name: String,
@@ -87,13 +88,13 @@ pub(crate) struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
-    /// Ticks at powers of ten.
+    /// A logarithmic scale with ticks at powers of ten.
     Log,
-    /// Ticks at powers of two, for sizes.
+    /// A logarithmic scale with ticks at powers of two, for sizes.
     Log2,
 }
 
-/// An axis: its name, its scale and the label of a tick.
+/// An axis with its name, its scale and the format of its tick labels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     pub(crate) name: &'static str,
@@ -101,14 +102,14 @@ pub(crate) struct Axis {
     pub(crate) tick: fn(f64) -> String,
 }
 
-/// Points of one colour.
+/// Points with one colour.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) label: String,
-    /// The number of its colour; grey without one.
+    /// The colour number; `None` for grey.
     pub(crate) colour: Option<usize>,
     pub(crate) points: Vec<(f64, f64)>,
-    /// A line through the points, rather than dots.
+    /// Whether a line connects the points. Otherwise they are drawn as dots.
     pub(crate) line: bool,
     pub(crate) dashed: bool,
 }
@@ -124,25 +125,25 @@ pub(crate) struct Chart {
     pub(crate) height: f64,
 }
 
-/// A table of rates. Its columns are in groups: each transfer has one for each number of threads.
+/// A table of rates. Its columns are grouped by transfer. Each group has one column for each number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct HeatTable {
     pub(crate) title: String,
-    /// The title of the rows and that of the columns within a group.
+    /// The title of the rows, and the title of the columns within a group.
     pub(crate) rows_title: &'static str,
     pub(crate) columns_title: &'static str,
     pub(crate) groups: Vec<String>,
     /// The columns of each group.
     pub(crate) columns: Vec<String>,
-    /// Each row: its title, and a cell for each group and column.
+    /// The title of each row, and a cell for each group and column.
     pub(crate) rows: Vec<(String, Vec<HeatCell>)>,
 }
 
-/// A cell of a heat table.
+/// A cell of such a table.
 #[derive(Clone, Debug)]
 pub(crate) struct HeatCell {
     pub(crate) text: String,
-    /// Its place between the lowest and the highest value, 0 to 1; `None` without a value.
+    /// The position between the lowest (0) and the highest value (1); `None` if there is no value.
     pub(crate) warmth: Option<f64>,
     pub(crate) tooltip: String,
 }
@@ -162,7 +163,7 @@ impl Section {
         self
     }
 
-    /// A list; `None` if it is empty.
+    /// A section with a list; `None` if the list is empty.
     pub(crate) fn list(title: &str, items: Vec<String>) -> Option<Self> {
         (!items.is_empty()).then(|| Self::new(title).block(Block::List(items)))
     }

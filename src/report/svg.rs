@@ -1,5 +1,5 @@
-//! Charts as inline SVG: lines, dots, stacked bars and timelines of layers. Colours are variables of the page's style sheet, so that they follow light and
-//! dark.
+//! Charts as inline SVG: lines, dots, stacked bars and timelines of layers. Colours are CSS variables of the page, so
+//! that they follow the light or dark style.
 
 use super::section::{Axis, Scale, Series};
 use crate::core::{LayerTimes, units};
@@ -11,12 +11,12 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 
-/// A colour of the eleven of engines, the same as on the screens; grey without one.
+/// One of the eleven engine colours, which are the same as on the screens; grey for `None`.
 pub(super) fn colour(number: Option<usize>) -> String {
     number.map_or_else(|| "#888888".to_owned(), |number| format!("var(--l{number})"))
 }
 
-/// Text inside markup.
+/// Escapes text for markup.
 pub(super) fn markup(text: &str) -> String {
     crate::text::sanitise_line(text)
         .replace('&', "&amp;")
@@ -53,7 +53,7 @@ impl<'a> Fitted<'a> {
             }
             Scale::Log2 => {
                 let (from, to) = (values.reduce(f64::min)?.log2(), high.log2());
-                // One power of two in so many has a tick, at most seven in all: 1 KiB, 32 KiB, 1 MiB.
+                // Ticks are at every n-th power of two, so that there are at most seven: 1 KiB, 32 KiB, 1 MiB.
                 let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| (to - from) / step <= 6.0).unwrap_or(10.0);
                 let from = (from / step).floor() * step;
                 let count = ((to - from) / step).ceil().clamp(1.0, 7.0);
@@ -63,7 +63,7 @@ impl<'a> Fitted<'a> {
         }
     }
 
-    /// 0 at the low end, 1 at the high end.
+    /// The position of a value: 0 at the low end of the axis, 1 at the high end.
     fn place(&self, value: f64) -> f64 {
         let value = match self.axis.scale {
             Scale::Linear => value,
@@ -74,13 +74,13 @@ impl<'a> Fitted<'a> {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, not below `value`.
+/// The smallest step of at least `value` that is 1, 2 or 5 times a power of ten.
 fn round_step(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= value * 0.999).unwrap_or(power * 10.0)
 }
 
-/// A chart of lines or dots; `None` if there is nothing to draw.
+/// A chart with lines or dots. `None` if there is nothing to draw.
 pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: f64) -> Option<String> {
     let usable = |axis: &Axis, v: f64| v.is_finite() && v >= 0.0 && (v > 0.0 || matches!(axis.scale, Scale::Linear));
     let points = series.iter().flat_map(|s| &s.points).filter(|(a, b)| usable(x, *a) && usable(y, *b));
@@ -150,7 +150,7 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
     Some(svg)
 }
 
-/// A legend for series.
+/// A legend for the series.
 pub(super) fn legend(series: &[Series]) -> String {
     let mut out = String::new();
     for s in series.iter().filter(|s| !s.label.is_empty()) {
@@ -160,15 +160,15 @@ pub(super) fn legend(series: &[Series]) -> String {
     out
 }
 
-/// Rows of the two timelines, and of a layer below them.
+/// The height of the two timelines, and of each layer's row below them.
 const TIMELINE: f64 = 16.0;
 const ROW: f64 = 7.0;
-/// Loading has the colour of transfers, the others those of the page.
+/// Loading has the colour of the phase 'transfer'; the other colours are those of the page.
 const LOAD: &str = "var(--p6)";
 const COMPUTE: &str = "var(--l4)";
 const WAIT: &str = "var(--warn)";
 
-/// Loading, computing and waiting of layers over time.
+/// A timeline with loading, computing and waiting of layers.
 pub(super) fn layers(title: &str, layers: &[LayerTimes]) -> String {
     let end = layers
         .iter()
@@ -215,7 +215,7 @@ pub(super) fn layers(title: &str, layers: &[LayerTimes]) -> String {
     text(LEFT, height - 4.0, "start", "0");
     text(WIDTH - RIGHT, height - 4.0, "end", &units::duration(end));
     for (number, layer) in layers.iter().enumerate() {
-        // One invisible row each, so that a thin bar needs no aim.
+        // An invisible rectangle fills each row, so that the tooltip also appears next to a thin bar.
         let _ = write!(
             svg,
             "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{ROW}\" style=\"fill:transparent\"><title>layer {number}: loaded in {}, computed in \
@@ -277,7 +277,7 @@ mod tests {
         };
         let drawn = layers("a <lane>", &[layer(0, 10), layer(30, 0)]);
         assert!(drawn.contains("a &lt;lane&gt;") && drawn.ends_with("</svg>"));
-        // Twice: on the timelines and in the layer's own row.
+        // Each layer appears twice: on the timelines and in its own row.
         assert_eq!(
             (drawn.matches(LOAD).count(), drawn.matches(COMPUTE).count(), drawn.matches(WAIT).count()),
             (4, 4, 2)

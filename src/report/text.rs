@@ -1,4 +1,4 @@
-//! Sections as text for a terminal or a pipe: the answers first, then the figures, then what to do.
+//! Renders sections as text for a terminal or a pipe: first the answers, then the figures, then the advice.
 
 use super::section::{Block, Cells, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
@@ -7,19 +7,20 @@ use crate::present::{Answer, SessionAnalysis};
 use crate::session::State;
 use crate::text::{indented, sanitise_line, table_lines, width};
 
-/// The result as text of at most `width` columns if words allow; `colour` adds ANSI colours to status marks only.
+/// The result as text with up to `width` columns, unless a word is longer. With `colour`, status marks have ANSI
+/// colours.
 #[must_use]
 pub fn text(state: &State, width: u16, colour: bool) -> String {
     written(state, Extent::Terminal, width, colour)
 }
 
-/// The same with the machine and the commands that repeat the session.
+/// Like [`text`], but with the machine and the commands that repeat the session.
 #[must_use]
 pub fn full_text(state: &State, width: u16, colour: bool) -> String {
     written(state, Extent::Text, width, colour)
 }
 
-/// The answers, the tables and the advice only.
+/// Only the answers, the tables and the advice.
 #[must_use]
 pub fn brief(state: &State, width: u16, colour: bool) -> String {
     written(state, Extent::Brief, width, colour)
@@ -91,18 +92,18 @@ impl Text {
         }
     }
 
-    /// A line with the mark of a status before it.
+    /// Writes a line that begins with the mark of a status.
     fn marked(&mut self, status: Status, text: &str) {
         let mark = status.mark().to_string();
         self.wrapped_as(&format!("{} ", paint(self.colour, status, &mark)), 2, text);
     }
 
-    /// A paragraph behind a mark; its further lines are indented by the width of the mark.
+    /// Writes a paragraph after a mark. Its further lines are indented by the width of the mark.
     fn wrapped(&mut self, mark: &str, text: &str) {
         self.wrapped_as(mark, width(mark), text);
     }
 
-    /// The same for a mark with colour codes, which take no columns.
+    /// Like `wrapped`, but for a mark with colour codes, which have no width.
     fn wrapped_as(&mut self, mark: &str, columns: usize, text: &str) {
         indented(mark, columns, &sanitise_line(text), self.width).iter().for_each(|line| self.line(line));
     }
@@ -110,7 +111,7 @@ impl Text {
     fn item(&mut self, item: &Item) {
         let name = if item.name.is_empty() { String::new() } else { format!("{}: ", item.name) };
         self.marked(item.status, &format!("{name}{}", item.text));
-        // The end of a process's output is short, and it is the only evidence.
+        // The last output of a failed process is shown, because it is short and the only evidence.
         for detail in item.details.iter().filter(|detail| !detail.long || item.name.is_empty()) {
             self.wrapped(&format!("    {}: ", detail.label), &detail.text);
         }
@@ -129,7 +130,8 @@ impl Text {
         }
     }
 
-    /// The columns of a group stay together, below its title: as many groups next to one another as fit.
+    /// Writes a table of rates. The columns of a group stay together below its title, and as many groups as fit are
+    /// next to one another.
     fn heat(&mut self, table: &HeatTable) {
         self.line("");
         self.line(&format!("{}, by {}", table.title, table.columns_title));
@@ -150,7 +152,7 @@ impl Text {
     }
 }
 
-/// The rows of some groups: their titles, those of the columns, and the cells.
+/// The rows of the given groups: group titles, column titles and cells.
 fn heat_rows(table: &HeatTable, groups: std::ops::Range<usize>) -> Vec<Vec<String>> {
     let each = table.columns.len();
     let title = |group: &String| {

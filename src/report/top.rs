@@ -1,4 +1,4 @@
-//! The processes that use cuFile and GPUs now: as JSON, as text of Prometheus, and as text.
+//! The processes that use cuFile and GPUs now, as JSON, Prometheus text and plain text.
 
 use super::section::Section;
 use super::text;
@@ -8,7 +8,7 @@ use crate::present::view::{Answer, Table};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One line of JSON; its schema is `schema/top.schema.json`.
+/// One line of JSON. Its schema is `schema/top.schema.json`.
 #[must_use]
 pub fn top_json(sample: &SystemSample) -> String {
     let processes: Vec<Value> = (sample.processes.iter())
@@ -50,10 +50,10 @@ pub fn top_json(sample: &SystemSample) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A value of a process, if it is known.
+/// Returns a value of a process, if it is known.
 type Reading = fn(&ProcessUse) -> Option<f64>;
 
-/// Names, help and values of the families of processes.
+/// Name, help text and value of each metric family about processes.
 const FAMILIES: [(&str, &str, Reading); 5] = [
     ("gds_top_process_storage_bytes_per_second", "Bytes that storage delivers to a process.", |p| {
         p.storage_bytes_per_s
@@ -66,7 +66,7 @@ const FAMILIES: [(&str, &str, Reading); 5] = [
     ("gds_top_process_resident_bytes", "Resident memory of a process.", |p| p.rss_bytes.map(|bytes| bytes as f64)),
 ];
 
-/// The text format of Prometheus.
+/// The sample in the text format of Prometheus.
 #[must_use]
 pub fn top_metrics(sample: &SystemSample) -> String {
     let mut out = String::new();

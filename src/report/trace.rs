@@ -1,5 +1,5 @@
-//! The report as a Chrome trace (JSON, for Perfetto): a process a lane, a track a slot, spans as complete events, meters as counters; of a
-//! watched program a process each, a track a thread.
+//! The report as a Chrome trace (JSON, for Perfetto). Each run is a process, each slot a track, each span a complete
+//! event, and each meter a counter. For a watched program, each process is a process with one track per thread.
 
 use crate::present::SessionAnalysis;
 use crate::session::State;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// Traces count in microseconds, with fractions.
+/// Traces use microseconds with fractions.
 fn microseconds(ns: u64) -> Value {
     json!(ns as f64 / 1e3)
 }
 
-/// Writes the trace event by event.
+/// Writes the trace, one event at a time.
 pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"tool\":\"gds-top\"},\"traceEvents\":[\n")?;
@@ -26,7 +26,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     put(json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "meters"}}))?;
     for report in &analysis.runs {
         let lane = report.lane;
-        // Process 0 is the machine's meters.
+        // Process 0 contains the meters of the machine.
         let pid = u64::from(lane.id.0) + 1;
         let share = lane.share.as_ref().map_or_else(String::new, |s| format!(", {}", s.label(&lane.target)));
         let name = format!("{} {} #{}{share}", lane.engine, lane.cache, lane.repeat);
@@ -41,7 +41,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
                 json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": slot, "args": {"name": format!("slot {slot}")}}),
             )?;
         }
-        // Tensor names are shown only if the spans are known to be of this model.
+        // Tensor names are shown only if the spans are known to belong to this model.
         let model = state.model_of(lane).filter(|_| !report.rows.is_empty());
         for span in lane.spans.iter() {
             let tensor = span.tensor.and_then(|t| model?.tensors.get(t as usize)).map(|t| &t.name);
@@ -65,7 +65,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     out.write_all(b"\n]}\n")
 }
 
-/// Calls of a watched program: a process for each of its processes, a track for each thread.
+/// Writes the calls of a watched program, with a process for each of its processes and a track for each thread.
 fn calls(state: &State, put: &mut impl FnMut(Value) -> io::Result<()>) -> io::Result<()> {
     let threads: BTreeSet<(u32, u32)> = state.calls.iter().map(|call| (call.process, call.thread)).collect();
     let processes: BTreeSet<u32> = threads.iter().map(|(process, _)| *process).collect();

@@ -1,4 +1,4 @@
-//! Which measured ceiling bounds a run.
+//! Finds the measured ceiling that limits a run.
 
 use super::lane::Lane;
 use super::state::State;
@@ -6,8 +6,9 @@ use super::together::Group;
 use crate::core::{CacheState, Ceiling, CeilingKind, Target};
 
 impl State {
-    /// The lowest measured ceiling of a load: cold, the device's read rate; hot, that of the page cache or of pinned
-    /// copies. `None` if none was measured, and for a cache as it is found, because its reads come from both.
+    /// The lowest measured ceiling that applies to a load. For a cold load it is the read rate of the device; for a
+    /// hot load the rate of the page cache or of pinned copies. `None` if no ceiling was measured, and for an
+    /// unchanged cache, because its reads are from both the device and the page cache.
     #[must_use]
     pub fn ceiling(&self, cache: CacheState, target: &Target, model: &str) -> Option<&Ceiling> {
         self.ceilings
@@ -21,9 +22,10 @@ impl State {
             .min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
     }
 
-    /// The most that lanes which run together can reach in total, in bytes per second, and its bound: each GPU takes
-    /// its lanes' bytes at its copy rate, each model's files are read at their rate, all at once, and the slowest
-    /// decides. `None` if the ceilings of a GPU or a model were not measured.
+    /// The maximum total rate of runs that load together, in bytes per second, and the ceiling that causes it. Each
+    /// GPU receives the bytes of its runs at its copy rate. The files of each model are read at their read rate. All
+    /// of this happens at the same time, so the slowest one determines the total. `None` if the ceilings of a GPU or
+    /// a model were not measured.
     #[must_use]
     pub fn group_ceiling(&self, group: &Group<'_>) -> Option<(CeilingKind, f64)> {
         let cache = group.lanes.first()?.cache;
@@ -103,7 +105,7 @@ mod tests {
         let rate = |cache, target: &Target, model| state.ceiling(cache, target, model).map(|c| c.bytes_per_s);
         assert_eq!(rate(CacheState::Hot, &gpu("GPU-a"), "m"), Some(55e9));
         assert_eq!(rate(CacheState::Cold, &gpu("GPU-a"), "m"), Some(4e9));
-        // Another GPU's copies, or another model's files, bound nothing here.
+        // Ceilings of another GPU or of another model's files do not apply.
         assert_eq!(rate(CacheState::Hot, &gpu("GPU-b"), "m"), Some(60e9));
         assert_eq!(rate(CacheState::Hot, &Target::Host, "n"), None);
         assert_eq!(rate(CacheState::AsIs, &gpu("GPU-a"), "m"), None);
@@ -137,18 +139,18 @@ mod tests {
         let close = |told: Option<(CeilingKind, f64)>, kind, rate: f64| {
             assert!(told.is_some_and(|(k, r)| k == kind && (r / rate - 1.0).abs() < 1e-9), "{told:?} {rate}");
         };
-        // Two GPUs with half the bytes each: as fast as twice the slower one.
+        // Two GPUs get half of the bytes each, so the total is twice the rate of the slower GPU.
         close(session(&[(gpu(0), "m", 100, true), (gpu(1), "m", 100, true)]), CeilingKind::PinnedCopy, 80e9);
-        // One GPU takes both parts.
+        // One GPU gets both parts.
         close(session(&[(gpu(0), "m", 100, true), (gpu(0), "m", 100, true)]), CeilingKind::PinnedCopy, 50e9);
-        // Models at once: the slower files decide.
+        // Two models load at the same time, so the slower files determine the rate.
         close(session(&[(gpu(0), "m", 100, false), (gpu(1), "n", 100, false)]), CeilingKind::CachedRead, 40e9);
         close(
             session(&[(Target::Host, "m", 100, true), (Target::Host, "m", 100, true)]),
             CeilingKind::CachedRead,
             200e9,
         );
-        // If the copies of a GPU were not measured, its bound is unknown.
+        // The copies of one GPU were not measured, so the ceiling is unknown.
         assert_eq!(session(&[(gpu(0), "m", 100, true), (gpu(2), "m", 100, true)]), None);
     }
 }

@@ -1,38 +1,38 @@
-//! The commands of a front to a session.
+//! The commands that a front end can send to a session.
 
 use crate::core::{Engine, FixId};
 
-/// The [`Command::Speed`] at which a replay takes as long as the session did.
+/// The value of [`Command::Speed`] for real time.
 pub const REAL_TIME: u32 = 16;
 
-/// A request to the session. Answers come back as events.
+/// A command for the session. Its results are events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run all checks again.
     Recheck,
-    /// Apply this fix. The second value is the digest of the plan that the user consented to (`FixPlan::digest`): a
+    /// Apply this fix. The second value is the digest of the plan that the user consented to (`FixPlan::digest`). A
     /// plan with another digest is rejected.
     ApplyFix(FixId, String),
-    /// Say what the fix would do, without doing it (as fix progress).
+    /// Report the changes of a fix as fix progress, without making them.
     DryRunFix(FixId),
     /// Undo the fix with this id.
     UndoFix(FixId),
-    /// Run the race again; `None` is the engines of the first plan.
+    /// Run the race again. `None` means the engines of the first plan.
     Race(Option<Vec<Engine>>),
-    /// Run the plan of this name, see [`crate::core::RacePlan`]; the user has agreed to the files that it writes.
+    /// Run the plan with this name (see [`crate::core::RacePlan`]). The user has agreed to the files that it writes.
     RunPlan(String),
-    /// Stop the running lane and drop the waiting ones.
+    /// Stop the current run and drop the waiting ones.
     CancelRace,
-    /// Replay only: pause or go on.
+    /// Replay only: pause or continue.
     Pause(bool),
-    /// Replay only: speed in sixteenths of real time, see [`REAL_TIME`]; 0 is as fast as possible.
+    /// Replay only: set the speed in sixteenths of real time (see [`REAL_TIME`]); 0 means as fast as possible.
     Speed(u32),
-    /// Replay only: go to this session time, in nanoseconds. The answer is [`super::Played::Sought`].
+    /// Replay only: go to this session time in nanoseconds. The result is [`super::Played::Sought`].
     Seek(u64),
-    /// Replay only: begin again at the first load when the end is reached.
+    /// Replay only: continue with the first load when the end is reached.
     Loop(bool),
-    /// Start or stop watching which processes use GPUs and storage. Watching has an overhead, so it runs only while
-    /// its screen is shown.
+    /// Start or stop sampling the processes that use GPUs and storage. Sampling has an overhead, so it only runs
+    /// while its screen is shown.
     WatchSystem(bool),
     /// End the session.
     Quit,

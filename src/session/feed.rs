@@ -1,4 +1,5 @@
-//! A feed: events coming, commands going. Live sessions and replays look the same from here.
+//! The connection between a front end and a session: events in one direction, commands in the other. It is the same
+//! for live sessions and replays.
 
 use super::command::Command;
 use super::state::State;
@@ -7,34 +8,34 @@ use crate::core::Event;
 use crossbeam_channel::{Receiver, Sender, never};
 use std::sync::{Arc, OnceLock};
 
-/// A front's connection to a session. When `events` closes, the session is over.
+/// A front end's connection to a session. The session is over when `events` closes.
 #[derive(Clone, Debug)]
 pub struct Feed {
     /// Events in order of time.
     pub events: Receiver<Event>,
-    /// Requests to the session.
+    /// Commands for the session.
     pub commands: Sender<Command>,
     /// Whether the events come from a recording.
     pub replay: bool,
-    /// Replay only: answers of the player, which are not events of the recording.
+    /// Replay only: messages of the player, which are not events of the recording.
     pub player: Receiver<Played>,
-    /// Why the recording was not read to its end although it has one: it exceeds a limit. Set before `events` closes.
+    /// The reason why the recording was not read to its end: it exceeds a limit. It is set before `events` closes.
     pub refused: Arc<OnceLock<String>>,
 }
 
 impl Feed {
-    /// The feed of a live session, or of a replay without a player.
+    /// Creates the feed of a live session, or of a replay without a player.
     #[must_use]
     pub fn new(events: Receiver<Event>, commands: Sender<Command>, replay: bool) -> Self {
         Self { events, commands, replay, player: never(), refused: Arc::default() }
     }
 }
 
-/// An answer of the player of a recording.
+/// A message of the player of a recording.
 #[derive(Debug)]
 pub enum Played {
-    /// The length and the loads of the recording, once it was read to its end.
+    /// The length and the loads of the recording, after it was read to its end.
     Timeline(Arc<Timeline>),
-    /// The answer to [`Command::Seek`]: the session as it was at that time, and the events from there on.
+    /// The result of [`Command::Seek`]: the state at that time, and the events after it.
     Sought(Box<State>, Receiver<Event>),
 }

@@ -1,4 +1,5 @@
-//! Key frames of a recording: the state at several places of it, so that any time can be reached without reducing all events before it.
+//! Key frames of a recording. A key frame is the state at one position, so that a seek does not have to process all
+//! events before its time.
 
 use super::recording::{Place, Reader, RecordingError, read};
 use super::scenes::Scenes;
@@ -9,12 +10,12 @@ use crate::device::heap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Key frames that are kept at most. A state shares its spans with its copies, so a frame is small.
+/// Maximum number of key frames. States share their spans, so a key frame is small.
 const MOST: usize = 16;
-/// Unpacked bytes between the first key frames; the distance doubles when there are too many.
+/// Unpacked bytes between the first key frames. The distance is doubled when there are too many key frames.
 const FIRST_STEP_BYTES: u64 = 128 << 10;
 
-/// The state at a place of the recording.
+/// The state at one position of the recording.
 #[derive(Debug)]
 struct KeyFrame {
     place: Place,
@@ -31,7 +32,7 @@ pub(super) struct KeyFrames {
     pub(super) timeline: Arc<Timeline>,
 }
 
-/// A place in a recording that was sought: the state there, and the events that follow.
+/// The result of a seek: the state at that time, and the events that follow.
 pub(super) struct Sought {
     pub(super) state: State,
     pub(super) scenes: Scenes,
@@ -41,7 +42,7 @@ impl KeyFrames {
     /// Reads a recording to its end. An event that cannot be read ends it, as in a replay.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the recording cannot be opened.
     pub(super) fn of(path: &Path, shortest_load_ns: Option<u64>) -> Result<Self, RecordingError> {
         let mut scenes = Scenes::new(read(path)?, shortest_load_ns);
         let (mut state, mut frames) = (State::default(), Vec::<KeyFrame>::new());
@@ -49,7 +50,7 @@ impl KeyFrames {
         while let Some(scene) = scenes.next() {
             let Ok((event, _)) = scene else { continue };
             state.reduce(&event);
-            // Between the events of a load that was looked ahead at there is no place to read on from.
+            // A reader cannot start within the events of a load that were read ahead.
             if scenes.is_at_reader() && scenes.reader.unpacked_bytes() >= next {
                 if frames.len() >= MOST {
                     let mut number = 0;
@@ -69,10 +70,11 @@ impl KeyFrames {
         Ok(Self { path: path.to_owned(), shortest_load_ns, frames, timeline })
     }
 
-    /// The session at a time: all events before the first one that is later, as a replay has them then.
+    /// The state at a time, after all events up to the first event that is later. The events are the same as in a
+    /// replay.
     ///
     /// # Errors
-    /// If the recording cannot be opened any more.
+    /// Fails if the recording can no longer be opened.
     pub(super) fn seek(&self, at_ns: u64) -> Result<Sought, RecordingError> {
         let frame = self.frames.iter().rev().find(|frame| frame.state.now_ns <= at_ns);
         let mut reader: Reader = read(&self.path)?;
@@ -95,14 +97,14 @@ impl KeyFrames {
         Ok(Sought { state, scenes })
     }
 
-    /// Frames, for tests.
+    /// The number of key frames, for tests.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.frames.len()
     }
 }
 
-/// The problem of a recording, as an event.
+/// An event that reports an error of a recording.
 pub(super) fn trouble(error: &RecordingError, at_ns: u64) -> Event {
     Event { at_ns, body: EventBody::Said { level: LogLevel::Error, text: error.to_string() } }
 }

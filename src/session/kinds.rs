@@ -1,19 +1,19 @@
-//! Which lanes are repeats of one another, found once when a lane is planned: screens group the lanes several times in every frame, and a long race has
-//! thousands.
+//! Finds the runs that are repeats of one another. This is done once, when a run is planned, because screens group
+//! the runs several times per frame and a long race has thousands of runs.
 
 use super::lane::Lane;
 
-/// The kinds of the lanes, numbered in the order of their first lanes.
+/// The kinds of runs, numbered in the order of their first runs. All runs of a kind are repeats of one another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds {
-    /// Of each lane.
+    /// The kind of each run.
     of: Vec<u32>,
-    /// The first lane of each.
+    /// The first run of each kind.
     firsts: Vec<u32>,
 }
 
 impl Kinds {
-    /// The kind of a lane among `lanes`; `None` if it is not known.
+    /// The kind of a run; `None` if it is unknown. `lanes` is the number of all runs.
     pub(super) fn get(&self, lane: usize, lanes: usize) -> Option<usize> {
         if self.of.len() != lanes {
             return None;
@@ -21,7 +21,7 @@ impl Kinds {
         self.of.get(lane).map(|kind| *kind as usize)
     }
 
-    /// Adds the lane that was planned last.
+    /// Adds the run that was planned last.
     pub(super) fn add(&mut self, lanes: &[Lane]) {
         let (Some(lane), Ok(at)) = (lanes.last(), u32::try_from(lanes.len().saturating_sub(1))) else { return };
         if self.of.len() != at as usize {
@@ -35,8 +35,8 @@ impl Kinds {
         self.of.push(kind.unwrap_or(self.firsts.len() - 1) as u32);
     }
 
-    /// Adds a lane again after its share was reported, which is right after its plan. Otherwise the kinds are
-    /// dropped.
+    /// Adds a run again after its share was reported, which happens directly after it is planned. If the order is
+    /// different, all kinds are dropped.
     pub(super) fn add_again(&mut self, lane: usize, lanes: &[Lane]) {
         if lane + 1 != lanes.len() || self.of.len() != lanes.len() {
             self.of.clear();

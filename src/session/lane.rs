@@ -1,24 +1,24 @@
-//! One lane of the state: its progress and its measurements.
+//! The progress and the measurements of one run.
 
 use crate::core::{
     CacheState, Engine, EventBody, Failure, LaneId, LaneShare, LaneStage, PackedSpans, RunResult, Target,
 };
 
-/// The name of a lane in reports that the user stopped.
+/// The text in reports for a run that the user stopped.
 const CANCELLED: &str = "cancelled";
 
-/// The state of a lane.
+/// The status of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LaneStatus {
-    /// Planned, not started.
+    /// The run is planned but not started.
     Waiting,
-    /// Running.
+    /// The run is in this stage.
     Running(LaneStage),
-    /// Finished and, if requested, verified.
+    /// The run finished and was verified, if that was requested.
     Done,
-    /// Finished with an error, failed verification, or died.
+    /// The run failed, its verification failed, or its process died.
     Failed(Failure),
-    /// Stopped by the user.
+    /// The user stopped the run.
     Cancelled,
 }
 
@@ -31,46 +31,46 @@ pub struct Lane {
     pub engine: Engine,
     /// Cache state.
     pub cache: CacheState,
-    /// Where to.
+    /// Target of the bytes.
     pub target: Target,
-    /// Which repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// Its state.
+    /// Its status.
     pub status: LaneStatus,
-    /// Its process, once started.
+    /// Its process id, after the process started.
     pub pid: Option<u32>,
-    /// When its process started (session time).
+    /// Session time in nanoseconds at which its process started.
     pub started_ns: Option<u64>,
-    /// When its clock started (session time): the zero of its spans.
+    /// Session time in nanoseconds at which its clock started. The times of its spans are relative to it.
     pub clock_ns: Option<u64>,
-    /// When it left the loading stage (session time).
+    /// Session time in nanoseconds at which all bytes had landed.
     pub loaded_ns: Option<u64>,
-    /// When it ended (session time).
+    /// Session time in nanoseconds at which it ended.
     pub ended_ns: Option<u64>,
-    /// (session time, tensor bytes landed), as sampled while it ran.
+    /// Pairs of session time in nanoseconds and landed tensor bytes, sampled while it ran.
     pub progress: Vec<(u64, u64)>,
-    /// Pinned memory in the last message.
+    /// Pinned memory in bytes, from the last message.
     pub pinned_bytes: u64,
-    /// Bytes compared so far.
+    /// Number of bytes that were compared so far.
     pub verified_bytes: u64,
-    /// Its spans, relative to `clock_ns`.
+    /// Its spans. Times are relative to `clock_ns`.
     pub spans: PackedSpans,
     /// The measurements.
     pub result: Option<Box<RunResult>>,
-    /// The end of its standard error, if it died.
+    /// The end of its standard error, if its process died.
     pub stderr_tail: Option<String>,
-    /// The part that it loads, and its group, if the session has several models or targets.
+    /// The part that it loads and its group, if the session has several models or targets.
     pub share: Option<LaneShare>,
 }
 
 impl Lane {
-    /// Tensor bytes landed so far.
+    /// Number of tensor bytes that have landed.
     #[must_use]
     pub fn landed_bytes(&self) -> u64 {
         self.progress.last().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The group of lanes that it runs together with.
+    /// The number of the group with which it loads together.
     #[must_use]
     pub fn group(&self) -> Option<u32> {
         self.share.as_ref()?.group
@@ -92,7 +92,7 @@ impl Lane {
         matches!(self.status, LaneStatus::Running(_))
     }
 
-    /// Takes in an event of this lane.
+    /// Applies an event of this run.
     pub(super) fn reduce(&mut self, at_ns: u64, body: &EventBody) {
         match body {
             EventBody::LaneStarted { pid, .. } => {

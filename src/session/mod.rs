@@ -1,4 +1,5 @@
-//! Memory: owns threads, clock and order. Runs and replays produce events; [`State`] is what they add up to.
+//! Sessions: threads, clock and order of events. Live runs and replays produce events, and [`State`] is the result of
+//! applying them.
 
 mod ceilings;
 mod command;

@@ -1,10 +1,10 @@
-//! The plans of the Race screen, from `profiles/plans`: data, so that another plan is a file and no code.
+//! The plans of the Race screen, from the data files in `profiles/plans`. A new plan needs a file and no code.
 
 use crate::core::{CacheState, KvSystem};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// In the order in which they are listed.
+/// The plan files, in the order of the list on the screen.
 const FILES: [&str; 8] = [
     include_str!("../../profiles/plans/load.json"),
     include_str!("../../profiles/plans/load-cold-hot.json"),
@@ -16,7 +16,7 @@ const FILES: [&str; 8] = [
     include_str!("../../profiles/plans/io-grid.json"),
 ];
 
-/// A plan as it is kept.
+/// A plan as stored in its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
@@ -29,11 +29,11 @@ pub(super) struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum What {
-    /// The session's model, in these cache states; those of the session if none are named.
+    /// Load the session's model in these cache states. If none are named, the cache states of the session are used.
     Load { caches: Vec<CacheState> },
-    /// A KV-cache workload with its source's own shape and number of tokens.
+    /// Run a KV-cache workload with the default shape and number of tokens of its source.
     Kv { workload: KvSystem },
-    /// A grid over these sizes and threads, with every way of transfer that can run.
+    /// Measure a grid with these block sizes and thread counts, and with every transfer that can run.
     Grid { block_bytes: Vec<u64>, threads: Vec<u32>, file_bytes: u64, cell_ns: u64 },
 }
 
@@ -45,7 +45,7 @@ pub(super) fn all() -> &'static [Kept] {
     &KEPT
 }
 
-/// The plan of this name.
+/// The plan with this name.
 pub(super) fn named(name: &str) -> Option<&'static Kept> {
     KEPT.iter().find(|plan| plan.name == name)
 }

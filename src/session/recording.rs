@@ -1,9 +1,10 @@
-//! Recordings: the events of a session in a compressed file, for replay, for reports made later and for bug reports.
+//! Recordings: the events of a session in a compressed file, for replays, later reports and bug reports.
 //!
-//! Form: zstd (RFC 8878) over JSON lines. The first line is a header, `{"gds_top_recording":2,"tool":"gds-top 0.1.0"}`; each further line is an
-//! [`crate::core::Event`], except that spans are stored as `lane_spans_packed` (see `spans.rs`), which is smaller and loses nothing.
-//! While a session runs, the stream goes to `FILE.partial` and is flushed often, so that a session that was killed leaves a readable prefix there. At the
-//! end it is compressed again, harder, and takes the place of an earlier recording in one step.
+//! A recording consists of JSON lines that are compressed with zstd (RFC 8878). The first line is a header,
+//! `{"gds_top_recording":2,"tool":"gds-top 0.1.0"}`. Each further line is an [`crate::core::Event`]. Spans are stored
+//! as `lane_spans_packed` (see `spans.rs`), which is smaller and lossless. While a session runs, the stream is
+//! written to `FILE.partial` and flushed often, so that a killed session leaves a readable file. At the end the
+//! recording is compressed again at a higher level and replaces an earlier recording in one step.
 
 mod header;
 mod limits;

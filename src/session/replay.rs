@@ -1,4 +1,4 @@
-//! Replaying a recording: its events come through a [`Feed`] at the pace at which they happened, or faster. A player can also seek.
+//! Replays a recording: sends its events through a [`Feed`] in real time or faster. A player can also seek.
 
 use super::command::{Command, REAL_TIME};
 use super::feed::{Feed, Played};
@@ -15,35 +15,38 @@ use std::time::{Duration, Instant};
 /// The options of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Begin paused.
+    /// Whether the replay starts paused.
     pub paused: bool,
-    /// Stretches in which nothing happens are shortened to this many nanoseconds of recorded time; `None` plays them in full.
+    /// Maximum time without events in nanoseconds of recorded time. Longer gaps are shortened to it. `None`: gaps are
+    /// not shortened.
     pub longest_gap_ns: Option<u64>,
-    /// Loads shorter than this are stretched to it, and their progress is shown in steps taken from their spans: a
-    /// load of 40 ms would otherwise be too short to see. `None` plays the events unchanged.
+    /// Minimum duration of a load in nanoseconds. Shorter loads are slowed down, and their progress is shown in steps
+    /// from their spans, because a load of 40 ms would be too short to see. `None`: events are not changed.
     pub shortest_load_ns: Option<u64>,
-    /// Play for a person: everything before the first load comes at once, the recording can be sought in with [`Command::Seek`], and its times
-    /// come as [`Played::Timeline`].
+    /// Whether the replay is for a user. Then all events before the first load are sent immediately,
+    /// [`Command::Seek`] is supported, and the times of the recording are sent as [`Played::Timeline`].
     pub player: bool,
 }
 
-/// Events that wait for a slow front; memory stays bounded however fast the recording is read.
+/// Maximum number of events in the queue to the front end. It limits the memory if the front end is slow.
 const QUEUE: usize = 256;
 
-/// Events that are due within this time are handed over together: a wake-up for each of them would cost more than the screens do.
+/// Events within this time are sent together, because waking the front end for each event would need more time than
+/// drawing.
 const TICK: Duration = Duration::from_millis(40);
 
-/// How long the result is shown before a replay in a loop begins again.
+/// Time for which the result is shown before a replay in a loop starts again.
 const SHOW_RESULT: Duration = Duration::from_secs(4);
 
-/// Starts to play a recording on a separate thread. `speed` is times real time; 0 (or anything else that is not a
-/// positive number) is as fast as possible. The commands `Pause`, `Speed` (0: as fast as possible) and `Quit` are
-/// honoured, for a player also `Seek` and `Loop`; others are passed over: nothing can be run in a replay. When the recording is damaged, cut off
-/// or of a later version, that is said as an event at its end. The thread ends with the recording (that of a player waits for a seek), with
-/// `Quit`, or when the front drops the sender of commands.
+/// Starts to replay a recording on a separate thread. `speed` is a multiple of real time; 0 or an invalid number
+/// means as fast as possible. The commands `Pause`, `Speed` (0: as fast as possible) and `Quit` are supported, and
+/// for a player also `Seek` and `Loop`. Other commands are ignored, because nothing can be run in a replay. If the
+/// recording is damaged, cut or of a later version, an event at the end reports it. The thread ends with the
+/// recording, with `Quit`, or when the front end drops the sender of commands. The thread of a player does not end
+/// with the recording, because it waits for a seek.
 ///
 /// # Errors
-/// If the file cannot be opened or is not a recording; see [`read`].
+/// Fails if the file cannot be opened or is not a recording; see [`read`].
 pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, RecordingError> {
     heap::keep_small();
     let reader = read(path)?;
@@ -84,7 +87,7 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
     Ok(Feed { player: played, refused, ..Feed::new(events, commands, true) })
 }
 
-/// Looks through the recording on another thread, for the key frames and the times.
+/// Reads the recording on another thread, for the key frames and the times.
 fn read_key_frames(
     path: &Path,
     shortest_load_ns: Option<u64>,
@@ -93,7 +96,7 @@ fn read_key_frames(
     let (sender, frames) = bounded(1);
     let path: PathBuf = path.to_owned();
     std::thread::Builder::new().name("key-frames".to_owned()).spawn(move || {
-        // A recording that cannot be read is reported by the player, which reads it too.
+        // Errors are reported by the player, which also reads the recording.
         if let Ok(found) = KeyFrames::of(&path, shortest_load_ns) {
             let _ = played.send(Played::Timeline(Arc::clone(&found.timeline)));
             let _ = sender.send(found);
@@ -106,14 +109,14 @@ fn positive(speed: f64) -> Option<f64> {
     (speed.is_finite() && speed > 0.0).then_some(speed)
 }
 
-/// Recorded time as it passes while playing.
+/// The recorded time during the replay.
 struct PlayClock {
-    /// Times real time; `None` is as fast as possible.
+    /// The speed as a multiple of real time; `None` means as fast as possible.
     speed: Option<f64>,
     paused: bool,
     /// The factor by which a short load is slowed down; 1 is the original speed.
     stretch: f64,
-    /// At this instant the recorded time was `anchor_ns`.
+    /// The time at which the recorded time was `anchor_ns`.
     anchor: Instant,
     anchor_ns: u64,
 }
@@ -136,7 +139,8 @@ impl PlayClock {
         change(self);
     }
 
-    /// The time to wait until recorded time `at_ns`: `Some(0)` is now, `None` is until a command arrives.
+    /// The time to wait until the recorded time `at_ns`. `Some(0)` means no wait, and `None` means to wait for a
+    /// command.
     fn wait(&self, at_ns: u64) -> Option<Duration> {
         if self.paused {
             return None;
@@ -146,7 +150,7 @@ impl PlayClock {
         if ahead == 0 {
             return Some(Duration::ZERO);
         }
-        // Far enough to be for ever, and small enough for every clock.
+        // The limit is longer than any session but does not overflow any clock.
         Some(Duration::from_nanos((ahead as f64 * self.stretch / speed).min(3e18) as u64).max(TICK))
     }
 }
@@ -158,17 +162,17 @@ struct Player {
     longest_gap_ns: Option<u64>,
     /// The rest of the recording; `None` at its end.
     scenes: Option<Scenes>,
-    /// Time of the last event.
+    /// Time of the last event in nanoseconds.
     last_ns: u64,
-    /// No load was seen yet, and everything before the first comes at once.
+    /// Whether no load was seen yet. Until the first load, events are sent without waiting.
     opening: bool,
     seeker: Option<Seeker>,
-    /// Begin again at the end.
+    /// Whether to start again at the end.
     loops: bool,
     refused: Arc<OnceLock<String>>,
 }
 
-/// The key frames of the recording and the way to the front.
+/// Gives access to the key frames of the recording and to the front end.
 struct Seeker {
     frames: Receiver<KeyFrames>,
     known: Option<KeyFrames>,
@@ -176,7 +180,7 @@ struct Seeker {
 }
 
 impl Seeker {
-    /// The key frames; waits until they are read.
+    /// The key frames. The call waits until they are available.
     fn frames(&mut self) -> Option<&KeyFrames> {
         if self.known.is_none() {
             self.known = self.frames.recv().ok();
@@ -185,11 +189,11 @@ impl Seeker {
     }
 }
 
-/// Why the player stops playing on.
+/// The reason why playing stops.
 enum Stop {
-    /// The front is gone or asked to end.
+    /// The front end has ended, or sent the command to end.
     Over,
-    /// The front asked for another time.
+    /// The front end sent a seek to this time.
     Seek(u64),
 }
 
@@ -207,7 +211,7 @@ impl Player {
         }
     }
 
-    /// Plays up to the end of the recording.
+    /// Plays to the end of the recording.
     fn play_on(&mut self) -> Result<(), Stop> {
         let mut trouble = Vec::new();
         while let Some(scene) = self.scenes.as_mut().and_then(Scenes::next) {
@@ -225,14 +229,14 @@ impl Player {
                 self.opening = !begins_measuring(&event.body);
                 self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.max(event.at_ns));
             } else if let Some(most) = self.longest_gap_ns {
-                // Jump over the part of a gap that is too long.
+                // Skips the part of a gap that is too long.
                 let from = self.clock.now_ns(Instant::now()).max(self.last_ns);
                 let excess = event.at_ns.saturating_sub(from).saturating_sub(most);
                 self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.saturating_add(excess));
             }
             self.last_ns = self.last_ns.max(event.at_ns);
             if (stretch - self.clock.stretch).abs() > f64::EPSILON {
-                // The clock may have run ahead at the other pace while nothing happened.
+                // While nothing happened, the clock may have advanced too far at the previous pace.
                 self.clock.change(|clock| {
                     clock.anchor_ns = clock.anchor_ns.min(event.at_ns);
                     clock.stretch = stretch;
@@ -241,11 +245,11 @@ impl Player {
             let lane_over = matches!(event.body, EventBody::LaneFinished { .. });
             self.deliver(event)?;
             if lane_over {
-                // Its spans were unpacked on the way.
+                // Its spans were unpacked for the progress, and this memory is free now.
                 heap::give_back();
             }
         }
-        // The decompressor and the lines that it unpacked are not needed any more.
+        // The decompressor and its buffers are no longer needed.
         if let Some(scenes) = self.scenes.take() {
             trouble.extend(scenes.reader.summary().sentence().map(|text| (LogLevel::Warn, text)));
         }
@@ -256,7 +260,7 @@ impl Player {
         Ok(())
     }
 
-    /// Waits at the end of the recording for a seek.
+    /// Waits for a seek at the end of the recording.
     fn rest(&mut self) -> Stop {
         if self.seeker.is_none() {
             return Stop::Over;
@@ -264,7 +268,7 @@ impl Player {
         loop {
             let again = self.loops && self.clock.speed.is_some();
             if !again {
-                // The front sees from the closed channel that the end is reached.
+                // The closed channel shows the front end that the end is reached.
                 self.events = bounded(1).0;
             }
             let timer = if again { crossbeam_channel::after(SHOW_RESULT) } else { never() };
@@ -281,11 +285,11 @@ impl Player {
         }
     }
 
-    /// Goes to a time and reports it to the front.
+    /// Goes to a time and sends the result to the front end.
     fn seek(&mut self, at_ns: u64) {
         let Some(seeker) = &mut self.seeker else { return };
         let Some(frames) = seeker.frames() else { return };
-        // A recording that is gone by now is played on as far as it is open.
+        // If the recording cannot be opened any more, the replay continues with the open file.
         let Ok(sought) = frames.seek(at_ns) else { return };
         let (sender, events) = bounded(QUEUE);
         self.events = sender;
@@ -297,7 +301,7 @@ impl Player {
         heap::give_back();
     }
 
-    /// Waits until it is time, then hands the event over; commands are heard all the while.
+    /// Waits until the time of the event, then sends it. Commands are handled during the wait.
     fn deliver(&mut self, event: Event) -> Result<(), Stop> {
         loop {
             while let Ok(command) = self.commands.try_recv() {
@@ -306,7 +310,8 @@ impl Player {
             let wait = if self.opening { Some(Duration::ZERO) } else { self.clock.wait(event.at_ns) };
             let timer = match wait {
                 Some(Duration::ZERO) => {
-                    // Without a speed the clock does not run. A later change of speed continues from here.
+                    // Without a speed the clock does not run. If the speed changes later, the clock continues from
+                    // here.
                     if self.clock.speed.is_none() {
                         self.clock.anchor_ns = self.clock.anchor_ns.max(event.at_ns);
                     }
@@ -323,7 +328,7 @@ impl Player {
                 recv(timer) -> _ => {}
             }
         }
-        // A copy of an event may be large, so it is made only where the queue is full.
+        // A copy of an event may be large, so it is only made if the queue is full.
         let event = match self.events.try_send(event) {
             Ok(()) => return Ok(()),
             Err(TrySendError::Disconnected(_)) => return Err(Stop::Over),
@@ -342,7 +347,7 @@ impl Player {
         }
     }
 
-    /// All senders of commands have ended: continue, and never wait for a command that cannot arrive.
+    /// All senders of commands were dropped. The replay continues and does not wait for a command that cannot arrive.
     fn nobody_commands(&mut self) {
         self.commands = never();
         self.seeker = None;
@@ -360,7 +365,7 @@ impl Player {
             }
             Command::Loop(loops) => self.loops = *loops,
             Command::Seek(at_ns) if self.seeker.is_some() => {
-                // Of several that wait, only the last is of interest.
+                // If several seeks are waiting, only the last one is done.
                 let mut last = *at_ns;
                 while let Ok(command) = self.commands.try_recv() {
                     match command {
@@ -488,7 +493,7 @@ mod tests {
         assert!(matches!(&last.body, EventBody::Said { level: LogLevel::Warn, text } if text.contains("missing")));
     }
 
-    /// A session with several loads of many spans.
+    /// Writes a session with several loads that have many spans.
     fn session(folder: &Path, loads: u32, spans: u64) -> std::path::PathBuf {
         use crate::core::{CacheState, Engine, LaneId, LaneStage, PackedSpans, Phase, Span, Target};
         let path = folder.join("loads.gdsrec");
@@ -525,7 +530,7 @@ mod tests {
         path
     }
 
-    /// The state after all events before the first that is later than `at_ns`, and the time of that event.
+    /// The state after all events up to the first event that is later than `at_ns`, and the time of that event.
     fn straight(path: &Path, at_ns: u64, shortest_load_ns: Option<u64>) -> (State, Option<u64>) {
         let mut scenes = Scenes::new(read(path).unwrap(), shortest_load_ns);
         let mut state = State::default();
@@ -575,7 +580,7 @@ mod tests {
         let Ok(Played::Sought(state, events)) = feed.player.recv() else { panic!("the answer to the seek") };
         assert_eq!(state.now_ns, 2_000 * MS);
         assert_eq!(state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count(), 1);
-        // At its end, and after it, the recording can still be sought in.
+        // A seek is still possible at the end of the recording.
         feed.commands.send(Command::Speed(0)).unwrap();
         feed.commands.send(Command::Pause(false)).unwrap();
         assert!(events.iter().count() > 20);

@@ -1,16 +1,16 @@
-//! Makes short loads watchable: looks ahead to the end of each load in a recording, and computes its progress from
-//! its spans.
+//! Makes short loads visible in a replay. It reads ahead to the end of each load and computes the progress from the
+//! spans.
 
 use super::recording::{Reader, RecordingError};
 use crate::core::{Event, EventBody, LaneId, LaneStage, Phase, Span};
 use std::collections::VecDeque;
 
-/// Steps in which the progress of a short load is shown.
+/// Number of steps in which the progress of a short load is shown.
 const STEPS: u64 = 40;
-/// The maximum number of events to look ahead. A load with more is long enough at its original pace.
+/// Maximum number of events to read ahead. A load with more events is long enough at its original speed.
 const AHEAD: usize = 20_000;
 
-/// The events of a recording, each with its factor of slowness.
+/// The events of a recording. Each has the factor by which it is slowed down.
 pub(super) struct Scenes {
     pub(super) reader: Reader,
     shortest_ns: Option<u64>,
@@ -22,7 +22,7 @@ impl Scenes {
         Self { reader, shortest_ns, waiting: VecDeque::new() }
     }
 
-    /// Whether the next event comes from the reader, not from the events that were read ahead.
+    /// Whether the next event is read from the recording and not from the events that were read ahead.
     pub(super) fn is_at_reader(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -48,7 +48,7 @@ impl Scenes {
         Some(Ok((event, 1.0)))
     }
 
-    /// Takes in the events of a load up to its end, and puts them in line.
+    /// Reads the events of a load up to its end and queues them.
     fn look_ahead(&mut self, lane: LaneId, began_ns: u64, shortest_ns: u64) {
         let mut taken = Vec::new();
         let mut trouble = None;
@@ -75,7 +75,7 @@ impl Scenes {
         if stretch > 1.0 {
             taken.extend(steps(&taken, lane, began_ns, length_ns));
             taken.sort_by_key(|event| event.at_ns);
-            // The progress messages of the lane lag a little behind its spans.
+            // The run's progress messages are slightly later than its spans.
             let mut most = 0;
             taken.retain(|event| match &event.body {
                 EventBody::LaneProgress { lane: l, landed_bytes, .. } if *l == lane => {
@@ -95,7 +95,7 @@ impl Scenes {
     }
 }
 
-/// The progress of the load at even steps of its clock, according to its spans; nothing if it has none.
+/// The progress of the load in equal steps of time, computed from its spans. Empty if it has no spans.
 fn steps(events: &[Event], lane: LaneId, began_ns: u64, length_ns: u64) -> Vec<Event> {
     let spans: Vec<Span> = events
         .iter()
@@ -106,7 +106,7 @@ fn steps(events: &[Event], lane: LaneId, began_ns: u64, length_ns: u64) -> Vec<E
         .flatten()
         .filter(|span| span.bytes > 0)
         .collect();
-    // If bytes are staged, the copies mark their arrival, otherwise the transfers.
+    // If bytes are staged in host memory, they land with the phase 'copy', otherwise with 'transfer'.
     let landing = if spans.iter().any(|s| s.phase == Phase::Copy) { Phase::Copy } else { Phase::Transfer };
     let mut ends: Vec<(u64, u64)> = spans.iter().filter(|s| s.phase == landing).map(|s| (s.end_ns, s.bytes)).collect();
     ends.sort_unstable();

@@ -1,5 +1,5 @@
-//! The compiled-in recordings: two models loaded on an H200, for the lesson, the pictures and a first look without a
-//! GPU.
+//! The compiled-in recordings of two models that were loaded on an H200. They are used for the lesson, the pictures,
+//! and a demonstration without a GPU.
 
 use super::recording::{Reader, RecordingError};
 use super::state::State;
@@ -7,24 +7,24 @@ use crate::core::{Engine, EventBody};
 use crate::device::heap;
 use std::path::Path;
 
-/// A recording inside the program.
+/// A recording that is compiled into the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
-    /// File name under `assets/recordings`.
+    /// Its file name in `assets/recordings`.
     pub name: &'static str,
-    /// The model that was loaded, as people call it.
+    /// The usual name of the loaded model.
     pub model: &'static str,
     bytes: &'static [u8],
 }
 
-/// Qwen3-0.6B: 311 small tensors.
+/// Qwen3-0.6B with 311 small tensors.
 pub const SMALL: Shipped = Shipped {
     name: "h200-qwen3-0.6b.gdsrec",
     model: "Qwen3-0.6B",
     bytes: include_bytes!("../../assets/recordings/h200-qwen3-0.6b.gdsrec"),
 };
 
-/// Qwen2.5-7B: 339 tensors, the mean one ten times as large.
+/// Qwen2.5-7B with 339 tensors. Their mean size is ten times as large.
 pub const LARGE: Shipped = Shipped {
     name: "h200-qwen2.5-7b.gdsrec",
     model: "Qwen2.5-7B",
@@ -32,18 +32,18 @@ pub const LARGE: Shipped = Shipped {
 };
 
 impl Shipped {
-    /// The recording as it is on disk.
+    /// The bytes of the recording file.
     #[must_use]
     pub const fn bytes(&self) -> &'static [u8] {
         self.bytes
     }
 
-    /// The loads in the recording, with the timelines of some engines only and without the readings of meters: the
-    /// complete state is several times as large, and the screens that ask for this keep a small part of it. All of it
-    /// is given back before this returns.
+    /// Calls a function with the loads of the recording. The state contains the timelines of the given engines only
+    /// and no samples, because the complete state is several times as large. All memory is freed before this function
+    /// returns.
     ///
     /// # Errors
-    /// As [`Self::state`].
+    /// See [`Self::state`].
     pub fn tell<T>(
         &self,
         with_timeline: impl Fn(&Engine) -> bool,
@@ -70,7 +70,7 @@ impl Shipped {
     /// The state at the end of the recording.
     ///
     /// # Errors
-    /// If the compiled-in recording cannot be read, which a test excludes.
+    /// Fails if the recording cannot be read. A test makes sure that this does not happen.
     pub fn state(&self) -> Result<State, RecordingError> {
         let mut state = State::default();
         for event in Reader::from_bytes(Path::new(self.name), self.bytes)? {

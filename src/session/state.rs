@@ -1,5 +1,5 @@
-//! `State`: everything that is known. Only [`State::reduce`] makes it, from events, and front ends and reports read
-//! only it.
+//! `State`: everything that is known about a session. Only [`State::reduce`] changes it, by applying events. Front
+//! ends and reports read only the state.
 
 use super::kinds::Kinds;
 use super::lane::{Lane, LaneStatus};
@@ -13,24 +13,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Pictures of the machine that are kept: ten minutes at one in two seconds.
+/// Maximum number of samples of the System screen that are kept. At one sample every two seconds, this is ten
+/// minutes.
 pub const SYSTEM_HISTORY: usize = 300;
 
-/// Calls of a watched program that are kept for timelines.
+/// Maximum number of calls of a watched program that are kept for timelines.
 pub const CALLS_KEPT: usize = 100_000;
 
-/// Counts of a watched program at a time.
+/// Counters of a watched program at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCount {
-    /// Nanoseconds since the program started.
+    /// Time since the program started, in nanoseconds.
     pub at_ns: u64,
-    /// cuFile calls.
+    /// Number of cuFile calls.
     pub calls: u64,
     /// Bytes that cuFile transferred.
     pub cufile_bytes: u64,
-    /// Bytes that reads by libc returned.
+    /// Bytes that read calls of libc returned.
     pub plain_bytes: u64,
-    /// Bytes copied by libcuda.
+    /// Bytes that libcuda copied.
     pub copied_bytes: u64,
 }
 
@@ -47,79 +48,81 @@ impl CallCount {
     }
 }
 
-/// Everything a session has learned so far.
+/// Everything that is known about a session.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Time of the newest event, in nanoseconds since the session began.
+    /// Time of the newest event in nanoseconds since the session began.
     pub now_ns: u64,
-    /// The program that made the events, `gds-top 0.1.0`.
+    /// The program that made the events, for example `gds-top 0.1.0`.
     pub tool: String,
-    /// The command line that started it; empty if the recording has none.
+    /// The command line of the session; empty if the recording does not contain it.
     pub command: String,
-    /// When the session began, in milliseconds since the Unix epoch; 0 before its first event.
+    /// Start of the session in milliseconds since the Unix epoch; 0 before its first event.
     pub started_unix_ms: u64,
-    /// Whether the session ended, and if so whether it was interrupted.
+    /// Whether the session was interrupted; `None` while it has not ended.
     pub ended: Option<bool>,
-    /// Bytes written of a synthetic model and its size, while it is made.
+    /// The bytes written so far and the total bytes, while a synthetic model is written.
     pub model_written: Option<(u64, u64)>,
     /// The machine.
     pub machine: Option<Machine>,
-    /// Findings, in the order of their groups and then of their arrival.
+    /// Findings by group. Within a group, they are in the order of their arrival.
     pub checks: Vec<Finding>,
-    /// The duration of the last round of checks; `None` while one runs or none ran.
+    /// The duration of the last round of checks in nanoseconds; `None` while a round runs or if none ran.
     pub checks_took_ns: Option<u64>,
     /// Verdicts by path and GPU.
     pub verdicts: Vec<Verdict>,
-    /// Fixes that can be offered.
+    /// The plans of fixes that the user can apply.
     pub plans: Vec<FixPlan>,
-    /// The way to a direct route, once all checks are done.
+    /// The steps to a direct route, after all checks are done.
     pub guide: Option<Guide>,
     /// Fixes that are applied and can be undone, the newest last.
     pub applied: Vec<AppliedFix>,
-    /// The news of fixes, in order.
+    /// The progress messages of fixes, in order.
     pub fix_log: Vec<FixProgress>,
     /// The model that was opened last.
     pub model: Option<Arc<ModelInfo>>,
-    /// All models that were opened, each name once, in order.
+    /// All opened models in order, without duplicate names.
     pub models: Vec<Arc<ModelInfo>>,
-    /// Lanes in the order in which they run.
+    /// The runs, in the order in which they run.
     pub lanes: Vec<Lane>,
-    /// Ceilings that were measured.
+    /// The measured ceilings.
     pub ceilings: Vec<Ceiling>,
     /// The grid of storage measurements.
     pub grid: Option<Grid>,
     /// The watched program.
     pub watch: Option<Arc<WatchReport>>,
-    /// Calls of the watched program, the newest last; the last [`CALLS_KEPT`] ones.
+    /// The newest calls of the watched program, at most [`CALLS_KEPT`], with the newest last.
     pub calls: VecDeque<WatchedCall>,
-    /// Calls of the watched program that are not among them.
+    /// Number of calls of the watched program that are not in `calls`.
     pub calls_left_out: u64,
-    /// Bytes and reads of the watched program over time, at each report.
+    /// Counters of the watched program at the time of each report.
     pub call_rates: Vec<CallCount>,
-    /// Name and title of the plan of this state; `None` for the first plan of the session.
+    /// Name and title of the plan on this page; `None` for the first plan of the session.
     pub race_plan: Option<(String, String)>,
     /// Other plans that can be run.
     pub race_plans: Vec<RacePlan>,
-    /// The session at the end of each earlier plan, the oldest first. They contain no earlier plans themselves.
+    /// The state at the end of each earlier plan, the oldest first. These states contain no earlier plans.
     pub earlier: Vec<Arc<State>>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
-    /// Readings of meters over time.
+    /// Samples of the meters over time.
     pub samples: Vec<TimedSample>,
-    /// The processes that use GPUs and storage, the newest last; the last [`SYSTEM_HISTORY`] pictures.
+    /// The newest samples of the processes that use GPUs and storage, at most [`SYSTEM_HISTORY`], with the newest
+    /// last.
     pub system: VecDeque<(u64, SystemSample)>,
-    /// Messages with their times.
+    /// Messages: session time in nanoseconds, level and text.
     pub messages: Vec<(u64, LogLevel, String)>,
-    /// Whether the race was stopped, so that lanes which wait will not run.
+    /// Whether the race was stopped. Waiting runs will not start.
     pub stopped: bool,
-    /// Which lanes are repeats of one another.
+    /// Shows which runs are repeats of one another.
     pub(super) kinds: Kinds,
-    /// The first lane of each number: a long race has thousands, with many events each.
+    /// The index in `lanes` of the first run with each number. A long race has thousands of runs with many events
+    /// each.
     places: BTreeMap<LaneId, usize>,
 }
 
 impl State {
-    /// Takes in one event. This is the only way in which a state changes.
+    /// Applies one event. A state changes only through this function.
     pub fn reduce(&mut self, event: &Event) {
         self.now_ns = self.now_ns.max(event.at_ns);
         let at_ns = event.at_ns;
@@ -132,7 +135,7 @@ impl State {
             EventBody::MachineSeen { machine } => self.machine = Some(machine.clone()),
             EventBody::CheckDone { finding } => self.put_finding(finding),
             EventBody::VerdictReached { verdict } => {
-                // Compared as bytes: the comparison of paths takes them apart, and there may be thousands.
+                // The bytes are compared, because comparing paths parses them, and there may be thousands.
                 let same = |v: &&mut Verdict| v.path.as_os_str() == verdict.path.as_os_str() && v.gpu == verdict.gpu;
                 match self.verdicts.iter_mut().find(same) {
                     Some(old) => *old = verdict.clone(),
@@ -220,7 +223,7 @@ impl State {
                 }
             }
             EventBody::GridCellDone { result } => {
-                // A damaged recording may name a cell that was never planned; it is passed over.
+                // A damaged recording may contain a cell that was never planned; it is ignored.
                 if let Some(grid) = &mut self.grid
                     && let Some(at) = grid.plan.cells.iter().position(|cell| *cell == result.key)
                     && let Some(slot) = grid.results.get_mut(at)
@@ -248,7 +251,7 @@ impl State {
             | EventBody::LaneFinished { lane, .. }
             | EventBody::LaneDied { lane, .. }
             | EventBody::LaneCancelled { lane } => {
-                // A damaged recording may name a lane that was never planned; it is passed over.
+                // A damaged recording may contain a run that was never planned; it is ignored.
                 if let Some(at) = self.place(*lane) {
                     self.lanes[at].reduce(at_ns, &event.body);
                     if matches!(event.body, EventBody::LaneShared { .. }) {
@@ -259,7 +262,7 @@ impl State {
         }
     }
 
-    /// The place of a lane in [`State::lanes`].
+    /// The index of a run in [`State::lanes`].
     fn place(&self, lane: LaneId) -> Option<usize> {
         let is = |at: &usize| self.lanes.get(*at).is_some_and(|l| l.id == lane);
         self.places.get(&lane).copied().filter(is).or_else(|| self.lanes.iter().position(|l| l.id == lane))
@@ -271,8 +274,8 @@ impl State {
         }
     }
 
-    /// Puts the measurements aside, so that the next plan begins on an empty page. Facts about the machine stay on
-    /// both.
+    /// Moves the measurements to an earlier page, so that the next plan begins on an empty page. Facts about the
+    /// machine are on both pages.
     fn turn_page(&mut self, plan: (String, String)) {
         if self.lanes.is_empty() && self.grid.is_none() {
             self.race_plan = Some(plan);
@@ -305,7 +308,7 @@ impl State {
         self.earlier = earlier;
     }
 
-    /// The title of the Race screen in a few words: the plan's title, or a description.
+    /// A short title of the Race screen: the title of the plan, or a description.
     #[must_use]
     pub fn race_title(&self) -> String {
         if let Some((_, title)) = &self.race_plan {
@@ -322,18 +325,19 @@ impl State {
         }
     }
 
-    /// The kind of a lane by its place, from 0 in the order of their first lanes. Lanes of one kind have the same engine, cache state and target, and
-    /// share a model in the same way. `None` if the kind is not known.
+    /// The kind of a run from its index in `lanes`. Kinds are numbered from 0 in the order of their first runs. Runs
+    /// of one kind have the same engine, cache state and target, and load the same share of the same model. `None` if
+    /// the kind is unknown.
     #[must_use]
     pub fn kind(&self, lane: usize) -> Option<usize> {
         self.kinds.get(lane, self.lanes.len())
     }
 
-    /// Whether a race or a grid is running. Between two lanes, while caches are emptied and processes start, a race
-    /// is running.
+    /// Whether a race or a grid is running. This includes the time between two runs, while caches are emptied and
+    /// processes start.
     #[must_use]
     pub fn is_measuring(&self) -> bool {
-        // Lanes run in the order of their plan, so the status of the last one shows whether any waits.
+        // Runs start in their planned order, so the status of the last one shows whether any run is waiting.
         let to_come = || self.lanes.last().is_some_and(|lane| lane.status == LaneStatus::Waiting);
         self.running_lane().is_some()
             || (!self.stopped && self.ended.is_none() && to_come())
@@ -349,26 +353,27 @@ impl State {
         self.checks.insert(at, finding.clone());
     }
 
-    /// The lane that runs now.
+    /// The run that is running now.
     #[must_use]
     pub fn running_lane(&self) -> Option<&Lane> {
         self.lanes.iter().find(|l| l.is_running())
     }
 
-    /// Readings of one meter as (session time, value), for one lane or for none. Gaps in time are the caller's to see.
+    /// The readings of one meter as pairs of session time in nanoseconds and value, for one run or for none. The
+    /// caller must detect gaps in time.
     pub fn series(&self, metric: Metric, lane: Option<LaneId>) -> impl Iterator<Item = (u64, f64)> + '_ {
         self.series_between(metric, lane, 0..=u64::MAX)
     }
 
-    /// As [`State::series`], of a stretch of session time and perhaps a second around it: a chart of one lane need
-    /// not search an hour of readings.
+    /// Like [`State::series`], but only for a range of session time in nanoseconds and up to a second around it. So a
+    /// chart of one run need not search the readings of an hour.
     pub fn series_between(
         &self,
         metric: Metric,
         lane: Option<LaneId>,
         during_ns: RangeInclusive<u64>,
     ) -> impl Iterator<Item = (u64, f64)> + '_ {
-        // Several samplers may bring their readings a little out of order, so the ends are taken with room.
+        // The samples of several samplers may be slightly out of order, so the range is extended.
         let (from, to) = (during_ns.start().saturating_sub(NS_PER_S), during_ns.end().saturating_add(NS_PER_S));
         let first = self.samples.partition_point(|s| s.at_ns < from);
         let last = self.samples.partition_point(|s| s.at_ns <= to).max(first);
@@ -378,7 +383,7 @@ impl State {
             .filter_map(move |s| Some((s.at_ns, s.get(metric)?)))
     }
 
-    /// Findings of one group.
+    /// The findings of one group.
     pub fn group(&self, group: crate::core::Group) -> impl Iterator<Item = &Finding> {
         self.checks.iter().filter(move |f| f.group == group)
     }

@@ -1,36 +1,37 @@
-//! Samples as a state keeps them: a race of an hour has tens of thousands, and a tree each would take most of the memory that the screens need.
+//! A compact form of samples. A race of an hour has tens of thousands of samples. With a tree for each of them, they
+//! would take most of the screens' memory.
 
 use crate::core::{LaneId, Metric, Sample};
 
-/// A sample and when it was taken.
+/// A sample with its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedSample {
-    /// Nanoseconds since the session began.
+    /// Time in nanoseconds since the session began.
     pub at_ns: u64,
-    /// The lane that was being watched, if any.
+    /// The run that was being measured, if any.
     pub lane: Option<LaneId>,
-    /// The meters that were read, in their order.
+    /// The meters that were read, in ascending order.
     metrics: Box<[Metric]>,
-    /// The readings, in the same order.
+    /// Their readings, in the same order.
     values: Box<[f64]>,
 }
 
 impl TimedSample {
-    /// Takes a sample.
+    /// Stores a sample in this form.
     #[must_use]
     pub fn of(at_ns: u64, sample: &Sample) -> Self {
         let metrics = sample.values.keys().copied().collect();
         Self { at_ns, lane: sample.lane, metrics, values: sample.values.values().copied().collect() }
     }
 
-    /// The reading of a meter, if it was read.
+    /// The reading of a meter; `None` if it was not read.
     #[must_use]
     pub fn get(&self, metric: Metric) -> Option<f64> {
         let at = self.metrics.binary_search(&metric).ok()?;
         self.values.get(at).copied()
     }
 
-    /// All readings, by meter.
+    /// All readings with their meters.
     pub fn readings(&self) -> impl Iterator<Item = (Metric, f64)> + '_ {
         self.metrics.iter().copied().zip(self.values.iter().copied())
     }

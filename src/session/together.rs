@@ -1,4 +1,4 @@
-//! Lanes that ran together: their total as one run, and each compared with the same load alone.
+//! Runs that loaded together: their total as one run, and the comparison of each with the same load alone.
 
 use super::lane::Lane;
 use super::state::State;
@@ -6,36 +6,36 @@ use crate::core::median::median_u64;
 use crate::core::{ModelInfo, RunResult, Target, together};
 use std::sync::Arc;
 
-/// Lanes that run at the same time.
+/// Runs that load at the same time.
 #[derive(Clone, Debug)]
 pub struct Group<'s> {
-    /// Its number.
+    /// Number of the group.
     pub number: u32,
-    /// Its lanes, in order; at least one.
+    /// Its runs in order. There is at least one.
     pub lanes: Vec<&'s Lane>,
-    /// Their total, once all have ended. An error if one failed.
+    /// Their total, after all have ended. If one run failed, the total is an error.
     pub whole: Option<RunResult>,
 }
 
-/// All repeats of one group: the same engine, models, targets and cache state.
+/// All repeats of one group, which have the same engine, models, targets and cache state.
 #[derive(Clone, Debug)]
 pub struct Together {
-    /// Whether it is one model cut over targets.
+    /// Whether one model was divided among several targets.
     pub one_model: bool,
-    /// The repeat nearest to the median.
+    /// The repeat whose time is nearest to the median.
     pub typical: RunResult,
-    /// Repeats that ended well.
+    /// Number of successful repeats.
     pub n: usize,
-    /// The median time.
+    /// The median time in nanoseconds.
     pub wall_ns: u64,
-    /// The shortest and the longest time.
+    /// The shortest and the longest time in nanoseconds.
     pub range_ns: (u64, u64),
-    /// Bytes a second at the median time.
+    /// Bytes per second at the median time.
     pub bytes_per_s: f64,
 }
 
 impl Group<'_> {
-    /// Whether it is one model cut over targets; otherwise it is several models at once.
+    /// Whether one model was divided among several targets. Otherwise several models were loaded at once.
     #[must_use]
     pub fn is_one_model(&self) -> bool {
         self.lanes.iter().all(|l| l.share.as_ref().is_some_and(|s| s.part.is_some()))
@@ -43,7 +43,7 @@ impl Group<'_> {
 }
 
 impl State {
-    /// The model that a lane loads.
+    /// The model that a run loads.
     #[must_use]
     pub fn model_of(&self, lane: &Lane) -> Option<&Arc<ModelInfo>> {
         match &lane.share {
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// Tensor bytes that a lane must load; 0 if its model is not known.
+    /// Number of tensor bytes that a run must load; 0 if its model is unknown.
     #[must_use]
     pub fn bytes_of(&self, lane: &Lane) -> u64 {
         match &lane.share {
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// The groups of lanes that run together, in order.
+    /// The groups of runs that load together, in order.
     #[must_use]
     pub fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
@@ -78,7 +78,7 @@ impl State {
         groups
     }
 
-    /// The groups that ran together, the repeats of each as one, in order.
+    /// The groups of runs that loaded together, in order. Repeats are combined.
     #[must_use]
     pub fn wholes(&self) -> Vec<Together> {
         let mut known: Vec<(bool, Vec<RunResult>)> = Vec::new();
@@ -96,15 +96,15 @@ impl State {
         known.into_iter().filter_map(|(one_model, runs)| Together::of(one_model, runs)).collect()
     }
 
-    /// Every run that may be compared with others: those of lanes that ran alone, and the totals of groups.
+    /// All runs that may be compared with others: the runs that loaded alone, and the totals of groups.
     #[must_use]
     pub fn runs(&self) -> Vec<RunResult> {
         let alone = self.lanes.iter().filter(|l| l.group().is_none()).filter_map(|l| l.result.as_deref().cloned());
         alone.chain(self.groups().into_iter().filter_map(|group| group.whole)).collect()
     }
 
-    /// The median time of the same load alone: same model, engine, cache state and target, complete, in no group.
-    /// `None` if none succeeded.
+    /// The median time in nanoseconds of the same load alone: with the same model, engine, cache state and target,
+    /// without a part or group. `None` if no such load was successful.
     #[must_use]
     pub fn alone_ns(&self, lane: &Lane) -> Option<u64> {
         let share = lane.share.as_ref().filter(|s| s.part.is_none() && s.group.is_some())?;
@@ -144,7 +144,7 @@ fn whole(lanes: &[&Lane]) -> Option<RunResult> {
         lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_deref()?))).collect();
     let mut whole = together(&known)?;
     whole.target = places(lanes);
-    // One that died or landed wrong bytes has its sentence in the lane only.
+    // If a run died or landed wrong bytes, the sentence about it is only in the run.
     let failed = lanes.iter().find_map(|l| l.error());
     if whole.error.is_none() && known.len() < lanes.len() {
         whole.error = failed;
@@ -152,7 +152,8 @@ fn whole(lanes: &[&Lane]) -> Option<RunResult> {
     Some(whole)
 }
 
-/// `2 × NVIDIA H200`, `host memory`: parts land on a target each, models that share a GPU land on one.
+/// The targets as text: `2 × NVIDIA H200` or `host memory`. Each part has a separate target, but several models can
+/// share a GPU.
 fn places(lanes: &[&Lane]) -> String {
     let parts = lanes.iter().all(|l| l.share.as_ref().is_some_and(|s| s.part.is_some()));
     let mut seen: Vec<(String, usize)> = Vec::new();
@@ -181,7 +182,7 @@ mod tests {
         Target::Gpu { ordinal, uuid: None, name: "H200".into() }
     }
 
-    /// A session in which lanes with these targets and shares have loaded in this many nanoseconds.
+    /// A session whose runs had these targets, shares and times in nanoseconds.
     fn session(lanes: &[(Target, LaneShare, u64)]) -> State {
         let mut state = State::default();
         let mut tell = |at_ns, body| state.reduce(&Event { at_ns, body });
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(group.whole.as_ref().unwrap().target, "H200");
         let alone: Vec<Option<u64>> = group.lanes.iter().map(|l| state.alone_ns(l)).collect();
         assert_eq!(alone, [Some(100), Some(200)]);
-        assert_eq!(state.alone_ns(&state.lanes[0]), None, "a lane that ran alone is its own measure");
+        assert_eq!(state.alone_ns(&state.lanes[0]), None, "a run that loaded alone is compared with itself");
         assert_eq!(state.runs().iter().map(|r| r.model.as_str()).collect::<Vec<_>>(), ["a", "b", "a + b"]);
     }
 }

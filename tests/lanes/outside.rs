@@ -194,7 +194,7 @@ fn what_a_command_tells_against_reason_is_not_believed() {
     let absurd =
         told(r#"cat {model}/*.safetensors >/dev/null; echo '{"done": true, "bytes": 99999999999999}' >&$GDS_TOP_FD"#);
     assert!(absurd["bytes"].as_u64().unwrap() < 100 * files, "{absurd:#}");
-    assert!(notes(&absurd).contains("not believed"), "{absurd:#}");
+    assert!(notes(&absurd).contains("claims about the bytes are ignored"), "{absurd:#}");
     // A clock that started before the command did.
     let early =
         told(r#"echo '{"ready": true, "at_ns": 1}' >&$GDS_TOP_FD; echo '{"done": true, "bytes": 64}' >&$GDS_TOP_FD"#);
@@ -221,7 +221,7 @@ fn a_command_that_reads_too_little_or_too_much_or_leaves_a_daemon_is_said_to() {
     assert!(twice.contains("times as many bytes as the model's files have"), "{twice}");
     let mark = format!("6{}.5", std::process::id());
     let left = engine(&format!("setsid sleep {mark} >/dev/null 2>&1 & sleep 0.1"));
-    assert!(left.contains("still ran; they were ended with it"), "{left}");
+    assert!(left.contains("still running; they were killed"), "{left}");
     until("end of the daemon", || alive(&mark).is_empty());
 }
 

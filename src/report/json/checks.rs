@@ -1,22 +1,22 @@
-//! The checks of a report: each finding, with the exact commands and file changes of its fix.
+//! The checks of a report: each finding with the exact commands and file changes of its fix.
 
 use crate::core::{Change, Finding, FixPlan};
 use crate::session::State;
 use crate::text::{diff, quoted_line};
 use serde_json::{Value, json};
 
-/// Lines of context around a change of a file.
+/// Number of context lines around a change of a file.
 const CONTEXT: usize = 3;
 
-/// All findings. `remedy` is the plan of the fix for this machine; null if no fix is needed or known.
+/// All findings. `remedy` is the plan of the fix for this machine. It is null if no fix is needed or known.
 pub(super) fn checks(state: &State) -> Vec<Value> {
     state.checks.iter().map(|finding| check(state, finding)).collect()
 }
 
 fn check(state: &State, finding: &Finding) -> Value {
-    // One plan may satisfy several checks; it names the first of them.
+    // One plan may fix several checks but contains only the id of the first one.
     let plan = state.plans.iter().find(|plan| plan.check == finding.id || finding.fix == Some(plan.id));
-    // A finding is made of text and lists, which cannot fail.
+    // Serializing cannot fail, because a finding consists of strings and lists.
     let mut value = serde_json::to_value(finding).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         fields.insert("fix".to_owned(), json!(finding.fix.or(plan.map(|plan| plan.id))));
@@ -50,7 +50,7 @@ fn remedy(plan: &FixPlan) -> Value {
     })
 }
 
-/// The change as lines of a unified diff.
+/// The change of a file as lines of a unified diff.
 fn changed_lines(before: &str, after: &str) -> Vec<String> {
     let line = |line: crate::text::DiffLine| match line.mark {
         '@' => line.text,

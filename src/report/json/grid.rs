@@ -3,7 +3,7 @@
 use crate::core::Grid;
 use serde_json::{Value, json};
 
-/// The measured cells, and how many were planned.
+/// The measured cells and the number of planned cells.
 pub(super) fn json(grid: &Grid) -> Value {
     let number = |v: f64| serde_json::Number::from_f64(v).map_or(Value::Null, Value::Number);
     let cells: Vec<Value> = grid

@@ -1,5 +1,5 @@
-//! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds. Only `summary` has text:
-//! the answers and tables as shown.
+//! The report as JSON (`schema/report.schema.json`). Sizes are in bytes and times in nanoseconds. Only `summary`
+//! contains text: the answers and tables that users see.
 
 mod checks;
 mod grid;
@@ -18,20 +18,20 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
-/// The version of the schema.
+/// Version of the schema.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// The report as a JSON value. It is large for a model with many tensors; [`write()`] does not keep it in memory.
+/// The report as a JSON value. It is large for a model with many tensors. [`write()`] does not build it in memory.
 #[must_use]
 pub fn json(state: &State) -> Value {
-    // All parts are maps with text keys, text and finite numbers, which cannot fail.
+    // Serializing cannot fail, because all parts are maps with string keys, strings and finite numbers.
     serde_json::to_value(Report::new(&SessionAnalysis::new(state))).unwrap_or(Value::Null)
 }
 
-/// Writes the report as JSON, tensor by tensor.
+/// Writes the report as JSON, one tensor at a time.
 ///
 /// # Errors
-/// When `out` cannot be written.
+/// Fails if `out` cannot be written.
 pub fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
     write_json(&mut out, &Report::new(&analysis))?;
@@ -77,7 +77,8 @@ struct Plan<'a> {
     fix_log: &'a [FixProgress],
 }
 
-/// Results of earlier plans of the same session, in order; an export has a folder with the full report of each.
+/// The results of earlier plans of the same session, in order. An export contains the full report of each plan in a
+/// folder.
 fn earlier(state: &State) -> Vec<Value> {
     let one = |(number, page): (usize, &std::sync::Arc<State>)| {
         let title = page.race_title();
@@ -132,7 +133,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A number; null for NaN and infinity, which JSON does not have.
+/// A JSON number. NaN and infinity become null, because JSON does not have them.
 fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
@@ -178,7 +179,7 @@ fn plan(state: &State) -> Plan<'_> {
 
 fn run(state: &State, lane: &Lane) -> Value {
     let Some(r) = &lane.result else {
-        // The lane died: its measurements are unknown.
+        // The run's process died, so its measurements are unknown.
         return json!({
             "lane": lane.id, "engine": lane.engine, "model": null, "cache": lane.cache, "cache_resident_before_fraction": null,
             "target": lane.target.to_string(), "repeat": lane.repeat, "bytes": null, "wall_ns": null, "setup_ns": null,
@@ -207,7 +208,7 @@ fn run(state: &State, lane: &Lane) -> Value {
     })
 }
 
-/// The ceiling of a run and the share of it that was reached; null if none was measured.
+/// The ceiling of a run and the share of it that the run reached. Null if no ceiling was measured.
 fn ceiling(state: &State, lane: &Lane) -> Value {
     ceilings::reached(state, lane).map_or(
         Value::Null,
@@ -215,7 +216,7 @@ fn ceiling(state: &State, lane: &Lane) -> Value {
     )
 }
 
-/// The cold loads next to a plain reader.
+/// The cold loads compared with a plain reader.
 fn beside_plain_reads(state: &State) -> Vec<Value> {
     let one = |cold: &ceilings::ColdReads<'_>| {
         let rounds = cold.by_round();
@@ -280,7 +281,7 @@ struct Samples<'a>(&'a State);
 impl Serialize for Samples<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.samples.iter().map(|timed| {
-            // NaN and infinity are gaps: they are left out.
+            // NaN and infinity are left out, so they appear as missing values.
             let values: Map<String, Value> = timed
                 .readings()
                 .filter(|(_, v)| v.is_finite())
@@ -291,7 +292,7 @@ impl Serialize for Samples<'_> {
     }
 }
 
-/// The outcome of a group's ranking.
+/// The result of a group's ranking as a word.
 fn outcome(group: &ComparisonGroup) -> &'static str {
     match group.outcome() {
         None | Some(Outcome::NothingMoved) => "nothing_moved",

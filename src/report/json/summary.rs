@@ -1,4 +1,4 @@
-//! The answers and results tables for `report.json`, in the words and cells of all other forms.
+//! The answers and results tables in `report.json`. Texts and cells are the same as in all other formats.
 
 use crate::present::table::{COLUMNS, Column};
 use crate::present::{SessionAnalysis, winner};

@@ -1,17 +1,17 @@
-//! Lanes that ran together, for `report.json`.
+//! Runs that loaded together, for `report.json`.
 
 use crate::present::ceilings::whole_reached;
 use crate::present::together::slowdown;
 use crate::session::{Group, State};
 use serde_json::{Value, json};
 
-/// The ceiling of a group; null if one that bounds it was not measured.
+/// The ceiling of a group. Null if the ceiling of one of its targets or models was not measured.
 fn ceiling(state: &State, group: &Group<'_>) -> Value {
     whole_reached(state, group)
         .map_or(Value::Null, |(_, kind, bound, share)| json!({"kind": kind, "bytes_per_s": bound, "fraction": share}))
 }
 
-/// The groups, each with its lanes.
+/// The groups with their runs.
 pub(super) fn json(state: &State) -> Vec<Value> {
     let number = |v: f64| serde_json::Number::from_f64(v).map_or(Value::Null, Value::Number);
     state

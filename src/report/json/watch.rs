@@ -1,4 +1,4 @@
-//! A watched program as JSON: `watch` has the fields that scripts read, `program` the details.
+//! A watched program as JSON. Scripts read the fields of `watch`; `program` contains the details.
 
 use crate::core::WatchReport;
 use crate::present::watch;

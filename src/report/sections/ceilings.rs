@@ -1,4 +1,4 @@
-//! The measured ceilings, and each engine as a share of its ceiling.
+//! The measured ceilings, and the rate of each engine as a share of its ceiling.
 
 use crate::present::ceilings::sentences;
 use crate::report::section::Section;

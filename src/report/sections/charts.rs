@@ -36,12 +36,12 @@ pub(super) fn of(cache: CacheState) -> &'static str {
     }
 }
 
-/// The label of a tick: a round value needs no zeros behind it.
+/// The label of a tick. A round value has no trailing zeros.
 fn number(value: f64) -> String {
     plain(&units::three_digits(value))
 }
 
-/// A number, which a unit may follow, without zeros at its end: `1 ms` of `1.00 ms`.
+/// Removes trailing zeros from a number, which may have a unit: `1.00 ms` becomes `1 ms`.
 pub(super) fn plain(text: &str) -> String {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
@@ -52,7 +52,7 @@ pub(super) fn section(chart: Chart) -> Section {
     Section::new(chart.title.clone()).block(Block::Chart(chart))
 }
 
-/// Series in the colours of their engines.
+/// The series with the colours of their engines.
 pub(super) fn coloured(analysis: &SessionAnalysis<'_>, series: Vec<series::Series>) -> Vec<Series> {
     let inks = LaneInks::of(analysis.state.lanes.iter().map(|lane| &lane.engine));
     let one = |s: series::Series| Series {

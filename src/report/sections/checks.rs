@@ -1,11 +1,11 @@
-//! The checks: failures and warnings with their evidence and fixes; passed checks are counted.
+//! The checks: failures and warnings with evidence and fixes. Passed checks are only counted.
 
 use crate::core::{Finding, Status};
 use crate::present::machine::check_counts;
 use crate::report::section::{Block, Detail, Item, Section};
 use crate::session::State;
 
-/// The worst first.
+/// The order of the statuses, with the worst one first.
 const ORDER: [Status; 5] = [Status::Fail, Status::Warn, Status::Info, Status::Na, Status::Pass];
 
 pub(super) fn section(state: &State) -> Option<Section> {

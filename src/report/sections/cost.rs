@@ -1,4 +1,5 @@
-//! The overhead per tensor: dots, fitted lines, phases by size, and where two engines take the same time.
+//! The overhead per tensor: dots, fitted lines, phases by size, and the sizes at which two engines take the same
+//! time.
 
 use super::charts;
 use crate::core::{CacheState, units};

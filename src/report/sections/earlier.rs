@@ -1,4 +1,4 @@
-//! Earlier plans of the same session: one line each, with the directory of their report.
+//! Earlier plans of the same session: one line per plan, with the directory of its report.
 
 use crate::present::headline::earlier_plan;
 use crate::report::section::Section;
@@ -11,7 +11,8 @@ pub(super) fn section(state: &State) -> Option<Section> {
     Section::list("Earlier plans of the same session", state.earlier.iter().enumerate().map(line).collect())
 }
 
-/// `1-kv-lmcache`: of a name from elsewhere, only what is harmless in a path.
+/// The directory name of a plan: `1-kv-lmcache`. Only characters that are harmless in a path are kept, because the
+/// title may be from an untrusted recording.
 pub(in crate::report) fn folder_name(number: usize, title: &str) -> String {
     let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Runs that failed.
+//! The section about failed runs.
 
 use crate::core::Status;
 use crate::present::failures::{FailedRun, failed_runs};

@@ -1,4 +1,4 @@
-//! Notes of the runs and gaps in the measurements.
+//! The notes of the runs, and missing measurements.
 
 use crate::present::gaps::gaps;
 use crate::report::section::Section;

@@ -1,4 +1,4 @@
-//! The content of a report, section by section.
+//! Lists the sections of a report.
 
 mod advice;
 mod answers;
@@ -26,16 +26,16 @@ pub(super) use advice::ADVICE;
 pub(super) use answers::answers;
 pub(super) use earlier::folder_name;
 
-/// The extent of a report.
+/// Selects the sections of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// The tables and the advice.
+    /// Only the tables and the advice.
     Brief,
-    /// For a terminal at the end of a session: the answers, the figures, the advice.
+    /// The answers, figures and advice, for a terminal at the end of a session.
     Terminal,
-    /// The same and the machine: a report as text.
+    /// Like `Terminal`, and in addition the machine, for a report as text.
     Text,
-    /// Everything.
+    /// All sections.
     Full,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
         all.extend(advice::section(analysis));
         return all;
     }
-    // A page begins with the advice; a terminal shows the end.
+    // A page begins with the advice. In a terminal it is last, because the end of the output stays visible.
     all.extend(advice::section(analysis).filter(|_| full));
     all.extend(results::sections(analysis, full));
     all.extend(together::sections(state));

@@ -1,4 +1,4 @@
-//! The time of each kind of run by phase.
+//! The section about the time of each run by phase.
 
 use crate::present::SessionAnalysis;
 use crate::present::phase_table::table;

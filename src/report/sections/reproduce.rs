@@ -1,4 +1,4 @@
-//! The commands that repeat the session, and the one that shows the machine to others.
+//! The commands that repeat the session, and the command that captures the machine for others.
 
 use crate::present::reproduce::commands;
 use crate::report::section::{Block, Section};

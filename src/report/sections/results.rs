@@ -1,4 +1,4 @@
-//! Engines compared: for each group its winner, bars and the results table.
+//! The comparison of engines: each group with its winner, bars and results table.
 
 use crate::core::{LaneInks, units};
 use crate::present::comparisons::{Comparison, naming};
@@ -11,7 +11,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Sectio
     let naming = naming(&analysis.comparisons);
     let one = |comparison: &Comparison<'_>| {
         let mut section = Section::new(comparison.title());
-        // A terminal has the same sentences among its answers, right above.
+        // A terminal shows these sentences among the answers directly above.
         let answer = winner::answer(&comparison.group, naming).filter(|_| full);
         section.text.extend(answer.map(|answer| answer.text()));
         let rows = comparison.rows();

@@ -1,4 +1,4 @@
-//! Process start-up before the clock, and the settings of the engines.
+//! The process start-up before the clock, and the settings of the engines.
 
 use crate::present::SessionAnalysis;
 use crate::present::setup::{before_the_clock, settings};

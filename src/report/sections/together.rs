@@ -1,4 +1,4 @@
-//! Lanes that ran together, a table of the parts of each group.
+//! Runs that loaded together, with a table of the parts of each group.
 
 use crate::present::together::tables;
 use crate::report::section::Section;

@@ -1,4 +1,4 @@
-//! A watched program: facts, calls, files, advice.
+//! The section about a watched program: facts, calls, files and advice.
 
 use crate::present::watch;
 use crate::report::section::{Block, Section};

@@ -1,11 +1,11 @@
-//! KV-cache workloads: their tables, and the layers of layer-wise reads over time.
+//! KV-cache workloads: their tables, and the layers over time for reads layer by layer.
 
 use crate::present::labels::engine_in;
 use crate::present::workload::{hidden, runs, tables};
 use crate::report::section::{Block, Section};
 use crate::session::State;
 
-/// Runs whose layers are drawn; all of them are in the tables.
+/// Maximum number of runs whose layers are drawn. The tables contain all runs.
 const MOST_RUNS: usize = 12;
 
 pub(super) fn sections(state: &State, full: bool) -> Vec<Section> {

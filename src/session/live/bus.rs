@@ -1,4 +1,5 @@
-//! Collects events: adds their time, writes them to the recording, if any, and passes them on to the front end.
+//! Collects events. It adds the time to each event, writes it to the recording if there is one, and passes it to the
+//! front end.
 
 use crate::core::{Event, EventBody, LogLevel, Metric};
 use crate::engines::protocol::monotonic_ns;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A cloneable sender of events of one session.
+/// A cloneable sender for the events of one session.
 #[derive(Clone)]
 pub(super) struct Bus(Arc<Inner>);
 
@@ -18,12 +19,13 @@ struct Inner {
     recording: Mutex<Option<Writer>>,
     /// The recording of an earlier session that was killed.
     set_aside: Option<PathBuf>,
-    /// Use of GPU memory when last read, in bytes; 0 while it was not.
+    /// GPU memory in use in bytes, from the last reading; 0 before the first reading.
     gpu_memory_bytes: AtomicU64,
 }
 
 impl Bus {
-    /// Opens the recording, if one is wanted, before anything else: a bad path fails before an hour of work.
+    /// Opens the recording, if one is requested. This happens first, so that an invalid path fails before an hour of
+    /// work.
     pub(super) fn new(events: Sender<Event>, record: Option<&Path>) -> Result<Self, RecordingError> {
         let recording = record.map(Writer::create).transpose()?;
         let set_aside = recording.as_ref().and_then(|writer| writer.set_aside().map(Path::to_owned));
@@ -36,12 +38,12 @@ impl Bus {
         })))
     }
 
-    /// Sends an event of now.
+    /// Sends an event with the current time.
     pub(super) fn emit(&self, body: EventBody) {
         self.emit_at(monotonic_ns(), body);
     }
 
-    /// Sends an event that happened at `monotonic_ns`.
+    /// Sends an event with the time `monotonic_ns`.
     pub(super) fn emit_at(&self, monotonic_ns: u64, body: EventBody) {
         if let EventBody::Sampled { sample } = &body {
             let bytes = sample.values.get(&Metric::GpuMemoryBytes).copied().unwrap_or(0.0);
@@ -59,7 +61,7 @@ impl Bus {
             }
         }
         let at_ns = event.at_ns;
-        // A closed front end needs no events; the recording has them.
+        // If the front end is closed, the events are only recorded.
         let _ = self.0.events.send(event);
         if let Some(error) = failed {
             let text = format!("the recording stops here: {error}");
@@ -67,12 +69,12 @@ impl Bus {
         }
     }
 
-    /// Use of GPU memory by all processes, according to the newest sample; `None` if it has none.
+    /// GPU memory that all processes use, in bytes, from the newest sample. `None` if there is no value.
     pub(super) fn gpu_memory_bytes(&self) -> Option<f64> {
         Some(self.0.gpu_memory_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0).map(|bytes| bytes as f64)
     }
 
-    /// Sends an event of now that is not kept in the recording.
+    /// Sends an event with the current time that is not recorded.
     pub(super) fn show(&self, body: EventBody) {
         let at_ns = monotonic_ns().saturating_sub(self.0.origin_monotonic_ns);
         let _ = self.0.events.send(Event { at_ns, body });

@@ -1,4 +1,5 @@
-//! Ceilings on behalf of the session: measured in a child, so that the screen opens no CUDA context.
+//! Measures the ceilings of a session. A child process measures them, so that the screens' process opens no CUDA
+//! context.
 
 use super::bus::Bus;
 use super::child::child_until;
@@ -8,19 +9,19 @@ use crossbeam_channel::{Receiver, bounded};
 use std::path::Path;
 use std::time::Duration;
 
-/// Measuring takes some six seconds; a disk that answers slowly may need more.
+/// Measuring takes about six seconds, and a slow disk may need more.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A disk that reads slower than this is given up.
+/// The measurement of a disk that is slower than this is abandoned.
 const SLOWEST_BYTES_PER_S: u64 = 20 << 20;
 
-/// The plain reader of each model's files, which goes with each round of cold loads.
+/// The plain readers of each model's files. They read once for each round of cold loads.
 #[derive(Debug, Default)]
 pub(super) struct Readers(Vec<(ModelInfo, Ceiling)>);
 
-/// Measures the copies to every target and the reads of every model, and emits them. Returns the readers for the
-/// complete reads between cold loads: bursts of under a second show caches and credits of a virtual disk, and a
-/// disk's speed changes from minute to minute.
+/// Measures the copies to every target and the reads of every model, and emits the ceilings. Returns the plain
+/// readers that read the files between cold loads. Short reads are not enough: a burst of under a second shows caches
+/// and burst credits of a virtual disk, and the speed of a disk changes over minutes.
 fn measure(
     bus: &Bus,
     exe: &Path,
@@ -71,14 +72,14 @@ fn measure(
     readers
 }
 
-/// Long enough for a slow disk to be read once.
+/// Time limit that is enough to read the model once from a slow disk.
 fn limit(model: Option<&ModelInfo>) -> Duration {
     let bytes = model.map_or(0, |m| m.shards.iter().fold(0, |sum: u64, s| sum.saturating_add(s.file_bytes)));
     LIMIT + Duration::from_secs(bytes / SLOWEST_BYTES_PER_S)
 }
 
 impl Session {
-    /// Measures the ceilings, and handles commands meanwhile.
+    /// Measures the ceilings while commands are handled.
     pub(super) fn ceilings(&self, models: &[ModelInfo], targets: &[Target]) -> (Readers, Heard) {
         let (cancel, cancelled) = bounded(1);
         let mut is_cancelled = once_over(&cancelled);
@@ -91,7 +92,7 @@ impl Session {
         })
     }
 
-    /// Runs the plain readers for a round of cold loads, and handles commands meanwhile.
+    /// Runs the plain readers for a round of cold loads while commands are handled.
     pub(super) fn read_pass(&self, readers: &mut Readers, round: u32) -> Heard {
         let (cancel, cancelled) = bounded(1);
         let mut is_cancelled = once_over(&cancelled);
@@ -107,7 +108,7 @@ impl Session {
     }
 }
 
-/// Whether it was cancelled; the flag is kept after the first time.
+/// Returns a function that checks for cancellation. After the first cancellation it always returns true.
 fn once_over(cancelled: &Receiver<()>) -> impl FnMut() -> bool + '_ {
     let mut over = false;
     move || {
@@ -117,7 +118,7 @@ fn once_over(cancelled: &Receiver<()>) -> impl FnMut() -> bool + '_ {
 }
 
 impl Readers {
-    /// One read of all files of every model, for the loads of `round`.
+    /// Reads all files of every model once, for the loads of `round`.
     pub(super) fn pass(&mut self, bus: &Bus, exe: &Path, round: u32, cancelled: &mut dyn FnMut() -> bool) {
         for (model, ceiling) in &mut self.0 {
             let Some(reader) = ceiling.reader else { continue };
@@ -143,12 +144,12 @@ impl Readers {
     }
 }
 
-/// Emits the measurements of a child, and returns them.
+/// Emits the measurements of a child process and returns them.
 fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec<Ceiling> {
     let mut told = Vec::new();
     for ceiling in answer["ceilings"].as_array().into_iter().flatten() {
         if let Ok(mut ceiling) = serde_json::from_value::<Ceiling>(ceiling.clone()) {
-            // Names of the session, where two models would have the same.
+            // The session's model name is used, because two models could have the same name.
             if let Some(model) = model.filter(|_| ceiling.model.is_some()) {
                 ceiling.model = Some(model.name.clone());
             }
@@ -162,7 +163,7 @@ fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec
     told
 }
 
-/// The name of a target's GPU in a ceiling.
+/// The UUID of a target's GPU, for a ceiling.
 fn gpu_of(target: &Target) -> Option<String> {
     match target {
         Target::Gpu { uuid: Some(uuid), .. } => Some(uuid.clone()),

@@ -1,5 +1,5 @@
-//! The one way in which a session starts processes: in a separate group, ended with the session, with its streams
-//! read and all waits bounded.
+//! Starts all processes of a session. Each process has a separate group and ends with the session. Its streams are
+//! read, and all waits have a time limit.
 
 use super::process::stderr_tail;
 use crate::core::units;
@@ -14,14 +14,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Limit of a probe of CUDA or libcufile: opening either takes under two seconds if it works.
+/// Time limit of a probe of CUDA or libcufile. Opening one of them takes less than two seconds if it works.
 pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(20);
-/// Limit of the end of a process that was killed, and of its last output. A process in a system call of a driver can take longer; it is left then.
+/// Time limit for the end of a killed process and for its last output. A process in a system call of a driver may
+/// take longer; it is then abandoned.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of standard output that are read of a probe.
+/// Maximum number of bytes that are read from the standard output of a probe.
 const ANSWER_BYTES: u64 = 4 << 20;
 
-/// A child process. It is killed when this is dropped, with all processes of its group.
+/// A child process. It is killed with all processes of its group when this value is dropped.
 pub(super) struct ChildProcess {
     child: Child,
     status: Option<ExitStatus>,
@@ -31,8 +32,8 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts a process of this program. It has a separate process group, so that signals of the terminal reach only
-    /// the session, which ends its children in order. The kernel kills the child with its parent (see
+    /// Starts a process of this program. The process gets a separate process group. So signals from the terminal
+    /// reach only the session, which ends its children in order. The kernel kills the child if its parent dies (see
     /// [`crate::engines::end_with_parent`]).
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         command
@@ -61,7 +62,7 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// The exit status, if it has ended.
+    /// The exit status, if the process has ended.
     pub(super) fn status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -69,7 +70,7 @@ impl ChildProcess {
         self.status
     }
 
-    /// Waits for its end, but no longer than `limit`.
+    /// Waits for the end of the process, but not longer than `limit`.
     pub(super) fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         let (start, mut nap) = (Instant::now(), Duration::from_millis(1));
         while self.status().is_none() && start.elapsed() < limit {
@@ -79,10 +80,10 @@ impl ChildProcess {
         self.status
     }
 
-    /// Kills it and its group. `None` if it did not end within [`PATIENCE`].
+    /// Kills the process and its group. `None` if it did not end within [`PATIENCE`].
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         if self.status().is_none() {
-            // Until it is waited for, no other process can have its number.
+            // The child has not been waited for, so no other process can have its number.
             if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
             }
@@ -91,7 +92,8 @@ impl ChildProcess {
         self.wait(PATIENCE)
     }
 
-    /// The end of its standard error. It is called after the end of the process; a descendant that holds the stream is not waited for.
+    /// The end of its standard error, which is read after the end of the process. If a descendant keeps the stream
+    /// open, the function does not wait for it.
     pub(super) fn stderr_tail(&self) -> String {
         self.stderr.recv_timeout(PATIENCE).unwrap_or_default()
     }
@@ -103,8 +105,8 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Works on a thread, such as reading a stream: a child that writes much must not wait for its reader while the
-/// reader waits for it.
+/// Runs work on a thread, such as reading a stream. Without it, a child that writes much output would block while its
+/// parent waits for it.
 pub(super) fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Receiver<T>> {
     let (send, receive) = bounded(1);
     let work = move || {
@@ -113,15 +115,16 @@ pub(super) fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     Builder::new().spawn(work).map(|_| receive)
 }
 
-/// Runs a hidden subcommand of this program and parses the last line that it prints, a JSON object. The child is killed at the limit.
+/// Runs a hidden subcommand of this program and parses the last line of its output as a JSON object. The child is
+/// killed at the limit.
 ///
 /// # Errors
-/// A sentence: it could not be started, took too long, died, or printed something else.
+/// Returns a sentence if the child could not be started, took too long, died, or printed something else.
 pub fn probe_child(exe: &Path, arguments: &[&str], limit: Duration) -> Result<Value, String> {
     child_until(exe, arguments, limit, &mut || false)
 }
 
-/// The same, ended as soon as `cancelled` returns true.
+/// Like [`probe_child`], but ends when `cancelled` returns true.
 pub(super) fn child_until(
     exe: &Path,
     arguments: &[&str],
@@ -147,7 +150,7 @@ pub(super) fn child_until(
             break status;
         }
         if start.elapsed() >= limit {
-            return Err(format!("{name} gave no answer within {} s and was ended", limit.as_secs()));
+            return Err(format!("{name} did not answer within {} s and was killed", limit.as_secs()));
         }
         if cancelled() {
             return Err(format!("{name} was cancelled"));
@@ -156,7 +159,8 @@ pub(super) fn child_until(
         nap = (nap * 2).min(Duration::from_millis(20));
     };
     let text = answer.recv_timeout(PATIENCE).unwrap_or_default();
-    // Lines before the last are what was known before something that may hang; a child that died after one gave no answer.
+    // A child prints its findings before an operation that may hang. So if it died, an earlier line is not its
+    // answer.
     let last = text.lines().rev().map(str::trim).find(|line| line.starts_with('{'));
     let answer = last.filter(|_| status.success()).and_then(|line| serde_json::from_str(line).ok());
     answer.ok_or_else(|| {
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn ending_a_child_ends_its_group_and_no_wait_is_unbounded() {
-        // The second process holds both streams.
+        // The second process also has both streams open.
         let mut child = sh("sleep 3600 & echo $!; wait");
         let mut line = [0; 16];
         let read = child.stdout.as_mut().unwrap().read(&mut line).unwrap();
@@ -190,7 +194,7 @@ mod tests {
             stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
         };
         while !gone() {
-            assert!(start.elapsed() < Duration::from_secs(60), "the second process lives on");
+            assert!(start.elapsed() < Duration::from_secs(60), "the second process is still running");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

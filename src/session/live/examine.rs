@@ -1,4 +1,4 @@
-//! Checks and fixes on behalf of the session.
+//! Runs checks and fixes for the session.
 
 use super::bus::Bus;
 use super::prove::prove;
@@ -12,66 +12,66 @@ use crate::machine::{self, Root};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
-/// Looks at the machine for one path.
+/// Examines the machine for one path.
 pub(super) struct Examiner {
     bus: Bus,
     path: PathBuf,
     gpu: Option<String>,
-    /// This program, for children; `None` proves nothing with reads.
+    /// The path of this program, for child processes. `None`: routes are not proven by reads.
     exe: Option<PathBuf>,
-    /// A captured machine; `None` is this machine.
+    /// The folder of a captured machine; `None` for this machine.
     folder: Option<PathBuf>,
     report: Option<Report>,
     guide: Option<Guide>,
-    /// Fixes that wait for a reboot, as last reported.
+    /// Fixes that wait for a reboot, as reported last.
     open: Vec<OpenPlan>,
-    /// The applied fixes, as last reported.
+    /// Applied fixes, as reported last.
     applied: Vec<AppliedFix>,
 }
 
-/// The view of this machine, or of a captured one.
+/// Opens a view of this machine or of a captured machine.
 ///
 /// # Errors
-/// A sentence, if the directory does not contain a machine.
+/// Returns a sentence if the directory does not contain a machine.
 pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
     folder.map_or_else(|| Ok(Root::live()), Root::stand_in)
 }
 
 impl Examiner {
-    /// `gpu` is an index or UUID, `None` for every GPU.
+    /// `gpu` is an index or a UUID; `None` means all GPUs.
     pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>, exe: Option<PathBuf>) -> Self {
         Self { bus, path, gpu, exe, folder: None, report: None, guide: None, open: Vec::new(), applied: Vec::new() }
     }
 
-    /// Examines a folder instead of this machine.
+    /// Examines the machine in a folder instead of this machine.
     pub(super) fn of(self, folder: Option<PathBuf>) -> Self {
         Self { folder, ..self }
     }
 
-    /// The place on which fixes act; reports a folder that no longer exists.
+    /// The place where fixes are applied. If its folder no longer exists, this is reported.
     fn place(&self) -> Option<Place> {
         let Some(folder) = self.folder.as_deref() else { return Some(Place::live()) };
         Place::folder(folder).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
-    /// Opens a new view, or reports an error.
+    /// Opens a new view. An error is reported and gives `None`.
     fn look(&self) -> Option<Root> {
         view(self.folder.as_deref()).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
-    /// Says what machine this is.
+    /// Reports the machine.
     pub(super) fn machine(&self, root: &Root) {
         self.bus.emit(EventBody::MachineSeen { machine: machine::machine(root) });
     }
 
-    /// The same with the storage below the path, for a session without checks.
+    /// Reports the machine with the storage below the path, for a session without checks.
     pub(super) fn machine_and_storage(&self, root: &Root) {
         let facts: Vec<_> = root.path_facts(&self.path).into_iter().collect();
         let machine = Machine { storage: machine::storage(root, &facts), ..machine::machine(root) };
         self.bus.emit(EventBody::MachineSeen { machine });
     }
 
-    /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.
+    /// Runs a round of checks. Each round uses a new view, so that cached facts do not hide a change.
     pub(super) fn check(&mut self) {
         let Some(root) = self.look() else { return };
         self.check_with(&root);
@@ -81,16 +81,17 @@ impl Examiner {
         let bus = self.bus.clone();
         self.tell_applied();
         let mut report = std::thread::scope(|scope| {
-            // The machine's summary waits for NVML, the first findings do not. The last round's, if there was one, names more than the first words of this.
+            // The machine summary waits for NVML, but the first findings do not. It is only sent early in the first
+            // round, because a later round would replace a summary that has more facts.
             if self.report.is_none() && Builder::new().spawn_scoped(scope, || self.machine(root)).is_err() {
-                // Without further threads, one after the other.
+                // If no thread can be started, the summary is computed first.
                 self.machine(root);
             }
             checks::run(root, &self.paths(root), self.gpu.as_deref(), &mut |finding| {
                 bus.emit(EventBody::CheckDone { finding });
             })
         });
-        // The checks have probed libcufile before, and the settings of cufile.json need its version.
+        // The summary is sent again, because it now contains libcufile. The settings of cufile.json need its version.
         self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root, &report) });
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
@@ -100,7 +101,7 @@ impl Examiner {
         }
         self.bus.emit(EventBody::ChecksDone { took_ns: report.took_ns });
         self.take_up(&report);
-        // All findings are out by now: real reads take their time.
+        // All findings were reported before this point, because real reads take time.
         let exe = self.exe.as_deref().filter(|_| root.is_live() && report.has_gpu);
         for verdict in exe.map(|exe| prove(exe, &report)).unwrap_or_default() {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
@@ -114,11 +115,11 @@ impl Examiner {
         self.report = Some(report);
     }
 
-    /// Fixes that waited for a reboot: their state, and whether their checks pass now.
+    /// Reports fixes that waited for a reboot, and whether their checks pass now.
     fn take_up(&mut self, report: &Report) {
         let open = self.place().map(|place| fixes::take_up(report, &place)).unwrap_or_default();
         let known = std::mem::replace(&mut self.open, open.clone());
-        // A repeated message would only hide newer ones.
+        // Messages that were reported before are not repeated, because they would hide newer ones.
         for open in open.into_iter().filter(|open| !known.contains(open)) {
             let stage = if open.verified { FixStage::Fixed } else { FixStage::Waiting };
             self.news(open.id, stage, &open.next);
@@ -127,7 +128,7 @@ impl Examiner {
         }
     }
 
-    /// The fixes that can be undone, of all sessions; reported if they have changed.
+    /// Reports the fixes of all sessions that can be undone, if they have changed.
     fn tell_applied(&mut self) {
         let applied = self.place().map(|place| fixes::undoable(&place)).unwrap_or_default();
         if applied != self.applied {
@@ -136,7 +137,7 @@ impl Examiner {
         }
     }
 
-    /// Updates the verdict by the counters of a load, which override the checks.
+    /// Updates the verdict with the counters of a load. Counters override the checks.
     pub(super) fn learn(&mut self, counts: &RouteCounts, target: &Target) {
         let Target::Gpu { uuid, .. } = target else { return };
         if !counts.proven || counts.route == Route::None {
@@ -160,12 +161,13 @@ impl Examiner {
         }
     }
 
-    /// Says which fixes were interrupted. Nothing is written.
+    /// Reports interrupted fixes. Nothing is written.
     pub(super) fn tell_interrupted(&self) {
         self.place().iter().flat_map(fixes::interrupted).for_each(|text| self.bus.say(LogLevel::Warn, text));
     }
 
-    /// Resumes interrupted fixes before another one is applied or undone. `None`: that failed, and was reported.
+    /// Resumes interrupted fixes before another fix is applied or undone. `None` if this failed; the failure is then
+    /// reported.
     fn recover(&self, id: FixId, place: &Place) -> Option<Vec<FixId>> {
         fixes::recover(place, &mut |text| self.bus.say(LogLevel::Warn, text))
             .map_err(|error| self.news(id, FixStage::Failed, &error.to_string()))
@@ -173,13 +175,13 @@ impl Examiner {
     }
 
     /// Applies a fix and runs all checks again. The user consented to the plan with the digest `consent`. The plan is
-    /// made again from fresh checks, so that a change of the machine since the preview is noticed; a different plan
+    /// made again from fresh checks, so that a change of the machine since the preview is noticed. A different plan
     /// is rejected.
     pub(super) fn apply(&mut self, id: FixId, consent: &str) {
         let Some(place) = self.place() else { return };
         let Some(plan) = self.plan(id) else { return };
         if place.lacks_root(&plan) {
-            // The process that is root makes the plan again and compares it.
+            // The process that runs as root makes the plan again and compares the digests.
             self.elevated(id, &["--yes", "--consent", consent, id.as_str()]);
         } else if self.recover(id, &place).is_some()
             && let Some(root) = self.look()
@@ -198,7 +200,8 @@ impl Examiner {
         self.check();
     }
 
-    /// The same in another process of this program as root. sudo has authenticated the user on the terminal before.
+    /// Applies a fix in another process of this program, which runs as root. sudo has already authenticated the user
+    /// on the terminal.
     fn elevated(&self, id: FixId, words: &[&str]) {
         let Some(exe) = self.exe.clone().or_else(|| std::env::current_exe().ok()) else {
             return self.news(id, FixStage::Failed, "the program's own file cannot be found");
@@ -230,7 +233,7 @@ impl Examiner {
         }
     }
 
-    /// Says what a fix would change.
+    /// Reports the changes that a fix would make.
     pub(super) fn dry_run(&mut self, id: FixId) {
         let Some(plan) = self.plan(id) else { return };
         for line in fixes::preview(&plan).lines() {
@@ -238,7 +241,7 @@ impl Examiner {
         }
     }
 
-    /// Takes a fix back, and checks everything again.
+    /// Undoes a fix and runs all checks again.
     pub(super) fn undo(&mut self, id: FixId) {
         let Some(place) = self.place() else { return };
         let known = self.applied.iter().find(|fix| fix.plan.id == id).map(|fix| fix.plan.clone());
@@ -270,7 +273,7 @@ impl Examiner {
         plan
     }
 
-    /// A plan as it would be made now: of the findings, or of the checklist.
+    /// The plan for a fix from the current findings or the checklist, without reporting an error.
     fn plan_quietly(&self, id: FixId) -> Option<FixPlan> {
         let (report, root) = (self.report.as_ref()?, view(self.folder.as_deref()).ok()?);
         let offered = fixes::plan(&root, report).into_iter().find(|plan| plan.id == id);

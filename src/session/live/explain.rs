@@ -1,4 +1,4 @@
-//! Explains a lane that failed or took no direct route, from cufile.log.
+//! Explains from cufile.log why a run failed or did not use a direct route.
 
 use super::bus::Bus;
 use super::follow::matters;
@@ -10,17 +10,18 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The length of the log's end that is read.
+/// Number of bytes that are read from the end of the log.
 const TAIL_BYTES: u64 = 256 << 10;
-/// The maximum number of causes for one lane.
+/// Maximum number of causes for one run.
 const MOST: usize = 3;
 
-/// Reports the causes in the log or in the lane's last output, except those that were reported while it ran.
+/// Reports the causes in the log or in the run's last output. Causes that were reported during the run are not
+/// repeated.
 pub(super) fn after_lane(bus: &Bus, target: &Target, end: &LaneEnd, log: &Path, said: &BTreeSet<String>) {
     let (least, words) = match end {
         LaneEnd::Died(words) => (Status::Warn, words.as_str()),
         LaneEnd::Finished { failed: true, .. } => (Status::Warn, ""),
-        // It worked, but not directly: only causes that block the direct route matter.
+        // The run worked, but without a direct route. Only causes that block the direct route are relevant.
         LaneEnd::Finished { route: Some(counts), .. } if !counts.route.is_direct() => (Status::Fail, ""),
         LaneEnd::Finished { .. } | LaneEnd::Cancelled => return,
     };
@@ -37,7 +38,7 @@ fn causes(text: &str, least: Status) -> Vec<Explained> {
     causes
 }
 
-/// The end of the log; empty if there is none.
+/// The end of the log; empty if there is no log.
 fn tail(log: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;

@@ -1,4 +1,4 @@
-//! Reports causes while a lane runs, from new lines of its cufile.log and of the kernel log.
+//! Reports causes of problems during a run. It reads new lines of the run's cufile.log and of the kernel log.
 
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
@@ -15,30 +15,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two looks at the logs.
+/// Time between two readings of the logs.
 const EVERY: Duration = Duration::from_millis(250);
-/// Most that is read of one log at one look; a log that grows faster is caught up with at the next ones.
+/// Maximum number of bytes of one log per reading. If a log grows faster, the rest is read later.
 const MOST_BYTES: u64 = 256 << 10;
-/// The maximum number of causes reported of a running lane.
+/// Maximum number of causes that are reported during a run.
 const MOST_CAUSES: usize = 6;
 
-/// The causes that were reported in this session, by engine: with every repeat the log has the same lines again.
+/// The causes that were reported in this session, by engine. They are not reported again, because each repeat writes
+/// the same lines.
 pub(super) type ReportedCauses = Arc<Mutex<BTreeSet<(String, String)>>>;
 
-/// Whether a cause affects a lane with this target: host memory needs no CUDA, and has no direct route.
+/// Whether a cause affects a run with this target. Loads into host memory need no CUDA and have no direct route.
 pub(super) fn matters(cause: &Explained, target: &Target) -> bool {
     !(*target == Target::Host && cause.needs_gpu)
 }
 
-/// Follows the logs of one lane from when it is made until [`Follower::end`].
+/// Follows the logs of one run until [`Follower::end`].
 pub(super) struct Follower {
     stop: Sender<()>,
-    /// None if the system gave none: then the logs are read at the end of the lane.
+    /// `None` if no thread could be started. The logs are then read at the end of the run.
     thread: Option<JoinHandle<BTreeSet<String>>>,
 }
 
 impl Follower {
-    /// Begins at the current end: the lane's log does not exist yet, and only later lines of the kernel log count.
+    /// Starts at the current end of the kernel log. The run's cufile.log does not exist yet.
     pub(super) fn begin(
         bus: &Bus,
         lane: LaneId,
@@ -73,16 +74,16 @@ impl Follower {
         Self { stop, thread: thread.map_err(refused).ok() }
     }
 
-    /// Reads the logs once more, and returns the reported causes.
+    /// Reads the logs once more and returns the reported causes.
     pub(super) fn end(self) -> BTreeSet<String> {
-        // The thread only waits for this message, so it receives it.
+        // The thread waits only for this message.
         let Some(thread) = self.thread else { return BTreeSet::new() };
         let _ = self.stop.send(());
         thread.join().unwrap_or_default()
     }
 }
 
-/// The two logs, and their causes that were reported.
+/// The two logs and the causes that were already reported from them.
 struct Watch {
     log: Tail,
     kernel: Option<KernelLog>,
@@ -95,8 +96,8 @@ impl Watch {
         Self { log: Tail::new(log), kernel, target, said: BTreeSet::new() }
     }
 
-    /// The new causes: meanings and sentences. The verdict reports that reads go through host memory; these are the
-    /// reasons.
+    /// The new causes, as meanings and sentences. The verdict already reports that reads go through host memory, so
+    /// only the reasons are returned.
     fn look(&mut self) -> Vec<(String, String)> {
         let mut out = Vec::new();
         let appended = self.log.read();
@@ -119,11 +120,11 @@ impl Watch {
     }
 }
 
-/// A growing log, read from the end of the last look, complete lines only.
+/// A growing log. Each reading continues at the end of the previous one and returns complete lines only.
 struct Tail {
     path: PathBuf,
     at: u64,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of a line that is not complete yet.
     rest: String,
 }
 
@@ -145,8 +146,8 @@ impl Tail {
     }
 }
 
-/// The content of a file after `at`, which moves on; a file that became shorter (libcufile cuts its log at the cap)
-/// is read from the start.
+/// The content of a file after the offset `at`, which is advanced. If the file became shorter, it is read from its
+/// start, because libcufile truncates its log at a maximum size.
 fn appended(path: &Path, at: &mut u64) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -163,11 +164,11 @@ fn appended(path: &Path, at: &mut u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// `/dev/kmsg` from now on; each read gives one record, `6,1234,56789,-;text`.
+/// An open `/dev/kmsg` that returns new records. Each read returns one record, `6,1234,56789,-;text`.
 struct KernelLog(OwnedFd);
 
 impl KernelLog {
-    /// `None` where this user may not read it.
+    /// Opens the kernel log; `None` if the user has no permission.
     fn open() -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok()?;
@@ -181,7 +182,7 @@ impl KernelLog {
             match rustix::io::read(&self.0, &mut record) {
                 Ok(0) => break,
                 Ok(length) => out.push_str(&message(&record[..length])),
-                // Overwritten records are lost, but the next one can be read.
+                // Overwritten records are lost, but the next record can be read.
                 Err(Errno::PIPE | Errno::INTR) => {}
                 Err(_) => break,
             }
@@ -190,7 +191,7 @@ impl KernelLog {
     }
 }
 
-/// The text of a record, with its line end.
+/// The text of a record with its line end.
 fn message(record: &[u8]) -> String {
     let text = String::from_utf8_lossy(record);
     let first = text.split_once(';').map_or("", |(_, text)| text).lines().next().unwrap_or_default();

@@ -1,14 +1,14 @@
-//! The gate of lanes that run together: none continues before all have arrived or ended.
+//! A gate for runs that load together. No run continues before all of them have arrived or ended.
 
 use crate::engines::protocol::monotonic_ns;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Gates of a run: before the clock, and before verification.
+/// Number of gates in a run: one before the clock starts, and one before the verification.
 pub(super) const GATES: usize = 2;
-/// From the last arrival to the common start: time for the word to reach every lane.
+/// Time from the last arrival to the common start, in nanoseconds. The message must reach every run within this time.
 const LEAD_NS: u64 = 5_000_000;
 
-/// The gate of one group.
+/// The gates of one group.
 #[derive(Debug)]
 struct Shared {
     lanes: usize,
@@ -19,25 +19,25 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     arrived: [usize; GATES],
-    /// When all go on (CLOCK_MONOTONIC nanoseconds).
+    /// The time at which all runs continue, in CLOCK_MONOTONIC nanoseconds.
     opens: [Option<u64>; GATES],
 }
 
-/// One lane's place at the gate. A lane that ends, however it ends, is waited for no longer.
+/// The place of one run at the gates. The others do not wait for a run that has ended for any reason.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     shared: Arc<Shared>,
     passed: Arc<Mutex<usize>>,
 }
 
-/// Creates a gate for this number of lanes.
+/// Creates the gates for this number of runs.
 pub(super) fn places(lanes: usize) -> Vec<Place> {
     let shared = Arc::new(Shared { lanes, state: Mutex::default(), changed: Condvar::new() });
     (0..lanes).map(|_| Place { shared: shared.clone(), passed: Arc::default() }).collect()
 }
 
 impl Place {
-    /// The lane waits at its next gate.
+    /// The run has arrived at its next gate.
     pub(super) fn arrive(&self) {
         let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         if *passed < GATES {
@@ -46,12 +46,12 @@ impl Place {
         }
     }
 
-    /// The lane has ended.
+    /// The run has ended.
     pub(super) fn leave(&self) {
         (0..GATES).for_each(|_| self.arrive());
     }
 
-    /// Waits until a gate opens, and returns when all go on.
+    /// Waits until a gate opens. Returns the time at which all runs continue, in CLOCK_MONOTONIC nanoseconds.
     pub(super) fn wait(&self, gate: usize) -> u64 {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -101,7 +101,7 @@ mod tests {
             while waiting.load(Ordering::Relaxed) < 2 {
                 std::thread::yield_now();
             }
-            // Two wait there, the third dies before it arrives.
+            // Two runs wait at the gate, and the third one dies before it arrives.
             places[2].leave();
             places[2].leave();
             let ends: Vec<(u64, u64)> = handles.into_iter().map(|h| h.join().unwrap()).collect();

@@ -1,4 +1,5 @@
-//! The grid of storage measurements: creates its files, runs its process, and turns its messages into events.
+//! Runs the grid of storage measurements: creates the files, runs the measuring process, and converts its messages to
+//! events.
 
 use super::child::{ChildProcess, PATIENCE};
 use super::lines::messages as lines_of;
@@ -12,22 +13,23 @@ use std::process::Command;
 use std::thread::Builder;
 use std::time::Duration;
 
-/// The time limit of a cell in addition to its duration: opening, registering, and one slow operation of each thread.
+/// The time limit of a cell is its duration plus this time, which allows for opening, registering, and one slow
+/// operation per thread.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// The end of the process.
+/// The result of the measuring process.
 enum End {
     /// All cells have a result.
     Finished,
-    /// Earlier, with the known cause.
+    /// The process ended early. The value is the cause.
     Broke(String),
     Cancelled,
 }
 
 impl Session {
-    /// Measures the grid of the configuration.
+    /// Measures the grid of the request.
     pub(super) fn grid(&mut self, request: &GridRequest) -> After {
-        // The first of several targets, because a grid measures one path to the storage.
+        // Only the first of several targets is used, because a grid measures one path to the storage.
         let mut targets = match super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu) {
             Ok(targets) => targets,
             Err(why) => {
@@ -45,7 +47,7 @@ impl Session {
         let mut plan = GridPlan { target: target.to_string(), ..request.plan.clone() };
         if request.able_only {
             if target == Target::Host {
-                // Without a GPU to copy to, it would be the same as 'cpu'.
+                // Without a GPU as the destination of the copy, this transfer would be the same as 'cpu'.
                 plan.cells.retain(|cell| cell.transfer != Transfer::CpuGpu);
             }
             if let Some(why) = self.cufile_obstacle(&target) {
@@ -116,7 +118,8 @@ impl Session {
                     self.bus.say(LogLevel::Warn, "the measurement was cancelled; cells that had not ended are empty");
                     break;
                 }
-                // The cell that broke the process is a result too; the others get a new process.
+                // The cell at which the process failed gets an error as its result. The remaining cells are measured
+                // by a new process.
                 End::Broke(why) => {
                     let Some(key) = plan.cells.get(next) else { break };
                     self.bus.emit(EventBody::GridCellDone { result: CellResult::failed(*key, why) });
@@ -135,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Runs one process until it ends; `next` is the first cell that has no result.
+    /// Runs one process until it ends. `next` is the first cell without a result.
     fn grid_process(&self, order: &GridOrder, next: &mut usize, cancelled: &Receiver<()>) -> End {
         let mut child = match self.spawn_grid(order) {
             Ok(child) => child,
@@ -179,7 +182,7 @@ impl Session {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let why = format!(
-                        "nothing came for {} s, so the process was ended; a hanging library call cannot be cancelled otherwise",
+                        "no message arrived for {} s, so the process was killed; a hanging library call cannot be cancelled in another way",
                         limit.as_secs()
                     );
                     ended = Some(End::Broke(why));
@@ -209,7 +212,7 @@ impl Session {
         let log = self.scratch.path().join("cufile.log");
         let mut child =
             ChildProcess::start(Command::new(&self.config.exe).arg("__io").env("CUFILE_LOGFILE_PATH", log))?;
-        // The child reads all of it before it writes anything, so neither waits for the other.
+        // The child reads the complete order before it writes anything, so a deadlock is not possible.
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&serde_json::to_vec(order)?)?;
         }

@@ -1,4 +1,4 @@
-//! Running one lane: its process, its frames, its end.
+//! Runs one lane process: starts it, reads its frames and handles its end.
 
 use super::bus::Bus;
 use super::child::{ChildProcess, PATIENCE, on_thread};
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 /// A lane without progress for this time is ended, because a hanging cuFile call cannot be cancelled.
 const STALLED_AFTER: Duration = Duration::from_secs(90);
-/// The same while the page cache is prepared, because a large model is read there without progress messages, and while models are loaded before the
-/// clock starts.
+/// Like [`STALLED_AFTER`], but while the page cache is prepared or models are loaded before the clock starts. These
+/// steps can take long and send no progress messages.
 const SLOW_START: Duration = Duration::from_secs(1800);
-/// The same while CUDA and cuFile are opened, which takes a few seconds.
+/// Like [`STALLED_AFTER`], but while CUDA and cuFile are opened, which takes a few seconds.
 const SETUP_LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs a lane to its end. `cancel` ends it early; a lane that runs together with others has a place at their gate.
+/// Runs a lane to its end. `cancel` ends it early. A lane that loads together with others has a place at their gate.
 pub(super) fn run_lane(
     bus: &Bus,
     exe: &Path,
@@ -69,16 +69,18 @@ fn run_to_end(
     let (alive, heartbeat) = bounded::<Duration>(4);
     let frames = {
         let (bus, place) = (bus.clone(), place.cloned());
-        // The order of a model with many tensors is larger than a pipe, so it is not written here, where the lane is waited for. A lane reads all of
-        // it before it answers.
+        // The order for a model with many tensors is larger than a pipe. It is written on another thread, because
+        // this thread waits for the lane. The lane reads the complete order before it answers.
         on_thread(move || {
             let stdin = give_order(stdin, &order);
             drop(order);
             match place.clone() {
-                // Another thread waits at the gates. It ends by itself, because a gate does not wait for lanes that have left it.
+                // Another thread waits at the gates. It always ends, because a gate does not wait for lanes that have
+                // left it.
                 Some(gate) => {
                     if let Err(error) = Builder::new().spawn(move || pass_gates(stdin, &gate)) {
-                        // Its standard input is closed with the thread, which ends the lane.
+                        // The thread owns the standard input of the lane. When it ends, the input closes, and this
+                        // ends the lane.
                         bus.say(LogLevel::Error, format!("lane {}: {}", lane.0, units::no_thread(error)));
                     }
                 }
@@ -107,7 +109,7 @@ fn run_to_end(
         }
         (Reason::Stalled(limit), _) => died(
             format!(
-                "nothing moved for {} s, so it was ended; a hanging library call cannot be cancelled otherwise",
+                "no bytes moved for {} s, so it was killed; a hanging library call cannot be cancelled in another way",
                 limit.as_secs()
             ),
             stderr_tail,
@@ -117,24 +119,24 @@ fn run_to_end(
     }
 }
 
-/// Keeps freed memory in the C library's heap, in huge pages. In compat mode `cuFileBufRegister` allocates a shadow
-/// buffer of the tensor's size, and glibc maps and unmaps anything over 128 KiB each time, page fault by page fault:
-/// on an H200, 1.3 million faults and 3.7 ms (register and deregister) a tensor of Qwen3-0.6B, against 0.7 ms with
-/// the heap kept. The setting `keep_heap=0` leaves glibc as it is.
+/// Settings that keep freed memory in the heap of glibc, in huge pages. In compat mode, `cuFileBufRegister` allocates
+/// a shadow buffer of the tensor's size. glibc maps and unmaps each allocation above 128 KiB, which causes page
+/// faults. On an H200 with Qwen3-0.6B, registering and deregistering took 3.7 ms per tensor (1.3 million faults in
+/// total), compared with 0.7 ms with these settings. The setting `keep_heap=0` turns them off.
 const KEEP_HEAP: &str =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=8589934592";
 
-/// The heap thresholds of a process that has freed a large buffer, as loaders in Python have (glibc raises both to
-/// these values: mallopt(3), M_MMAP_THRESHOLD). Without them a new lane has page faults that NIXL's users do not
-/// have.
+/// The heap thresholds of a process that has freed a large buffer, as Python loaders usually have. glibc then raises
+/// both thresholds to these values (mallopt(3), M_MMAP_THRESHOLD). Without them, a new lane has page faults that real
+/// users of NIXL do not have.
 const USED_HEAP: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864";
 
 fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     let mut command = Command::new(exe);
-    // NIXL runs as its users run it, unless the setting changes that.
+    // NIXL runs like in its users' programs, unless the setting changes this.
     let keep_heap = order.engine.opens_cufile()
         && order.settings.get(Setting::KeepHeap).map_or(order.engine.uses_cufile(), |value| value != 0);
-    // The user's settings for glibc stay.
+    // If the user has set GLIBC_TUNABLES, it is not changed.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
     } else if order.engine.opens_cufile()
@@ -148,22 +150,23 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     }
     command
         .arg(order.workload.as_ref().map_or("__lane", |workload| &workload.child))
-        // The library writes its log into the working directory unless the environment names another place before it
-        // loads.
+        // libcufile writes its log into the working directory, unless this variable names another place before it is
+        // loaded.
         .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"));
     ChildProcess::start(&mut command)
 }
 
-/// Writes the order in pieces as large as a pipe. Unbuffered, JSON goes out word by word: thousands of writes for a model of three hundred tensors.
+/// Writes the order through a buffer with the size of a pipe. Without a buffer, the JSON writer makes thousands of
+/// small writes for a model with three hundred tensors.
 fn give_order(stdin: ChildStdin, order: &LaneOrder) -> ChildStdin {
     let mut out = BufWriter::with_capacity(1 << 16, stdin);
-    // If a lane died first, its own error is reported.
+    // A write error is ignored here. If the lane died first, its own error is reported.
     let _ = serde_json::to_writer(&mut out, order);
     let _ = out.write_all(b"\n").and_then(|()| out.flush());
     out.into_parts().0
 }
 
-/// Sends the lane the time to go on at each gate.
+/// Waits at each gate and sends the lane the time at which it continues.
 fn pass_gates(mut stdin: ChildStdin, gate: &Place) {
     for number in 0..GATES {
         let at = gate.wait(number);
@@ -173,7 +176,7 @@ fn pass_gates(mut stdin: ChildStdin, gate: &Place) {
 
 enum Reason {
     Ended,
-    /// Nothing moved for this long.
+    /// No bytes moved for this time.
     Stalled(Duration),
     Cancelled,
 }
@@ -191,7 +194,7 @@ fn wait(
         select! {
             recv(heartbeat) -> beat => match beat {
                 Ok(next) => (last, limit) = (Instant::now(), next),
-                // The pipe closed: the lane has ended or is about to.
+                // The pipe closed, so the lane has ended or will end soon.
                 Err(_) => return (child.wait(PATIENCE).or_else(|| child.end()), Reason::Ended),
             },
             recv(cancel) -> _ => return (child.end(), Reason::Cancelled),
@@ -202,10 +205,11 @@ fn wait(
     }
 }
 
-/// Frames that were not understood and are reported one by one.
+/// Maximum number of invalid frames that are reported one by one.
 const MOST_GARBLED: u32 = 3;
 
-/// Turns frames into events until the pipe closes. Returns the route of the result and whether it is an error, if a result came.
+/// Converts frames to events until the pipe closes. If a result arrived, returns its route and whether it is an
+/// error.
 fn forward(
     bus: &Bus,
     (lane, setup_limit): (LaneId, Duration),
@@ -245,7 +249,7 @@ fn forward(
             }
             LaneMessage::Spans { spans } => EventBody::LaneSpans { lane, spans },
             LaneMessage::Waiting { .. } => {
-                // However long the others take, it is not stalled.
+                // While it waits for the other lanes, it is not stalled.
                 let _ = alive.send(SLOW_START);
                 if let Some(place) = place {
                     place.arrive();

@@ -1,11 +1,12 @@
-//! Lines of a child process: none of any length is taken in.
+//! Reads lines from a child process. The length of a line is limited.
 
 use std::io::{BufRead, BufReader, Read};
 
-/// Longest message of a process of this program. A frame with spans has up to three megabytes.
+/// Maximum length of a message from a process of this program, in bytes. A frame with spans has up to 3 MB.
 const LONGEST_MESSAGE: u64 = 64 << 20;
 
-/// The lines that a process of this program writes, until its pipe closes, it writes something that is not text, or a line is longer than a message.
+/// The lines that a process of this program writes. The iterator ends when the pipe closes, or at a line that is too
+/// long or not valid UTF-8.
 pub(super) fn messages(pipe: impl Read) -> impl Iterator<Item = String> {
     let mut lines = Lines::new(pipe, LONGEST_MESSAGE);
     std::iter::from_fn(move || match lines.next()? {
@@ -17,13 +18,13 @@ pub(super) fn messages(pipe: impl Read) -> impl Iterator<Item = String> {
 /// A line of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// Without its end.
+    /// The line without its line end.
     Whole(&'a [u8]),
-    /// It was longer than allowed and was skipped.
+    /// The line was longer than the limit and was skipped.
     TooLong,
 }
 
-/// Reads lines of a bounded length.
+/// Reads lines with a limited length.
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     most: u64,
@@ -51,7 +52,7 @@ impl<R: Read> Lines<R> {
         Some(Line::Whole(&self.line))
     }
 
-    /// Passes over the rest of a line, without keeping it.
+    /// Skips the rest of a line without storing it.
     fn skip(&mut self) -> Option<()> {
         loop {
             let buffer = self.reader.fill_buf().ok()?;

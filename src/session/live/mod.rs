@@ -1,5 +1,5 @@
-//! A live session: checks, then the race, lane after lane, while meters are read. It runs on separate threads and
-//! communicates through a [`Feed`](crate::session::Feed).
+//! A live session: it runs the checks and then the race, one run after another, while meters are read. It uses
+//! separate threads and communicates through a [`Feed`](crate::session::Feed).
 
 mod bus;
 mod ceilings;

@@ -1,4 +1,4 @@
-//! Whether NIXL can be raced here, by asking it in a child process.
+//! Finds out whether NIXL can run here, by probing it in a child process.
 
 use super::child::probe_child;
 use crate::core::{Engine, NixlPlugin};
@@ -6,11 +6,11 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limit of the probe: it loads some thirty libraries.
+/// Time limit of the probe, which loads about thirty libraries.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The reason why a NIXL engine cannot run here; `None` if it can, and for all other engines. `cufile` is the reason
-/// why cuFile cannot be used.
+/// The reason why a NIXL engine cannot run here. `None` if it can run, and for all other engines. `cufile` is the
+/// reason why cuFile cannot be used.
 pub(super) fn obstacle(exe: &Path, engine: &Engine, cufile: Option<&str>) -> Option<String> {
     let Engine::Nixl(plugin) = engine else { return None };
     match probe_child(exe, &["__probe-nixl"], LIMIT) {
@@ -32,7 +32,7 @@ fn reason(answer: &Value, plugin: NixlPlugin, cufile: Option<&str>) -> Option<St
     }
     let why = cufile.filter(|_| plugin.uses_cufile())?;
     Some(format!(
-        "NIXL ({library}) is there, but its plugin {} needs cuFile: {why}; nixl:POSIX does not",
+        "NIXL ({library}) was found, but its plugin {} needs cuFile: {why}; nixl:POSIX does not",
         plugin.name()
     ))
 }

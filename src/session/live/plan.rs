@@ -1,29 +1,29 @@
-//! The order of a session.
+//! The configuration of a session: what it runs, and on which targets.
 
 use crate::core::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
 use std::path::PathBuf;
 
-/// Which GPU the bytes go to.
+/// Selects the target of the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GpuChoice {
-    /// The first that CUDA offers, else host memory.
+    /// The first GPU that CUDA lists, or else host memory.
     #[default]
     Auto,
-    /// This NVML index.
+    /// The GPU with this NVML index.
     Index(u32),
-    /// This UUID.
+    /// The GPU with this UUID.
     Uuid(String),
     /// Host memory.
     Host,
-    /// Every GPU that CUDA offers.
+    /// Every GPU that CUDA lists.
     All,
-    /// These, in order; one may be named several times. A single model is cut over them, several models get one each,
-    /// round robin.
+    /// These targets, in order; a target may occur several times. A single model is divided among them. Several
+    /// models are distributed over them one after another.
     Several(Vec<GpuChoice>),
 }
 
 impl GpuChoice {
-    /// Whether a GPU is named, so that host memory cannot take its place.
+    /// Whether a GPU is named. Then host memory is not used as a substitute.
     #[must_use]
     pub fn names_a_gpu(&self) -> bool {
         match self {
@@ -44,84 +44,84 @@ impl GpuChoice {
     }
 }
 
-/// The storage measurement.
+/// The request for a storage measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridRequest {
-    /// The plan; its `target` is filled in when the device is known.
+    /// The plan. Its `target` is set when the device is known.
     pub plan: GridPlan,
-    /// Omit transfers that cannot run here, because they were not requested by name.
+    /// Whether transfers that cannot run here are left out, because the user did not name them.
     pub able_only: bool,
-    /// The libcufile to use; searched where absent.
+    /// The path of the libcufile to use. `None`: it is searched for.
     pub libcufile: Option<PathBuf>,
-    /// Seed of the files' content.
+    /// Seed of the random content of the files.
     pub seed: u64,
 }
 
-/// A workload that is run in place of a model's load: its lanes are processes as engines are, and its pieces take the
-/// place of tensors.
+/// A workload that runs instead of loading a model. Its runs are processes like those of engines, and its pieces are
+/// handled like tensors.
 #[derive(Clone, Debug)]
 pub struct WorkloadPlan {
     /// The files and pieces, as a model.
     pub model: ModelInfo,
-    /// The lanes, in order; those that need cuFile are left out if it cannot serve the target.
+    /// The engines of its runs, in order. Those that need cuFile are left out if cuFile cannot serve the target.
     pub lanes: Vec<Engine>,
-    /// The order of each lane.
+    /// The order for each run.
     pub order: WorkloadOrder,
-    /// Parts of the request that cannot be met.
+    /// Sentences about parts of the request that are not possible.
     pub warnings: Vec<String>,
 }
 
 /// The configuration of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// This program, which lanes and probes are children of.
+    /// The path of this program, which is started for runs and probes.
     pub exe: PathBuf,
-    /// The model as the user named it; `None` for the small synthetic one.
+    /// The model, as the user named it. `None` for the small synthetic model.
     pub model: Option<String>,
-    /// Further models: each is loaded alone, then all of them together.
+    /// Further models. Each model is loaded alone, then all of them together.
     pub together_with: Vec<String>,
-    /// Run the checks.
+    /// Whether to run the checks.
     pub checks: bool,
-    /// Run the race.
+    /// Whether to run the race.
     pub race: bool,
-    /// End when the race has ended, instead of waiting for commands.
+    /// Whether to end after the race instead of waiting for commands.
     pub end_after_race: bool,
-    /// Engines by name; `None` for every one that can run here.
+    /// Engines by name; `None` for all engines that can run here.
     pub engines: Option<Vec<Engine>>,
-    /// Cache states, in order.
+    /// Cache states in order.
     pub caches: Vec<CacheState>,
-    /// Runs of each engine in each state.
+    /// Number of runs of each engine in each cache state.
     pub repeat: u32,
     /// The target of the bytes.
     pub gpu: GpuChoice,
-    /// Compare every byte afterwards.
+    /// Whether to compare every byte after a load.
     pub verify: bool,
-    /// Fill the target first.
+    /// Whether to fill the target before a load, so that missing bytes are found.
     pub poison: bool,
-    /// Drop the complete page cache if files of the model stay in it before a cold run.
+    /// Whether to drop the complete page cache if files of the model stay in it before a cold run.
     pub drop_caches: bool,
-    /// Read meters while lanes run.
+    /// Whether to read meters during runs.
     pub telemetry: bool,
-    /// Engine settings.
+    /// Settings of the engines.
     pub settings: Vec<SettingOrder>,
-    /// Each engine runs once with each of these settings on top of `settings`; once without any if there are none.
+    /// Each engine runs once with each of these settings, in addition to `settings`. If there are none, it runs once.
     pub variants: Vec<EngineSettings>,
     /// Time limit for a command or loader, in seconds.
     pub limit_s: Option<u64>,
-    /// Measure the ceilings before the first lane.
+    /// Whether to measure the ceilings before the first run.
     pub ceilings: bool,
-    /// Measure this grid of storage accesses instead of loading a model.
+    /// The grid of storage accesses to measure instead of loading a model.
     pub grid: Option<GridRequest>,
-    /// Keep a recording here.
+    /// The path of a recording to write.
     pub record: Option<PathBuf>,
-    /// Examine this captured machine instead of this one, without a benchmark.
+    /// The folder of a captured machine to examine instead of this machine, without a benchmark.
     pub folder: Option<PathBuf>,
-    /// Run this in place of a model's load.
+    /// The workload to run instead of loading a model.
     pub workload: Option<WorkloadPlan>,
 }
 
 impl SessionConfig {
-    /// A session of this program with everything at its default.
+    /// A configuration with default values.
     #[must_use]
     pub fn new(exe: PathBuf) -> Self {
         Self {

@@ -1,30 +1,30 @@
-//! The end of a lane process: how it ended, the end of its standard error, and the names of signals.
+//! The end of a lane process: its result, the end of its standard error, and the names of signals.
 
 use crate::core::{RouteCounts, units};
 use crate::text::{is_unsafe, sanitise};
 use std::collections::VecDeque;
 use std::io::Read;
 
-/// Bytes of standard error that are kept.
+/// Maximum number of bytes of standard error that are kept.
 const STDERR_TAIL_BYTES: usize = 4096;
 
-/// The end of a lane.
+/// The end of a lane process.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LaneEnd {
-    /// With a result.
+    /// It finished with a result.
     Finished {
-        /// The route of its reads, where it used cuFile.
+        /// The route of its reads, if it used cuFile.
         route: Option<RouteCounts>,
         /// Whether the result is an error.
         failed: bool,
     },
-    /// Without one, and the end of its standard error.
+    /// It ended without a result. The value is a sentence with the end of its standard error.
     Died(String),
-    /// Because it was cancelled.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// The reason why there is no process.
+/// A sentence with the reason why the process could not be started.
 pub(super) fn not_started(error: &std::io::Error) -> String {
     let advice = match error.kind() {
         std::io::ErrorKind::WouldBlock => format!("; {}", units::MORE_THREADS),
@@ -33,7 +33,7 @@ pub(super) fn not_started(error: &std::io::Error) -> String {
     format!("its process could not be started: {error}{advice}")
 }
 
-/// The end of a lane's standard error.
+/// The end of a process's standard error.
 pub(super) fn stderr_tail(mut stderr: impl Read) -> String {
     let mut kept = VecDeque::with_capacity(2 * STDERR_TAIL_BYTES);
     let mut buffer = [0; 1024];
@@ -46,9 +46,9 @@ pub(super) fn stderr_tail(mut stderr: impl Read) -> String {
     plain(&String::from_utf8_lossy(&bytes))
 }
 
-/// The output of another program as it may be shown, unless too much of it is not text.
+/// The output of another program as text for users. If too much of it is not text, it is left out.
 pub(super) fn plain(text: &str) -> String {
-    // Progress bars go back to the beginning of their line.
+    // Progress bars contain carriage returns, which become line ends.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let is_odd = |c: &char| *c == char::REPLACEMENT_CHARACTER || is_unsafe(*c);
     if text.chars().filter(is_odd).count() * 4 > text.chars().count() {
@@ -57,7 +57,7 @@ pub(super) fn plain(text: &str) -> String {
     sanitise(&text).trim().to_owned()
 }
 
-/// A signal with its name and what is usually behind it.
+/// The name of a signal with its usual cause.
 pub(super) fn signal_words(signal: i32) -> String {
     let name = match signal {
         libc::SIGKILL => " (KILL: perhaps out of memory; see the kernel log)",

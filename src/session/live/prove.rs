@@ -1,4 +1,5 @@
-//! Proving a verdict with real reads: in a child with compat mode forbidden, and where that fails in a second one with it allowed.
+//! Proves a verdict with real reads in a child process. Compat mode is forbidden first. If the read fails, a second
+//! process reads with compat mode allowed.
 
 use super::child::probe_child;
 use crate::checks::{CheckId, Report, Trial, with_trial};
@@ -10,12 +11,12 @@ use std::path::Path;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// A read of 32 MiB, after opening CUDA and libcufile; a machine that needs longer has a fault that should be
-/// reported.
+/// Time limit of a read of 32 MiB, after CUDA and libcufile were opened. A machine that needs longer has a fault that
+/// should be reported.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Proves the routes of a report, each GPU in a separate child at the same time, and returns the verdicts that
-/// changed. Nothing is tried if libcufile does not open, or if there is no GPU that CUDA can open.
+/// Proves the routes of a report and returns the verdicts that changed. Each GPU is tested in a separate child
+/// process, at the same time. Nothing is tested if libcufile cannot be opened, or if CUDA can open no GPU.
 #[must_use]
 pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
     if report.finding(CheckId::LibOpenProbe).is_none_or(|finding| finding.status != Status::Pass) {
@@ -27,7 +28,8 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
         report.verdicts.iter().filter(|v| v.gpu.as_deref().is_some_and(|gpu| gpu.starts_with("GPU-"))).collect();
     let mut rest = able.as_slice();
     while let Some(first) = rest.first() {
-        // The GPUs of one path together; one path after another, because they may share a disk.
+        // The GPUs of one path are tested at the same time, but the paths one after another, because they may share a
+        // disk.
         let (group, others) = rest.split_at(rest.iter().take_while(|v| v.path == first.path).count());
         rest = others;
         let proven: Vec<Verdict> = std::thread::scope(|scope| {
@@ -40,7 +42,7 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
             };
             let start = |verdict| std::thread::Builder::new().spawn_scoped(scope, move || try_one(verdict));
             let tasks: Vec<_> = group.iter().map(|verdict| (start(verdict), *verdict)).collect();
-            // If the system gives no further thread, they are tried one after another.
+            // If no further thread can be started, the GPUs are tested one after another.
             let end = |(task, verdict): (std::io::Result<ScopedJoinHandle<'_, Verdict>>, &Verdict)| match task {
                 Ok(task) => task.join().unwrap_or_else(|panic| resume_unwind(panic)),
                 Err(_) => try_one(verdict),
@@ -54,7 +56,7 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
 
 fn one(exe: &Path, verdict: &Verdict, scratch: &Path) -> Verdict {
     let strict = read(exe, verdict, scratch, false);
-    // If the first try was not possible (no file, no CUDA, no answer), a second one would only take the same time
+    // If the first read was not possible (no file, no CUDA or no result), a second one would only take the same time
     // again.
     let allowed = matches!(strict, Trial::Refused { .. }).then(|| read(exe, verdict, scratch, true));
     with_trial(verdict, &strict, allowed.as_ref())
@@ -70,7 +72,7 @@ fn read(exe: &Path, verdict: &Verdict, scratch: &Path, allow: bool) -> Trial {
     arguments.extend(["--", path.as_ref(), gpu]);
     match probe_child(exe, &arguments, LIMIT) {
         Ok(said) => understood(&said),
-        // A hang or a crash is a fact about the machine, but not about the route.
+        // A hang or a crash is a fact about the machine, but shows nothing about the route.
         Err(error) => Trial::Untried { error },
     }
 }

@@ -1,4 +1,5 @@
-//! A race: all lanes are planned, then run one after another, or those of a turn at the same time, while commands are listened to.
+//! Runs a race. All runs are planned first. Then they run one after another; the runs of a turn run at the same time.
+//! Commands are handled during the race.
 
 use super::ceilings::Readers;
 use super::examine::Examiner;
@@ -12,11 +13,11 @@ use crossbeam_channel::bounded;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
-/// A round of loads: the state of the page cache and the number of the repeat.
+/// A round of loads: the cache state and the number of the repeat.
 type Round = (CacheState, u32);
 
 impl Session {
-    /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
+    /// Plans all runs, then runs them one after another. The runs of a turn run at the same time.
     pub(super) fn race(
         &mut self,
         models: &[ModelInfo],
@@ -77,8 +78,8 @@ impl Session {
         if self.passes_between(&mut readers, round, None).quit { After::Quit } else { After::GoOn }
     }
 
-    /// The plain readers' passes between two rounds of loads. They go before every other round and after the rest, as
-    /// engines alternate in going first: a disk with a burst allowance is faster for the first reader after a pause.
+    /// Runs the plain readers between two rounds of loads. They read before every second round and after the others,
+    /// so that neither always goes first. A disk with a burst allowance is faster for the first reader after a pause.
     fn passes_between(&self, readers: &mut Readers, ended: Option<Round>, next: Option<Round>) -> Heard {
         let of_ended = ended.filter(|(_, repeat)| repeat % 2 == 1);
         let of_next = next.filter(|(_, repeat)| repeat % 2 == 0);
@@ -91,7 +92,7 @@ impl Session {
         Heard::default()
     }
 
-    /// All lanes in the order of their turns, emitted as planned.
+    /// All runs in the order of their turns. Each is emitted as planned.
     fn planned(
         &mut self,
         models: &[ModelInfo],
@@ -109,8 +110,9 @@ impl Session {
         for cache in &self.config.caches.clone() {
             for repeat in 0..self.config.repeat.max(1) {
                 let mut round: Vec<_> = engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))).collect();
-                // Another goes first in each round, so that none always follows the same other one, which may affect
-                // the disk and the machine. A workload reads the files that the lanes before it wrote.
+                // In each round another engine goes first. Otherwise an engine would always follow the same engine,
+                // whose effects on the disk and the machine could change its result. This is not done for workloads,
+                // because their runs read files of earlier runs.
                 if self.config.workload.is_none() {
                     let first = goes_first(repeat, round.len());
                     round.rotate_left(first);
@@ -146,19 +148,19 @@ impl Session {
         planned
     }
 
-    /// Runs the lanes of a turn to their ends, while another thread handles commands.
+    /// Runs all runs of a turn to their ends. Another thread handles commands meanwhile.
     fn take_turn(&self, turn: &[(LaneId, LaneOrder)], sampler: Option<&Sampler>) -> (Vec<LaneEnd>, Heard) {
         let places = if turn.len() > 1 { gate::places(turn.len()) } else { Vec::new() };
         let (cancels, cancelled): (Vec<_>, Vec<_>) = turn.iter().map(|_| bounded(1)).unzip();
         let run = |number: usize| {
             let (lane, order) = turn[number].clone();
-            // Only cuFile engines write a file there: its log.
+            // Only these runs write into the temporary folder.
             let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
             if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
-            // Each lane of a group has separate meters. The first, and a lane that runs alone, uses those of the
-            // race.
+            // Each run of a group has separate meters. The first run, or a run that loads alone, uses the meters of
+            // the race.
             let own = sampler.filter(|_| number > 0).and_then(|_| self.sampler(&order.target, &order.model));
             let meters = own.as_ref().or(sampler);
             let watch = |pid: u32| {
@@ -169,7 +171,7 @@ impl Session {
             };
             let target = order.target.clone();
             let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
-            // Without meters the logs are not followed either; they are read at the end.
+            // Without meters, the logs are not followed either. They are read at the end of the run.
             let follower = self
                 .config
                 .telemetry
@@ -204,7 +206,7 @@ impl Session {
                 let run = &run;
                 let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || run(number));
                 let others: Vec<_> = (1..turn.len()).map(start).collect();
-                // A turn without a thread is not waited for.
+                // If no thread could be started for a run, it is not waited for.
                 let others: Vec<_> = (1..)
                     .zip(others)
                     .map(|(number, other)| other.map_err(|error| not_begun(number, &units::no_thread(error))))
@@ -228,7 +230,7 @@ impl Session {
         }
         let config = SamplerConfig {
             gpu: GpuRef::of(target),
-            // The files of a workload are not there yet; their folder is.
+            // The files of a workload do not exist yet, but their folder does.
             model_device: model
                 .shards
                 .first()
@@ -274,14 +276,14 @@ impl Session {
         }
     }
 
-    /// Reports the requests that the workload cannot meet.
+    /// Reports the parts of the request that the workload cannot do.
     pub(super) fn tell_warnings(&self) {
         for warning in self.config.workload.iter().flat_map(|plan| &plan.warnings) {
             self.bus.say(LogLevel::Warn, warning.clone());
         }
     }
 
-    /// The engines that would run if they can: the lanes of a workload, or the engines of this version.
+    /// The engines that should run: those of a workload, or all engines of this version.
     fn offered(&self) -> Vec<Engine> {
         match &self.config.workload {
             Some(plan) => plan.lanes.clone(),
@@ -289,7 +291,7 @@ impl Session {
         }
     }
 
-    /// The engines that can run here. The others are reported with their reasons.
+    /// The engines that can run here. The other engines are reported with the reason.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
             self.offered().into_iter().partition(Engine::uses_cufile);
@@ -324,7 +326,7 @@ impl Session {
     }
 }
 
-/// The first lane of a round: each round begins with the next one.
+/// The engine that goes first in a round. Each round begins with the next engine.
 #[must_use]
 pub const fn goes_first(repeat: u32, count: usize) -> usize {
     if count == 0 { 0 } else { repeat as usize % count }

@@ -1,4 +1,4 @@
-//! Plans that are chosen while a session runs: the files that each would write, and running it.
+//! Plans that the user can choose during a session: it lists the files that each plan would write, and runs a plan.
 
 use super::examine::Examiner;
 use super::plan::{GridRequest, WorkloadPlan};
@@ -14,17 +14,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The plan that loads the session's model as the session was ordered to.
+/// The plan that loads the session's model with the settings of the session.
 pub(super) const LOAD: &str = "load";
-/// How often the progress of a model that is written is emitted.
+/// Time between two progress events while a model is written.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
-/// Seed of the grid's files; any would do.
+/// Seed of the grid's files. The value has no meaning.
 const GRID_SEED: u64 = 0x6764_735f_746f_7000;
 
 impl Session {
-    /// Says what can be run.
+    /// Reports the plans that can be run.
     pub(super) fn offer_plans(&self) {
-        // A captured machine has nothing to measure.
+        // Nothing can be measured on a captured machine.
         if self.config.folder.is_some() {
             return;
         }
@@ -55,7 +55,7 @@ impl Session {
                 io::room_for(&dir, file_bytes).map_err(|error| error.to_string())?;
                 let size = units::bytes(file_bytes);
                 Ok(format!(
-                    "writes two files of {size} into a new folder in {}, writes over one of them while it measures, and removes both",
+                    "writes two files of {size} into a new folder in {}, overwrites one of them during the measurement, and removes both",
                     dir.display()
                 ))
             }),
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// The workload that the session was started with, if it is of this kind.
+    /// The workload with which the session was started, if it is of this kind.
     fn own_kv(&self, kind: KvSystem) -> Option<&WorkloadPlan> {
         let of = |lane: &Engine| matches!(lane, Engine::Workload(lane) if lane.system == kind);
         self.config.workload.as_ref().filter(|plan| plan.lanes.iter().all(of))
@@ -89,7 +89,7 @@ impl Session {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < plan.disk_bytes {
             return Err(format!(
-                "it needs {} on the disk, and {} has {} free: 'gds-top bench-kv {} DIR' takes another folder, and fewer --tokens",
+                "it needs {} on the disk, but {} has {} free; run 'gds-top bench-kv {} DIR' with another folder or fewer --tokens",
                 units::bytes(plan.disk_bytes),
                 dir.display(),
                 units::bytes(free),
@@ -100,7 +100,8 @@ impl Session {
         Ok(format!("writes up to {size} at once into the new folder {}, which is removed at the end", folder.display()))
     }
 
-    /// The folder that plans may write into: next to the model, on the same storage, else the working directory.
+    /// The folder into which plans may write: the folder of the model, so that the storage is the same, or else the
+    /// working directory.
     fn place(&self) -> Result<PathBuf, String> {
         let model = match (&self.config.grid, &self.config.workload) {
             (Some(grid), _) => Some(grid.plan.dir.clone()),
@@ -130,7 +131,7 @@ impl Session {
             self.bus.say(LogLevel::Error, format!("there is no plan '{name}'"));
             return After::GoOn;
         };
-        // Each plan runs with the session's own settings again.
+        // Each plan starts with the original settings of the session.
         let own = self.config.clone();
         let after = match self.begin(kept, examiner) {
             Ok(after) => after,
@@ -140,7 +141,7 @@ impl Session {
             }
         };
         self.config = own;
-        // The free space has changed, and models that were loaded for the first time have a name now.
+        // The plans are listed again, because the free space has changed and newly opened models have names now.
         if after == After::GoOn {
             self.offer_plans();
         }
@@ -187,7 +188,7 @@ impl Session {
     }
 
     fn kv(&mut self, kept: &Kept, kind: KvSystem, examiner: &mut Examiner) -> Result<After, String> {
-        // The folder of the session's workload is open already, with the requested settings.
+        // The folder of the session's workload is already open, with the requested settings.
         let own = self.own_kv(kind).cloned();
         if let Some(plan) = own {
             self.turn_page(kept);
@@ -207,14 +208,14 @@ impl Session {
                 for note in &plan.notes {
                     self.bus.say(LogLevel::Info, note.clone());
                 }
-                // llm-d continues without cuFile, which is a result.
+                // llm-d continues without cuFile, so this is a valid result.
                 let engines = (kind == KvSystem::Llmd).then(|| plan.lanes.clone());
                 let models: [ModelInfo; 1] = [plan.model.clone()];
                 self.config.grid = None;
                 let warnings = plan.warnings;
                 self.config.workload =
                     Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings });
-                // Settings of engines mean nothing to a workload.
+                // Settings of engines have no meaning for a workload.
                 self.config.settings.clear();
                 self.config.variants.clear();
                 self.tell_models(&models);
@@ -233,8 +234,8 @@ impl Session {
         self.bus.emit(EventBody::RacePlanStarted { name: kept.name.clone(), title: self.title(kept) });
     }
 
-    /// The model and those that are loaded together with it. They are distinguished by their names everywhere, so a
-    /// second one with the same name gets a number.
+    /// The model and all models that are loaded together with it. Models are distinguished by their names, so a
+    /// second model with the same name gets a number.
     pub(super) fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
         let mut models = vec![first];
         for mut model in std::mem::take(&mut self.others) {
@@ -249,8 +250,8 @@ impl Session {
         models
     }
 
-    /// The models of a race without a plan: those that the session has, or that it opens now. `None`, after a
-    /// message, if there is nothing to load.
+    /// The models of a race without a plan. They are opened if the session has none. `None` if there is nothing to
+    /// load, which is reported.
     pub(super) fn opened(&mut self, models: &[ModelInfo]) -> Option<Vec<ModelInfo>> {
         if !models.is_empty() || self.config.folder.is_some() || self.config.grid.is_some() {
             return Some(models.to_vec());
@@ -260,7 +261,7 @@ impl Session {
         Some(opened)
     }
 
-    /// The models of plans that load; opened now where the session began with something else.
+    /// The models for plans that load. They are opened now if the session began with something else.
     fn models(&mut self) -> Result<Vec<ModelInfo>, String> {
         if self.loaded.is_empty() {
             let opened = Source::of(self.config.model.as_deref()).and_then(|source| self.open(source, &mut || true));
@@ -275,7 +276,7 @@ impl Session {
         }
     }
 
-    /// Opens the model, or writes it first, while `go_on` returns true.
+    /// Opens the model, or writes it first. Stops if `go_on` returns false.
     pub(super) fn open(&self, source: Source, go_on: &mut dyn FnMut() -> bool) -> Result<ModelInfo, WeightsError> {
         let mut shown = Instant::now();
         let mut written = |bytes: u64, of_bytes: u64| {
@@ -306,7 +307,7 @@ impl Session {
     }
 }
 
-/// The files that a session's workload writes.
+/// A sentence about the files that the session's workload writes.
 fn own_writes(own: &WorkloadPlan) -> String {
     if own.lanes.iter().all(|lane| lane.direction() == Some(Access::Read)) {
         return "reads, with the settings of this session".to_owned();

@@ -1,5 +1,5 @@
-//! The session's thread: examines the machine, opens the model, runs the race, then serves commands until it has to
-//! end.
+//! The thread of the session: it examines the machine, opens the model, runs the race, and then handles commands
+//! until the end.
 
 use super::bus::Bus;
 use super::examine::{Examiner, view};
@@ -29,20 +29,20 @@ pub enum SessionError {
     /// The session's thread could not be started.
     #[error("the session cannot begin: {}", units::no_thread(_0))]
     Thread(std::io::Error),
-    /// A temporary folder could not be made.
+    /// A temporary folder could not be created.
     #[error("{doing} failed: {source}; check free space and limits of {}", std::env::temp_dir().display())]
     Folder {
-        /// The operation that failed.
+        /// The failed operation.
         doing: &'static str,
-        /// The error of the kernel.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// Starts a live session. A model that was named is opened here, so that a bad one is an error before anything is shown.
+/// Starts a live session. If a model was named, it is opened here, so that an error appears before the screens do.
 ///
 /// # Errors
-/// When the model is malformed or missing, or the recording cannot be made.
+/// Fails if the model is malformed or missing, or if the recording cannot be created.
 pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     heap::keep_small();
     let source = match &config.workload {
@@ -85,7 +85,8 @@ impl Session {
         }
         let interrupted = self.work(source) == After::Quit;
         self.watcher.set(false);
-        // Before the end is emitted, because a front may end the process then, and the folder would stay.
+        // The folder is removed before the end is emitted, because a front end may end the process immediately after
+        // that event.
         if let Err(error) = self.scratch.close() {
             self.bus.say(LogLevel::Warn, format!("the session's temporary folder is left behind: {error}"));
         }
@@ -99,8 +100,9 @@ impl Session {
             _ if self.config.grid.is_some() => {
                 self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
             }
-            // Synthetic models are made in the cache folder, so its disk matters. On a first run it does not exist
-            // yet: a race makes it now, and without a race the nearest existing parent folder is examined.
+            // Synthetic models are written to the cache folder, so its disk is examined. On the first run that folder
+            // does not exist yet. A race creates it now; without a race, the nearest existing parent folder is
+            // examined.
             _ => models::cache_folder()
                 .ok()
                 .and_then(|folder| {
@@ -116,7 +118,7 @@ impl Session {
             GpuChoice::Uuid(uuid) => Some(uuid.clone()),
             GpuChoice::Auto | GpuChoice::Host | GpuChoice::All | GpuChoice::Several(_) => None,
         };
-        // Loads into host memory open no CUDA.
+        // Loads into host memory must not open CUDA.
         let exe = (!self.config.gpu.is_host()).then(|| self.config.exe.clone());
         let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe).of(self.config.folder.clone());
         let root = match view(self.config.folder.as_deref()) {
@@ -128,13 +130,13 @@ impl Session {
         };
         if self.config.checks {
             examiner.tell_interrupted();
-            // The slow answers are fetched during the quick checks, and the machine's description needs some of them.
+            // The slow facts are collected during the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         } else {
             examiner.machine_and_storage(&root);
         }
         drop(root);
-        // The checks read much and keep little.
+        // The checks allocate much memory and keep little.
         heap::give_back();
         if self.config.folder.is_some() {
             return self.serve(&mut examiner, &[]);
@@ -145,7 +147,8 @@ impl Session {
             }
             return self.serve(&mut examiner, &[]);
         }
-        // If no model is named, one is made when it is raced: a lesson is read without writing anything.
+        // If no model is named, the demo model is written only when a race needs it. A user can read a lesson without
+        // writing files.
         if matches!(source, Source::Demo) && !self.config.race {
             return self.serve(&mut examiner, &[]);
         }
@@ -172,7 +175,8 @@ impl Session {
         self.serve(&mut examiner, &models)
     }
 
-    /// The model that the session begins with. Making one may take minutes, so commands are listened to meanwhile; no sentence where one ended the session.
+    /// Opens the first model of the session. Writing a model may take minutes, so commands are handled meanwhile. The
+    /// error has no sentence if a command ended the session.
     fn open_first(&self, source: Source) -> Result<ModelInfo, Option<String>> {
         if let Source::Opened(model) = source {
             return Ok(model);
@@ -190,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Serves commands until the end.
+    /// Handles commands until the session ends.
     fn serve(&mut self, examiner: &mut Examiner, models: &[ModelInfo]) -> After {
         if self.config.end_after_race {
             return After::GoOn;
@@ -211,7 +215,7 @@ impl Session {
                                 None => After::GoOn,
                             }
                         }
-                        // Another plan ran since: later loads get a separate page.
+                        // Another plan has run since, so later loads get a separate page.
                         Some(_) => self.run_plan(LOAD, examiner),
                     };
                     if after == After::Quit {

@@ -1,5 +1,5 @@
-//! A live session: the state that its steps share, the commands that it listens to during a step, and the source of
-//! its model.
+//! A live session: the state that its steps share, the handling of commands during a step, and the source of its
+//! model.
 
 use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
@@ -22,18 +22,18 @@ pub(super) struct Session {
     pub(super) scratch: Scratch,
     pub(super) next_lane: u32,
     pub(super) watcher: Watcher,
-    /// Models that are loaded together with the first.
+    /// Models that are loaded together with the first model.
     pub(super) others: Vec<ModelInfo>,
-    /// The models of plans that load, once they are opened.
+    /// The models for plans that load, after they were opened.
     pub(super) loaded: Vec<ModelInfo>,
-    /// The name of the plan that ran last, if it was not the one that the session began with.
+    /// The name of the plan that ran last. `None` if it is the plan with which the session began.
     pub(super) plan: Option<String>,
-    /// The causes in the logs of its lanes so far.
+    /// The causes that were reported from the logs of its runs.
     pub(super) told: follow::ReportedCauses,
 }
 
-/// Reads the processes that use the machine while a front end needs it; shared with the thread that listens while a
-/// lane runs.
+/// Samples the processes that use the machine while a front end needs this. The thread that handles commands during a
+/// run shares it.
 #[derive(Clone)]
 pub(super) struct Watcher {
     pub(super) bus: Bus,
@@ -55,7 +55,7 @@ impl Watcher {
     }
 }
 
-/// Whether the session continues.
+/// Whether the session continues or ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     GoOn,
@@ -71,7 +71,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The source that a name refers to: a path, which wins over a shape profile of the same name; without a name,
+    /// Finds the source for a name. A path has priority over a shape profile with the same name. Without a name it is
     /// the small synthetic model.
     pub(super) fn of(named: Option<&str>) -> Result<Self, WeightsError> {
         match named {
@@ -85,11 +85,11 @@ impl Source {
 }
 
 impl Session {
-    /// Does `work` while a thread listens to commands and sends the end to `cancels`. Without the thread no work
-    /// starts, because it could not be stopped.
+    /// Does `work` while a thread handles commands. A command that ends the work is sent to `cancels`. If the thread
+    /// cannot be started, no work is done, because the user could not stop it.
     ///
     /// # Errors
-    /// A sentence, when the system gives no thread.
+    /// Returns a sentence if the thread cannot be started.
     pub(super) fn while_listening<T>(
         &self,
         cancels: Vec<Sender<()>>,
@@ -106,7 +106,7 @@ impl Session {
         Ok((came, listener.join().unwrap_or_default()))
     }
 
-    /// The reason why cuFile cannot be used for the target, from a child process; `None` if it can.
+    /// The reason why cuFile cannot be used for the target, from a child process. `None` if it can be used.
     pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
         let scratch = self.scratch.path().to_string_lossy().into_owned();
         match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
@@ -116,14 +116,14 @@ impl Session {
     }
 }
 
-/// Commands that arrived while a lane ran.
+/// The commands that arrived during a run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Heard {
     pub(super) cancel: bool,
     pub(super) quit: bool,
 }
 
-/// Listens to commands until the turn is done.
+/// Handles commands until the turn is done.
 fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
     let mut heard = Heard::default();
     loop {
@@ -131,7 +131,7 @@ fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<
             recv(done) -> _ => return heard,
             recv(commands) -> command => match command {
                 Ok(Command::CancelRace) => heard.cancel = true,
-                // The end of the front end ends the session.
+                // If the front end has ended, the session ends too.
                 Ok(Command::Quit) | Err(_) => heard.quit = true,
                 Ok(Command::WatchSystem(on)) => {
                     watcher.set(on);
@@ -150,7 +150,7 @@ fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<
     }
 }
 
-/// The reason why cuFile cannot be used for the target, from the probe.
+/// The reason why cuFile cannot be used for the target, from the result of the probe.
 fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
     if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
         return Some(format!(
@@ -170,7 +170,7 @@ fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String
     None
 }
 
-/// The folder or file that the checks examine when no model was named.
+/// The folder or file that the checks examine if no model was named.
 #[must_use]
 pub(super) fn default_path() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))

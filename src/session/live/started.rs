@@ -5,7 +5,7 @@ use crate::machine;
 use crate::text::quoted_line;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The first event of a session of this process.
+/// The first event of this process's session.
 #[must_use]
 pub fn started() -> EventBody {
     EventBody::SessionStarted {
@@ -15,9 +15,10 @@ pub fn started() -> EventBody {
     }
 }
 
-/// The command line as a user would type it. A command that runs a loader may contain a token.
+/// The command line as a user would type it. Secrets are removed, because the command line of a loader may contain a
+/// token.
 fn command(words: impl Iterator<Item = String>) -> String {
-    // The path of the program may name its user.
+    // The path of the program may contain a user name, so it is replaced.
     let words: Vec<String> = std::iter::once("gds-top".to_owned()).chain(words.skip(1)).collect();
     machine::without_secrets(&quoted_line(&words))
 }

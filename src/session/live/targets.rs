@@ -1,4 +1,4 @@
-//! The requested targets of this machine.
+//! Finds the requested targets on this machine.
 
 use super::bus::Bus;
 use super::child::{PROBE_LIMIT, probe_child};
@@ -7,12 +7,12 @@ use crate::core::{Engine, EventBody, LogLevel, Target};
 use crate::device::CudaInfo;
 use std::path::Path;
 
-/// The targets of the bytes, at least one, from CUDA in a child process. Without a GPU it is host memory, which is
-/// reported, unless a GPU was named.
+/// The targets of the bytes, from CUDA in a child process. There is at least one. Without a GPU it is host memory,
+/// which is reported.
 ///
 /// # Errors
-/// A sentence, if the named GPU does not exist or no GPU can be used. Host memory is not a substitute, because it would
-/// answer another question.
+/// Returns a sentence if the user named a GPU that does not exist or cannot be used. Host memory is not used as a
+/// substitute in this case.
 pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
     let choices = match choice {
         GpuChoice::Several(choices) if !choices.is_empty() => choices.as_slice(),
@@ -28,7 +28,7 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<T
     let devices = match devices {
         Ok(devices) => devices,
         Err(error) if choices.iter().any(GpuChoice::names_a_gpu) => {
-            return Err(format!("no GPU can be used: {error}; name 'host' by --gpu for host memory"));
+            return Err(format!("no GPU can be used: {error}; pass --gpu host to use host memory"));
         }
         Err(error) => {
             bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
@@ -39,12 +39,13 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<T
     Ok(chosen.into_iter().flatten().collect())
 }
 
-/// The engines, without those that can only load complete models if one model is divided among several targets.
+/// The engines that can load a part of a model. Engines that can only load complete models are removed if one model
+/// is divided among several targets.
 pub(super) fn that_take_parts(bus: &Bus, mut engines: Vec<Engine>, models: usize, targets: usize) -> Vec<Engine> {
     if models == 1 && targets > 1 {
         for engine in engines.iter().filter(|engine| engine.is_outside()) {
             let why = format!(
-                "a foreign program loads the complete model, and this one would be cut over {targets} targets; name one target by --gpu"
+                "an external loader cannot load a part of a model, and this model would be divided among {targets} targets; select one target with --gpu"
             );
             bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
         }

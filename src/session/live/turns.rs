@@ -12,12 +12,12 @@ pub(super) struct Load {
     pub(super) part: Option<Part>,
 }
 
-/// Loads that run at the same time; the turns are taken one after another.
+/// The turns, which run one after another. The loads of a turn run at the same time.
 pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
     let on = |number: usize| targets.get(number % targets.len().max(1)).cloned().unwrap_or(Target::Host);
     let whole = |model: usize| Load { model, target: on(model), part: None };
     if models > 1 {
-        // Each runs alone first, which shows how much the others slow it down.
+        // Each model is first loaded alone, which shows how much the others slow it down.
         let alone = (0..models).map(|model| vec![whole(model)]);
         return alone.chain(std::iter::once((0..models).map(whole).collect())).collect();
     }
@@ -29,7 +29,7 @@ pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
     vec![(0..of).map(part).collect()]
 }
 
-/// The share of a load, for its lane's order and for the state.
+/// Sets the share of a load in its order, and returns it for the state.
 pub(super) fn share(order: &mut LaneOrder, model: &ModelInfo, load: &Load, group: Option<u32>) -> LaneShare {
     if let Some(part) = load.part {
         order.ranges = models::part_ranges(model, part);

@@ -1,4 +1,4 @@
-//! A session that watches a program: the program runs, and the reports of the audit library are events.
+//! A session that watches a program. It starts the program and converts the reports of the audit library to events.
 
 use super::bus::Bus;
 use super::run::SessionError;
@@ -11,18 +11,18 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Least time between two reports. A long session has fewer: each is a twentieth of the time later.
+/// Minimum time between two reports. In a long session the time grows to a twentieth of the elapsed time.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// The time limit of the program after Ctrl-C, which it also receives, before it is terminated.
+/// Time that the program has to end after Ctrl-C, which it also receives. Then it is terminated.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The reason why a watching session does not start.
+/// The reason why a watching session could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchSessionError {
-    /// The recording or a thread.
+    /// Creating the recording or a thread failed.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The program.
+    /// Starting or attaching to the program failed.
     #[error(transparent)]
     Watch(#[from] WatchError),
 }
@@ -30,16 +30,16 @@ pub enum WatchSessionError {
 /// The program or process to watch.
 #[derive(Clone, Debug)]
 pub enum WatchTarget {
-    /// A program to start.
+    /// Start a program.
     Launch(Launch),
-    /// A running process, for a time or until it ends.
+    /// Watch a running process until it ends or the time is over.
     Process(u32, Option<Duration>),
 }
 
-/// Starts the program, or attaches to the process, and starts a session that follows it.
+/// Starts the program, or attaches to the process, and starts a session that watches it.
 ///
 /// # Errors
-/// If the recording cannot be made, or the program cannot be started.
+/// Fails if the recording cannot be created, or if the program cannot be started or watched.
 pub fn watch(target: &WatchTarget, record: Option<&Path>) -> Result<Feed, WatchSessionError> {
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
@@ -74,7 +74,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
             Ok(Command::Quit) | Err(TryRecvError::Disconnected) if quit_at.is_none() => quit_at = Some(Instant::now()),
             _ => {}
         }
-        // A process that ran before this session is not ended.
+        // A process that was already running before this session is not ended.
         if quit_at.is_some() && watched.launched().is_none() {
             break;
         }
@@ -82,7 +82,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
             asked = true;
             let pid = watched.launched().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
             if let Some(pid) = pid {
-                // It may have ended just now.
+                // The process may have ended at this moment, so the error is ignored.
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
@@ -93,7 +93,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
         }
     }
     seen(bus, &mut watched);
-    // Ctrl-C is the normal end of watching a process that runs on.
+    // Ctrl-C is the normal end of watching a process that continues to run.
     let interrupted = quit_at.is_some() && watched.launched().is_some();
     drop(watched);
     bus.emit(EventBody::SessionEnded { interrupted });

@@ -1,70 +1,76 @@
-//! Limits of a recording from a stranger. A small file can unpack to much, and a short line can become a large state; so the state has limits, too.
+//! Limits for untrusted recordings. A small file can unpack to a large one, and a short line can become a large
+//! state. So the unpacked file and the state have limits.
 
 use crate::core::{Event, EventBody};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Longest line of an ordinary event. The longest of the recorded sessions has 40 KB.
+/// Maximum length of the line of an ordinary event, in bytes. The longest line of the shipped recordings has 40 KB.
 const LINE_BYTES: u64 = 16 << 20;
-/// Longest line of a model, of spans and of a watched program: a model of a million tensors takes 150 MB.
+/// Maximum length in bytes of the line of a model, of spans or of a watched program. A model with a million tensors
+/// needs 150 MB.
 const LONG_LINE_BYTES: u64 = 256 << 20;
-/// JSON values in an ordinary line. A value without content takes 2 bytes of the file and up to 100 of memory.
+/// Maximum number of JSON values in an ordinary line. An empty value takes 2 bytes in the file and up to 100 bytes in
+/// memory.
 const LINE_VALUES: u64 = 500_000;
-/// JSON values in a long line. A tensor has about ten.
+/// Maximum number of JSON values in a long line. A tensor has about ten values.
 const LONG_LINE_VALUES: u64 = 24_000_000;
-/// Events. A session of eight hours with screens has about a million.
+/// Maximum number of events. A session of eight hours with screens has about a million.
 const EVENTS: u64 = 5_000_000;
-/// Bytes after decompression.
+/// Maximum number of bytes after decompression.
 const TOTAL_BYTES: u64 = 2 << 30;
-/// Bytes after decompression that are accepted of a file of any size.
+/// Number of decompressed bytes that are accepted for a file of any size.
 const FREE_BYTES: u64 = 64 << 20;
-/// Beyond them, the largest ratio of unpacked to compressed bytes. A million tensors with regular names reach 140, repeats of one run 300.
+/// Maximum ratio of unpacked to compressed bytes above [`FREE_BYTES`]. A model with a million regular tensor names
+/// reaches 140, and repeats of one run reach 300.
 const RATIO: u64 = 1_000;
-/// JSON values that the state keeps, models, spans and samples excepted. The largest recorded session has 40 000.
+/// Maximum number of JSON values in the state, without models, spans and samples. The largest shipped recording has
+/// 40 000.
 const VALUES: u64 = 5_000_000;
-/// Planned runs: ten engines in one cache state with the most repeats that the command line accepts.
+/// Maximum number of planned runs. It is enough for ten engines in one cache state with the maximum number of
+/// repeats.
 const RUNS: u64 = 10_000;
-/// Cells of a grid. The default grid has 40.
+/// Maximum number of grid cells. The default grid has 40.
 const CELLS: u64 = 10_000;
-/// Tensors of all models and watched files. The largest published models have about 100 000.
+/// Maximum number of tensors of all models and watched files. The largest published models have about 100 000.
 const TENSORS: u64 = 4_000_000;
-/// Files of one model. The largest published models have about 200.
+/// Maximum number of files of one model. The largest published models have about 200.
 const SHARDS: u64 = 20_000;
-/// Readings of meters: two days at five a second.
+/// Maximum number of samples. It is enough for two days with five samples per second.
 const SAMPLES: u64 = 1_000_000;
-/// Messages, and news of fixes.
+/// Maximum number of messages and fix events.
 const MESSAGES: u64 = 100_000;
-/// Verdicts of different (path, GPU) pairs: 1000 paths on ten GPUs.
+/// Maximum number of verdicts for different (path, GPU) pairs. It is enough for 1000 paths and ten GPUs.
 const VERDICTS: u64 = 10_000;
-/// Findings with different ids. There are about 100 checks.
+/// Maximum number of findings with different ids. There are about 100 checks.
 const FINDINGS: u64 = 4_096;
-/// Models with different names.
+/// Maximum number of models with different names.
 const MODELS: u64 = 1_000;
-/// Measured ceilings, and engines that cannot run.
+/// Maximum number of measured ceilings and of engines that cannot run.
 const CEILINGS: u64 = 10_000;
-/// Plans of the Race screen in one session.
+/// Maximum number of plans that are run in one session.
 const PAGES: u64 = 256;
-/// Findings, verdicts and news of fixes on all pages: each page has a copy.
+/// Maximum number of findings, verdicts and fix events on all pages. Each page has a copy of them.
 const COPIES: u64 = 200_000;
 
-/// How much of a recording is taken in.
+/// The limits for reading a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest line of an ordinary event, in bytes.
+    /// Maximum length of the line of an ordinary event, in bytes.
     pub line_bytes: u64,
-    /// Most events.
+    /// Maximum number of events.
     pub events: u64,
-    /// Most bytes after decompression.
+    /// Maximum number of bytes after decompression.
     pub total_bytes: u64,
-    /// Whether the limits on the state and on the ratio of compression apply.
+    /// Whether the limits for the state and for the compression ratio apply.
     pub bounded_state: bool,
 }
 
 impl Limits {
-    /// For what this process wrote itself.
+    /// No limits, for files that this process wrote.
     pub const NONE: Self = Self { line_bytes: u64::MAX, events: u64::MAX, total_bytes: u64::MAX, bounded_state: false };
 
-    /// Longest line of an event of this kind.
+    /// Maximum length in bytes of the line of an event of this kind.
     pub(super) fn line_bytes_of(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Ordinary => self.line_bytes,
@@ -72,7 +78,7 @@ impl Limits {
         }
     }
 
-    /// Whether a stream of these sizes is more than a recording has.
+    /// Whether the compression ratio of a stream is higher than that of any real recording.
     pub(super) fn is_bomb(&self, unpacked: u64, compressed: u64) -> bool {
         self.bounded_state && unpacked > FREE_BYTES && unpacked / RATIO > compressed
     }
@@ -84,7 +90,7 @@ impl Default for Limits {
     }
 }
 
-/// Whether the line of an event can be long.
+/// The kinds of events, by the possible length of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Ordinary,
@@ -92,7 +98,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// By the beginning of the line; the writer puts the kind behind the time.
+    /// The kind of an event from the beginning of its line. The writer puts the event's name after the time.
     pub(super) fn of(line: &[u8]) -> Self {
         let head = String::from_utf8_lossy(line.get(..128).unwrap_or(line));
         let kind = head.split_once("\"event\":").and_then(|(_, rest)| rest.trim_start().split('"').nth(1));
@@ -103,7 +109,7 @@ impl Kind {
     }
 }
 
-/// The input from which the state was made so far.
+/// Counts of the events that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     values: u64,
@@ -121,16 +127,16 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Whether a line may be parsed at all; otherwise why not.
+    /// Checks whether a line may be parsed. Returns the exceeded limit as an error.
     pub(super) fn line(kind: Kind, values: u64) -> Result<(), String> {
         let most = if kind == Kind::Long { LONG_LINE_VALUES } else { LINE_VALUES };
         within(values, most, "values in one event")
     }
 
-    /// Adds an event, before the state gets it.
+    /// Counts an event before it changes the state.
     ///
     /// # Errors
-    /// Which limit it exceeds.
+    /// Returns the exceeded limit.
     pub(super) fn add(&mut self, event: &Event, line_values: u64) -> Result<(), String> {
         match &event.body {
             EventBody::LaneSpans { .. } => return Ok(()),

@@ -1,5 +1,5 @@
-//! The file of a running recording: next to the requested one, locked, and renamed at the end, so that an earlier
-//! recording stays until the new one is complete.
+//! The file of a running recording. It is next to the requested file, locked, and renamed at the end. So an earlier
+//! recording is kept until the new one is complete.
 
 use super::header::{RecordingError, partial_name};
 use super::limits::Limits;
@@ -12,12 +12,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Numbers tried for recordings of killed sessions.
+/// Maximum number that is tried for the name of a killed session's recording.
 const MOST_LEFT: u32 = 10_000;
-/// Times that the file may vanish between opening and locking it, as it does when another session ends.
+/// Maximum number of attempts to open and lock the file. The file can disappear between the two steps if another
+/// session ends.
 const TRIES: u32 = 100;
 
-/// The file; removed with this unless it is kept or renamed.
+/// The partial file. It is removed when this value is dropped, unless it is kept or renamed.
 pub(super) struct Partial {
     path: PathBuf,
     kept: bool,
@@ -26,17 +27,18 @@ pub(super) struct Partial {
 /// A partial file that was opened for a new session.
 pub(super) struct Opened {
     pub(super) partial: Partial,
-    /// The file itself, locked while it is open.
+    /// The file, which is locked while it is open.
     pub(super) file: File,
-    /// The recording of a killed session, under its new name.
+    /// The new path of the recording of a killed session.
     pub(super) set_aside: Option<PathBuf>,
 }
 
 impl Partial {
-    /// Creates the file next to `target` and locks it. A file of a killed session gets a name with a number.
+    /// Creates the file next to `target` and locks it. The file of a killed session is renamed to a name with a
+    /// number.
     ///
     /// # Errors
-    /// If another session records to the same target, or the name belongs to another file.
+    /// Fails if another session records to the same target, or if the name belongs to another file.
     pub(super) fn open(target: &Path) -> Result<Opened, RecordingError> {
         let path = partial_name(target);
         let failed = |doing| move |source| RecordingError::Io { path: target.to_owned(), doing, source };
@@ -50,20 +52,20 @@ impl Partial {
                     Ok(file) => (File::from(file), false),
                     Err(Errno::NOENT) => continue,
                     Err(Errno::LOOP) => return Err(RecordingError::NotAFile { path }),
-                    Err(errno) => return Err(failed("opening what is in the place of its partial file")(errno.into())),
+                    Err(errno) => return Err(failed("opening its partial file")(errno.into())),
                 },
                 Err(errno) => return Err(failed("creating it")(errno.into())),
             };
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => return Err(RecordingError::InUse { path: target.to_owned() }),
-                // Without locks only the session that made the file may use it.
+                // If the file system has no locks, only the session that created the file may use it.
                 Err(_) if is_new => {}
                 Err(_) => return Err(RecordingError::InUse { path: target.to_owned() }),
             }
             let meta = file.metadata().map_err(failed("examining its partial file"))?;
             if !is_same(&path, &meta) {
-                // The session that had it ended meanwhile.
+                // The session that wrote it has ended since, and the file has been renamed or removed.
                 continue;
             }
             if !meta.is_file() {
@@ -78,7 +80,7 @@ impl Partial {
             if Reader::open(&path, Limits::default()).is_err() {
                 return Err(RecordingError::WouldOverwrite { path });
             }
-            set_aside = Some(move_aside(&path).map_err(failed("moving aside what a killed session left"))?);
+            set_aside = Some(move_aside(&path).map_err(failed("renaming the recording of a killed session"))?);
         }
         Err(RecordingError::InUse { path: target.to_owned() })
     }
@@ -88,7 +90,7 @@ impl Partial {
         &self.path
     }
 
-    /// Leaves it there when this is dropped.
+    /// Keeps the file when this value is dropped.
     pub(super) fn keep(&mut self) {
         self.kept = true;
     }
@@ -98,9 +100,9 @@ impl Partial {
         self.kept = false;
     }
 
-    /// Gives it the name of the recording.
+    /// Renames the file to the name of the recording.
     pub(super) fn rename(mut self, target: &Path) -> io::Result<()> {
-        // Whether or not it works, the session stays.
+        // The file is kept even if renaming fails.
         self.kept = true;
         fs::rename(&self.path, target)
     }
@@ -109,19 +111,19 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // A failure here has no remedy, and the file's name shows its state.
+            // If this fails, nothing more can be done. The file's name shows that it is incomplete.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether this file still has that name.
+/// Whether the name still belongs to this file.
 fn is_same(path: &Path, meta: &fs::Metadata) -> bool {
     rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (meta.dev(), meta.ino()))
 }
 
-/// Renames what a killed session left to the first free name with a number.
+/// Renames the file of a killed session to the first free name with a number.
 fn move_aside(path: &Path) -> io::Result<PathBuf> {
     for number in 1..MOST_LEFT {
         let mut name = OsString::from(path);
@@ -130,7 +132,7 @@ fn move_aside(path: &Path) -> io::Result<PathBuf> {
         match rustix::fs::renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(aside),
             Err(Errno::EXIST) => {}
-            // A file system without that flag; the name was free a moment ago.
+            // The file system does not support that flag. The name was free a moment ago.
             Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(&aside).is_err() => {
                 fs::rename(path, &aside)?;
                 return Ok(aside);

@@ -1,4 +1,4 @@
-//! Reads a recording: lenient with the traces of a crash or a later version, strict with hostile input.
+//! Reads a recording. It tolerates the effects of a crash and events of a later version, and it limits hostile input.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
 use super::limits::{Kind, Limits, Taken};
@@ -15,24 +15,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zstd::stream::read::Decoder;
 
-/// The header is short; a longer first line is not a header.
+/// Maximum length of the header line in bytes. A longer line is not a header.
 const HEADER_LIMIT_BYTES: u64 = 64 << 10;
-/// The decompressor keeps this much at most, 64 MiB; no version of this program wrote a larger window.
+/// Limits the window of the decompressor to 64 MiB of memory. No version of this program wrote a larger window.
 const WINDOW_LOG: u32 = 26;
 
 /// Counts of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Events given out.
+    /// Number of events that were returned.
     pub events: u64,
-    /// Events passed over because this program does not know their kind or cannot read them, by kind.
+    /// Number of skipped events by kind. An event is skipped if this program does not know its kind or cannot read
+    /// it.
     pub skipped: BTreeMap<String, u64>,
-    /// The reason why the end is missing, if it is: the session was killed or the file was cut.
+    /// The reason why the end is missing: the session was killed or the file was cut. `None` if the recording is
+    /// complete.
     pub truncated: Option<String>,
 }
 
 impl Summary {
-    /// A sentence on missing events, or `None` if there are none.
+    /// A sentence about missing events; `None` if no event is missing.
     #[must_use]
     pub fn sentence(&self) -> Option<String> {
         let mut parts = Vec::new();
@@ -42,29 +44,29 @@ impl Summary {
         let count: u64 = self.skipped.values().sum();
         if count > 0 {
             let kinds: Vec<&str> = self.skipped.keys().map(String::as_str).collect();
-            parts.push(format!("{count} events that this version cannot read were passed over ({})", kinds.join(", ")));
+            parts.push(format!("{count} events that this version cannot read were skipped ({})", kinds.join(", ")));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
-/// Opens a recording with the usual [`Limits`].
+/// Opens a recording with the default [`Limits`].
 ///
 /// # Errors
-/// If the file cannot be opened, is not a regular file or not a recording, or is of a later version.
+/// Fails if the file cannot be opened, is not a regular file or not a recording, or has a later version.
 pub fn read(path: &Path) -> Result<Reader, RecordingError> {
     Reader::open(path, Limits::default())
 }
 
-/// Opens a recording with other limits.
+/// Opens a recording with the given limits.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub fn read_with(path: &Path, limits: Limits) -> Result<Reader, RecordingError> {
     Reader::open(path, limits)
 }
 
-/// A place between two events, from which another reader of the same recording reads on.
+/// A position between two events. Another reader of the same recording can continue from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     line_number: u64,
@@ -72,8 +74,8 @@ pub(crate) struct Place {
     version1: Option<Version1>,
 }
 
-/// Returns the events of a recording in order. After an error it ends; a missing end and events of unknown kinds are
-/// not errors, they are counted in [`Reader::summary`].
+/// Returns the events of a recording in order, and ends after an error. A missing end and events of unknown kinds are
+/// not errors. They are counted in [`Reader::summary`].
 pub struct Reader {
     path: PathBuf,
     header: Header,
@@ -82,18 +84,18 @@ pub struct Reader {
     line: Vec<u8>,
     line_number: u64,
     total_bytes: u64,
-    /// Bytes taken from the file so far.
+    /// Number of bytes that were read from the file.
     compressed_bytes: Arc<AtomicU64>,
     taken: Taken,
     summary: Summary,
     over: bool,
-    /// Lanes of which the caller needs no spans.
+    /// Runs whose spans the caller does not need.
     without_spans: BTreeSet<LaneId>,
-    /// Decodes the words of a recording of version 1.
+    /// Converts events of recordings of version 1.
     version1: Option<Version1>,
 }
 
-/// The fields of every event, in all versions.
+/// The fields that every event has in all versions.
 #[derive(Deserialize)]
 struct AnyEvent {
     #[serde(rename = "at_ns")]
@@ -101,21 +103,22 @@ struct AnyEvent {
     event: String,
 }
 
-/// The line of a model. The body is read by itself: with `flatten` and a tag serde would first take up each value in thirty bytes.
+/// The line of a model. Its body is parsed separately: with `flatten` and a tag, serde would first store each value
+/// in about thirty bytes.
 #[derive(Deserialize)]
 struct ModelLine {
     at_ns: u64,
     model: ModelInfo,
 }
 
-/// The line of a watched program, for the same reason.
+/// The line of a watched program. Its body is parsed separately for the same reason.
 #[derive(Deserialize)]
 struct ProgramLine {
     at_ns: u64,
     report: Box<WatchReport>,
 }
 
-/// Reads an event from its line.
+/// Parses an event from its line.
 fn event(kind: &str, line: &[u8]) -> serde_json::Result<Event> {
     let event = |at_ns, body| Event { at_ns, body };
     match kind {
@@ -153,10 +156,10 @@ impl Reader {
     /// Opens a recording and reads its header.
     ///
     /// # Errors
-    /// As [`read`].
+    /// See [`read`].
     pub fn open(path: &Path, limits: Limits) -> Result<Self, RecordingError> {
         let io_error = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
-        // Asked before opening: opening a FIFO waits for a writer.
+        // The type is checked before opening, because opening a FIFO waits for a writer.
         let meta = std::fs::metadata(path).map_err(|source| {
             let partial = partial_name(path);
             if source.kind() == io::ErrorKind::NotFound && partial.is_file() {
@@ -175,16 +178,16 @@ impl Reader {
             return Err(strange("the file is empty"));
         }
         if magic != [0x28, 0xb5, 0x2f, 0xfd] {
-            return Err(strange("it does not begin with the mark of zstd"));
+            return Err(strange("it is not compressed with zstd"));
         }
         io::Seek::rewind(&mut file).map_err(io_error("reading it"))?;
         Self::from_source(path, file, limits)
     }
 
-    /// Reads a recording that is part of the program.
+    /// Reads a recording that is compiled into the program.
     ///
     /// # Errors
-    /// As [`read`], for errors of the content. `name` replaces the path.
+    /// Fails if the content is not valid, see [`read`]. Errors contain `name` instead of a path.
     pub fn from_bytes(name: &Path, bytes: &'static [u8]) -> Result<Self, RecordingError> {
         Self::from_source(name, bytes, Limits::NONE)
     }
@@ -227,35 +230,36 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The first line.
+    /// The header line.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The counts so far; complete after the last event.
+    /// The counts so far. They are complete after the last event.
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// The place of the next event.
+    /// The position of the next event.
     pub(crate) fn place(&self) -> Place {
         Place { line_number: self.line_number, summary: self.summary.clone(), version1: self.version1.clone() }
     }
 
-    /// Bytes after decompression so far.
+    /// Number of bytes after decompression so far.
     pub(crate) const fn unpacked_bytes(&self) -> u64 {
         self.total_bytes
     }
 
-    /// Unpacks, without reading the events, up to a place that is not before this one.
+    /// Continues at a position that is not before the current one. Events in between are unpacked but not parsed.
     pub(crate) fn go_to(&mut self, place: &Place) {
         while self.line_number < place.line_number && matches!(self.next_line(), Line::Whole) {}
         (self.summary, self.version1) = (place.summary.clone(), place.version1.clone());
     }
 
-    /// Passes over the spans of a lane from here on: unpacking them takes more time and memory than all other events together.
+    /// Skips the spans of a run from here on. Unpacking spans takes more time and memory than all other events
+    /// together.
     pub(crate) fn pass_over_spans(&mut self, lane: LaneId) {
         self.without_spans.insert(lane);
     }
@@ -270,7 +274,7 @@ impl Reader {
         self.line_number += 1;
         let mut most = self.limits.line_bytes;
         loop {
-            // One byte more than allowed distinguishes a long line from one that just fits.
+            // One byte more than the limit is read, so that a line that is too long can be detected.
             let room = most.saturating_add(1).saturating_sub(self.line.len() as u64);
             match (&mut self.input).take(room).read_until(b'\n', &mut self.line) {
                 Ok(_) if self.line.is_empty() => return Line::End,
@@ -296,10 +300,10 @@ impl Reader {
         }
     }
 
-    /// The limit that the stream exceeds so far, if any.
+    /// The limit that the stream exceeds, if any.
     fn excess(&self) -> Option<String> {
         if self.line_number - 1 > self.limits.events {
-            return Some(format!("it holds more than {} events", self.limits.events));
+            return Some(format!("it contains more than {} events", self.limits.events));
         }
         if self.total_bytes > self.limits.total_bytes {
             return Some(format!("it unpacks to more than {} bytes", self.limits.total_bytes));
@@ -313,7 +317,7 @@ impl Reader {
         RecordingError::TooLarge { path: self.path.clone(), line: self.line_number, what }
     }
 
-    /// The event in the current line; `None` for one that is passed over.
+    /// Parses the event in the current line; `None` if it is skipped.
     fn parse(&mut self) -> Result<Option<Event>, RecordingError> {
         let bounded = self.limits.bounded_state;
         let count = if bounded { json_values(&self.line) } else { 0 };
@@ -335,7 +339,7 @@ impl Reader {
             }
             return Ok(Some(event));
         }
-        // The kinds come from the file: few are kept, and short, whatever it says.
+        // The names of kinds are untrusted, so only a few are kept, and they are cut.
         let mut kind = truncate(&sanitise_line(&first.event), 40).into_owned();
         if self.summary.skipped.len() >= 20 && !self.summary.skipped.contains_key(&kind) {
             kind = "other".to_owned();

@@ -1,4 +1,4 @@
-//! A `LaneSpans` event in a recording: the columns of the spans are fields of the event.
+//! The event `LaneSpans` in a recording. The columns of the spans are fields of the event.
 
 use crate::core::{Event, EventBody, LaneId, PackedSpans, SpanColumns};
 use serde::{Deserialize, Serialize};
@@ -22,14 +22,14 @@ impl SpanLine {
     }
 }
 
-/// The lane of spans, and their time.
+/// The run and the time of the spans.
 #[derive(Deserialize)]
 pub(super) struct SpansOf {
     at_ns: u64,
     pub(super) lane: LaneId,
 }
 
-/// Reads the event from its line. The columns are read separately: with `flatten`, serde would first store each
+/// Parses the event from its line. The columns are parsed separately: with `flatten`, serde would first store each
 /// number in thirty bytes.
 pub(super) fn read(line: &[u8]) -> serde_json::Result<Event> {
     let SpansOf { at_ns, lane } = serde_json::from_slice(line)?;

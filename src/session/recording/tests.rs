@@ -1,4 +1,4 @@
-//! The promises of a recording.
+//! Tests of writing and reading recordings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::super::RECORDING_VERSION;
@@ -16,13 +16,13 @@ fn compressed(path: &Path, lines: &str) {
 
 const HEADER: &str = "{\"gds_top_recording\":1,\"tool\":\"gds-top 9\"}\n";
 
-/// Pseudo-random numbers that are the same in every run.
+/// Pseudo-random numbers that are the same on every run of the test.
 fn noise(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 33
 }
 
-/// Qwen3-30B-A3B: 18 867 tensors in 16 shards, named as the real ones.
+/// The model Qwen3-30B-A3B: 18 867 tensors in 16 shards, with the real names.
 fn mixture_of_experts() -> ModelInfo {
     let mut names = Vec::new();
     for layer in 0..48 {
@@ -72,7 +72,8 @@ fn mixture_of_experts() -> ModelInfo {
     ModelInfo { name: "Qwen3-30B-A3B".into(), path: "/data/models/Qwen3-30B-A3B".into(), shards, tensors }
 }
 
-/// A lane that registers, submits, transfers, copies and deregisters for each tensor over four slots, with noisy times.
+/// The spans of a run that registers, submits, transfers, copies and deregisters each tensor, on four slots with
+/// varying times.
 fn per_tensor_spans(model: &ModelInfo, seed: &mut u64) -> PackedSpans {
     let bases = model.image_bases();
     let mut clocks = [0_u64; 4];
@@ -136,7 +137,7 @@ fn a_killed_session_leaves_a_readable_prefix_and_says_that_the_end_is_missing() 
     let mut writer = Writer::create(&path).unwrap();
     (0..500).for_each(|i| writer.write(&said(i, "before the flush")).unwrap());
     writer.flush().unwrap();
-    std::mem::forget(writer); // the process dies here: nothing is completed
+    std::mem::forget(writer); // This is like killing the process: the recording is not completed.
     let why = read(&path).err().unwrap().to_string();
     assert!(why.contains("killed.gdst.partial"), "{why}");
     let mut reader = read(&folder.path().join("killed.gdst.partial")).unwrap();
@@ -204,7 +205,7 @@ fn hostile_files_meet_a_bound_and_a_sentence() {
             .contains("newer gds-top")
     );
     fs::write(&path, "plain text").unwrap();
-    assert!(read(&path).err().unwrap().to_string().contains("mark of zstd"));
+    assert!(read(&path).err().unwrap().to_string().contains("not compressed with zstd"));
     assert!(matches!(read(folder.path()), Err(RecordingError::NotAFile { .. })));
 }
 
@@ -287,7 +288,7 @@ fn a_recording_that_stays_too_large_has_its_span_times_rounded_and_says_so() {
     assert!(back.iter().zip(&spans).all(|(a, b)| a.start_ns == b.start_ns / 10_000 * 10_000 && a.offset == b.offset));
 }
 
-/// The texts of a recording.
+/// The message texts of a recording.
 fn texts(path: &Path) -> Vec<String> {
     read(path)
         .unwrap()
@@ -305,7 +306,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Records a session of these events and returns what became of it.
+/// Records a session with these events and returns the result.
 fn recorded(path: &Path, events: &[Event]) -> Result<Option<Finished>, RecordingError> {
     let mut writer = Writer::create(path).unwrap();
     events.iter().for_each(|event| writer.write(event).unwrap());
@@ -361,7 +362,7 @@ fn an_interrupted_session_takes_the_place_of_an_earlier_one_only_with_a_result()
     let result = [said(1, "third"), died("by signal 11"), ended(true)];
     recorded(&path, &result).unwrap().unwrap();
     assert_eq!(texts(&path), ["third"]);
-    // Without an earlier one there is no file.
+    // Without an earlier recording, no file is created.
     let other = folder.path().join("b.gdst");
     assert_eq!(recorded(&other, &nothing).unwrap(), None);
     assert_eq!(names(folder.path()), ["a.gdst"]);
@@ -375,7 +376,7 @@ fn what_a_killed_session_left_is_set_aside_and_not_written_over() {
         let mut writer = Writer::create(&path).unwrap();
         writer.write(&said(1, text)).unwrap();
         writer.flush().unwrap();
-        // As when the process is killed: the descriptor is closed, and nothing is completed.
+        // This is like killing the process: the descriptor is closed, and the recording is not completed.
         drop(writer);
     }
     let writer = Writer::create(&path).unwrap();

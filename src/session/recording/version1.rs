@@ -1,19 +1,19 @@
-//! Version 1 of the recordings has some facts only as words. They are decoded here, once, into the fields of version
-//! 2.
+//! Reads recordings of version 1, in which some facts exist only as text. The text is decoded here into the fields of
+//! version 2.
 
 use crate::checks::CheckId;
 use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
 use std::collections::BTreeMap;
 
-/// Facts of earlier events of a recording that later ones need.
+/// Facts of earlier events that are needed to decode later events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Version1 {
-    /// The words by which a verdict's advice names a finding, by its id.
+    /// For each finding id: the text that a verdict's advice uses for the finding.
     advised_by: BTreeMap<String, String>,
 }
 
 impl Version1 {
-    /// The event as version 2 has it.
+    /// Converts an event to version 2.
     pub(super) fn upgrade(&mut self, mut event: Event) -> Event {
         event.body = match event.body {
             EventBody::LaneDied { lane, how, .. } if how == "cancelled" => EventBody::LaneCancelled { lane },
@@ -41,7 +41,7 @@ impl Version1 {
         self.advised_by.insert(finding.id.clone(), words.to_owned());
     }
 
-    /// The advice contains only the steps. If it names no blocker, all blockers are steps.
+    /// The advice lists only the steps. If it names none of the blockers, all blockers are steps.
     fn verdict(&self, verdict: &mut Verdict) {
         let advised = |id: &&String| self.advised_by.get(*id).is_some_and(|words| verdict.advice.contains(words));
         verdict.steps = verdict.blockers.iter().filter(advised).cloned().collect();
@@ -78,7 +78,7 @@ fn run(result: &mut RunResult) {
     }
 }
 
-/// `auto` in the notes of version 1.
+/// Decodes the choice of `auto` from a note.
 fn auto_choice(note: &str) -> Option<AutoChoice> {
     let (engine, why) = note.strip_prefix("auto took ")?.split_once(':')?;
     let reason = if why.contains("reading through it is taken to be faster") {

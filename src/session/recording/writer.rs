@@ -1,4 +1,4 @@
-//! Writing a recording while a session runs.
+//! Writes a recording while a session runs.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::limits::Limits;
@@ -13,23 +13,24 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zstd::stream::write::Encoder;
 
-/// The goal for the size of a recording, so that it can be attached. Above it the times of spans are rounded at the
-/// end.
+/// The intended maximum size of a recording in bytes, so that it can be attached to a message. Above it, the times of
+/// spans are rounded at the end.
 pub const SIZE_GOAL_BYTES: u64 = 2 << 20;
 
-/// Level while the session runs: about 500 MB/s, so that recording does not take the CPU from the load.
+/// Compression level while the session runs. It compresses about 500 MB/s, so that recording does not take CPU time
+/// from the load.
 const LIVE_LEVEL: i32 = 1;
-/// The compression level at the end, after all measurements.
+/// Compression level at the end, after all measurements.
 const FINAL_LEVEL: i32 = 19;
-/// Matches are searched this far back at the end, 512 KiB. A replay keeps as much unpacked in memory all the time;
-/// with 64 MiB the recordings of the full race are 1.7 % smaller and take up to 8 MiB more.
+/// Window size at the end: 2^19 bytes, or 512 KiB. A replay needs this much memory all the time. With 64 MiB, the
+/// recordings of the full race are 1.7 % smaller but need up to 8 MiB more.
 const FINAL_WINDOW_LOG: u32 = 19;
-/// At most this much is lost when the process is killed.
+/// Maximum time of events that are lost if the process is killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
-/// Resolutions tried one after another until the recording is small enough.
+/// Resolutions of span times that are tried until the recording is small enough.
 const RESOLUTIONS_NS: [u64; 3] = [1, 1_000, 10_000];
 
-/// A recording being written.
+/// A recording that is being written.
 pub struct Writer {
     path: PathBuf,
     /// The file that had the name when the session began.
@@ -42,23 +43,23 @@ pub struct Writer {
     worth: Worth,
 }
 
-/// A file as it was.
+/// The identity of a file at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
     inode: u64,
     bytes: u64,
-    /// Seconds and nanoseconds.
+    /// Time of the last status change, in seconds and nanoseconds.
     changed: (i64, i64),
 }
 
-/// The reason to keep a recording of an interrupted session.
+/// The reasons to keep the recording of an interrupted session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {
     interrupted: bool,
-    /// A run, a cell or a ceiling ended.
+    /// Whether a run, a cell or a ceiling was completed.
     measured: bool,
-    /// A check was done.
+    /// Whether a check was completed.
     found: bool,
 }
 
@@ -75,8 +76,8 @@ impl Worth {
         }
     }
 
-    /// Whether it is kept under the requested name. A complete session is; an interrupted one replaces an earlier
-    /// recording only if it has measurements.
+    /// Whether the recording is kept under the requested name. A complete session is always kept. An interrupted
+    /// session replaces an earlier recording only if it has measurements.
     fn is_kept(self, has_earlier: bool) -> bool {
         !self.interrupted || self.measured || (self.found && !has_earlier)
     }
@@ -85,22 +86,22 @@ impl Worth {
 /// The result of writing a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub file_bytes: u64,
-    /// Events in it.
+    /// Number of events in it.
     pub events: u64,
-    /// Times of spans are multiples of this many nanoseconds; 1 means nothing was rounded.
+    /// Resolution of span times in nanoseconds; 1 means that no time was rounded.
     pub span_resolution_ns: u64,
 }
 
 impl Writer {
-    /// Creates `PATH.partial` next to the file and writes the header into it. An earlier recording at `path` stays
-    /// until [`Writer::finish`] replaces it; any other file is not changed.
+    /// Creates `PATH.partial` next to the file and writes the header. An earlier recording at `path` is kept until
+    /// [`Writer::finish`] replaces it. Any other file is not changed.
     ///
     /// # Errors
-    /// When the file cannot be created, another session records to `path`, or `path` is something that is not a recording.
+    /// Fails if the file cannot be created, another session records to `path`, or `path` is not a recording.
     pub fn create(path: &Path) -> Result<Self, RecordingError> {
         refuse_strangers(path)?;
         let Opened { partial, file, set_aside } = Partial::open(path)?;
@@ -112,17 +113,16 @@ impl Writer {
         Ok(Self { path, earlier, partial, set_aside, encoder, flushed, events: 0, worth })
     }
 
-    /// The recording of an earlier session that was killed before it could be completed, under its new name.
+    /// The new path of the recording of an earlier session that was killed before it was completed.
     #[must_use]
     pub fn set_aside(&self) -> Option<&Path> {
         self.set_aside.as_deref()
     }
 
-    /// Appends an event. Events that were written more than a quarter of a second before the last call are in the
-    /// file even if the process is killed.
+    /// Appends an event. If the process is killed, at most the events of the last quarter of a second are lost.
     ///
     /// # Errors
-    /// If the disk is full or missing. The earlier events stay readable.
+    /// Fails if the disk is full or missing. Earlier events stay readable.
     pub fn write(&mut self, event: &Event) -> Result<(), RecordingError> {
         self.partial.keep();
         write_event(&mut self.encoder, event, 1).map_err(io_error(self.partial.path(), "writing an event"))?;
@@ -134,24 +134,26 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings everything written so far into the file.
+    /// Flushes all events to the file.
     ///
     /// # Errors
-    /// When the disk is full or gone.
+    /// Fails if the disk is full or missing.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.encoder.flush().map_err(io_error(self.partial.path(), "writing events"))?;
         self.flushed = Instant::now();
         Ok(())
     }
 
-    /// Closes the recording, compresses it again, harder, and gives it its name. If the result is larger than [`SIZE_GOAL_BYTES`], times of *spans*
-    /// are rounded down to microseconds, then to tens of them; the header and the answer say so. Results, samples and events stay as they were.
+    /// Closes the recording, compresses it again at a higher level, and renames it. If the result is larger than
+    /// [`SIZE_GOAL_BYTES`], the times of *spans* are rounded down to microseconds or to tens of microseconds. The
+    /// header and the returned value contain the resolution. Results, samples and events do not change.
     ///
-    /// `None`: the session was interrupted before there was anything to keep, so nothing was written.
+    /// `None` if the session was interrupted before anything was worth keeping; then no file is written.
     ///
     /// # Errors
-    /// When the file cannot be completed, or another file has its name by now; the session is then in `PATH.partial`. When only the second
-    /// compression fails, the recording gets its name as it is, and the error contains that.
+    /// Fails if the file cannot be completed, or if another file has its name now. The session is then in
+    /// `PATH.partial`. If only the second compression fails, the recording is renamed without it, and the error
+    /// reports this.
     pub fn finish(self) -> Result<Option<Finished>, RecordingError> {
         self.finish_within(SIZE_GOAL_BYTES)
     }
@@ -163,7 +165,7 @@ impl Writer {
             return Ok(None);
         }
         partial.keep();
-        // Held to the end: the lock goes with it.
+        // The encoder is kept until the end, because the lock ends when the file is closed.
         let _locked = encoder.finish().map_err(io_error(partial.path(), "completing it"))?;
         if identity(&path) != earlier {
             return Err(RecordingError::Changed { path, partial: partial.path().to_owned() });
@@ -181,7 +183,8 @@ impl Writer {
     }
 }
 
-/// Compresses the partial file again and puts the result in its place at `path`. Returns its size in bytes and the resolution of spans in ns.
+/// Compresses the partial file again and moves the result to `path`. Returns its size in bytes and the resolution of
+/// span times in nanoseconds.
 fn smaller(path: &Path, partial: &Path, goal_bytes: u64) -> Result<(u64, u64), RecordingError> {
     let again = "compressing it again (the recording itself is complete)";
     let temporary_error = "creating a temporary file next to it (the recording itself is complete)";
@@ -203,14 +206,14 @@ fn smaller(path: &Path, partial: &Path, goal_bytes: u64) -> Result<(u64, u64), R
             break;
         }
     }
-    // The permissions of the first file, which follow the umask; temporary files are private.
+    // The permissions of the partial file, which follow the umask. Temporary files are private.
     let permissions = fs::metadata(partial).map_err(io_error(partial, "examining it"))?.permissions();
     temporary.as_file().set_permissions(permissions).map_err(io_error(path, again))?;
     temporary.persist(path).map_err(|e| io_error(path, "replacing it with its smaller form")(e.error))?;
     Ok((file_bytes, resolution_ns))
 }
 
-/// The file that has the name now.
+/// The identity of the file that has the name now.
 fn identity(path: &Path) -> Option<Identity> {
     let meta = fs::metadata(path).ok()?;
     let changed = (meta.mtime(), meta.mtime_nsec());
@@ -253,7 +256,7 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
         EventBody::LaneSpans { lane, spans } => {
             write_line(out, &SpanLine::new(event.at_ns, *lane, spans, resolution_ns))
         }
-        // JSON has no NaN and no infinity, so such a reading is omitted: a gap.
+        // JSON has no NaN and no infinity. So such a value is left out, which means that it is missing.
         EventBody::Sampled { sample } if sample.values.values().any(|v| !v.is_finite()) => {
             let mut sample = sample.clone();
             sample.values.retain(|_, v| v.is_finite());
@@ -264,7 +267,7 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
                 || result.cache_resident_before_fraction.is_some_and(|f| !f.is_finite()) =>
         {
             let mut result = result.clone();
-            // A rate without time: `bytes` and `wall_ns` of the run show that there is none.
+            // A rate for a time of zero. `bytes` and `wall_ns` of the run show that there is no rate.
             if !result.bytes_per_s.is_finite() {
                 result.bytes_per_s = 0.0;
             }
@@ -281,7 +284,7 @@ fn recompress(path: &Path, out: &mut File, resolution_ns: u64) -> Result<u64, Re
     encoder.include_checksum(true).map_err(io_error(path, again))?;
     encoder.window_log(FINAL_WINDOW_LOG).map_err(io_error(path, again))?;
     write_line(&mut encoder, &header(resolution_ns)).map_err(io_error(path, again))?;
-    // The input is this process's own file, so there are no limits and nothing is lost.
+    // The input was written by this process, so no limits are needed.
     for event in read_with(path, Limits::NONE)? {
         write_event(&mut encoder, &event?, resolution_ns).map_err(io_error(path, again))?;
     }

@@ -1,4 +1,4 @@
-//! The route of a command's reads, inferred from outside: its mappings, the counters of nvidia-fs, the log of
+//! Infers the route of a command's reads from outside: from its mappings, the counters of nvidia-fs, and the log of
 //! libcufile.
 
 use crate::core::{Route, RouteCounts};
@@ -8,18 +8,18 @@ use std::path::Path;
 /// Observations of a command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// The libcufile that one of its processes had mapped.
+    /// The path of the libcufile that one of its processes had mapped.
     pub(super) cufile: Option<String>,
     /// Whether the mappings of all its processes could be read.
     pub(super) readable: bool,
-    /// Reads that nvidia-fs counted meanwhile, where it counts.
+    /// Number of reads that nvidia-fs counted during the run; `None` if it does not count.
     pub(super) nvfs: Option<u64>,
-    /// The text of its cufile.log; empty without one.
+    /// The text of its cufile.log; empty if there is none.
     pub(super) log: String,
 }
 
 impl Seen {
-    /// The end of the log in the lane's folder.
+    /// Reads the end of the log in the run's folder.
     pub(super) fn read_log(folder: &Path) -> String {
         let bytes = std::fs::read(folder.join("cufile.log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(256 << 10)..]).into_owned()
@@ -31,11 +31,11 @@ impl Seen {
             (Some(path), _) => format!("it had {path} mapped"),
             (None, false) => "it wrote a cufile.log".to_owned(),
             (None, true) if self.readable => {
-                let said = "none of its processes had libcufile mapped when looked at, so its reads were not cuFile's";
+                let said = "none of its processes had libcufile mapped when they were examined, so it did not read with cuFile";
                 return (None, said.to_owned());
             }
             (None, true) => {
-                let said = "the mappings of its processes could not be read, so it is not known whether it used cuFile";
+                let said = "the mappings of its processes could not be read, so it is unknown whether it used cuFile";
                 return (None, said.to_owned());
             }
         };
@@ -49,7 +49,7 @@ impl Seen {
                 counts(Route::Nvfs, Some(reads), source, false)
             }
             _ if compat => {
-                counts(Route::Compat, self.nvfs, "inferred: its cufile.log speaks of compat mode".to_owned(), false)
+                counts(Route::Compat, self.nvfs, "inferred: its cufile.log mentions compat mode".to_owned(), false)
             }
             Some(0) => counts(
                 Route::Compat,

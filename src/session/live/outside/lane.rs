@@ -1,4 +1,4 @@
-//! One run of a command: the page cache made cold or hot, the command started and watched, its end and its result.
+//! One run of a command: it prepares the page cache, starts and watches the command, and creates the result.
 
 use super::lines::LineStream;
 use super::loaders;
@@ -17,11 +17,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The time limit if none was ordered.
+/// The time limit in seconds if the order contains none.
 const LIMIT_S: u64 = 600;
 
-/// Runs a command as a lane to its end. With a place at a gate it starts when all others can. `cancel` ends it early;
-/// `on_start` gets the process to watch.
+/// Runs a command to its end. If it has a place at a gate, it starts together with the others. `cancel` ends it
+/// early. `on_start` gets the process id to watch.
 pub(in crate::session::live) fn run(
     bus: &Bus,
     exe: &Path,
@@ -61,7 +61,8 @@ pub(in crate::session::live) fn run(
     }
 
     if let Some(place) = place {
-        // The page cache is not made cold or hot while the clock of another command runs.
+        // The page cache must not be changed while the clock of another command runs, so the gate comes after the
+        // preparation.
         place.arrive();
         let at_ns = place.wait(0);
         std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
@@ -81,7 +82,7 @@ pub(in crate::session::live) fn run(
     let stream = match LineStream::start(stdout) {
         Ok(stream) => stream,
         Err(error) => {
-            // Without its input the supervisor ends the tree.
+            // When the input of the supervisor closes, it ends the process tree.
             drop(control);
             let _ = child.wait(TREE_PATIENCE);
             return died(format!("its output could not be read: {}", units::no_thread(error)), String::new());
@@ -92,14 +93,14 @@ pub(in crate::session::live) fn run(
     let mut watched = Watched::new(pid, started_ns, &order.target);
     let limit = Duration::from_secs(limit_s);
     let why = watched.until_end(bus, (lane, &order), lines, cancel, limit, &mut || child.status().is_none());
-    // Without its input the supervisor ends the tree, then reports its use.
+    // When its input closes, the supervisor ends the process tree and then reports the resource use.
     drop(control);
     if why != Why::Ended {
         watched.drain(lines, TREE_PATIENCE);
     }
     let lost = child.wait(TREE_PATIENCE).is_none();
     if lost || watched.told.ended.is_none() {
-        // A supervisor that was killed has ended nothing.
+        // If the supervisor was killed, the process tree may still be running.
         child.end();
         watched.end_members();
     }
@@ -108,7 +109,7 @@ pub(in crate::session::live) fn run(
         Why::Cancelled => return cancelled(),
         Why::TooLong => {
             let how = format!(
-                "it took more than {limit_s} s and was cut off{}; --limit SECONDS sets another limit",
+                "it took more than {limit_s} s and was stopped{}; --limit SECONDS sets another limit",
                 match watched.most_processes {
                     0 | 1 => String::new(),
                     more => format!(" with its {more} processes"),
@@ -141,7 +142,7 @@ pub(in crate::session::live) fn run(
     end
 }
 
-/// The command line with the model and the GPU in their places, as words for `sh`.
+/// The command line for `sh` with the model and the GPU filled in.
 fn filled(line: &str, order: &LaneOrder) -> String {
     line.replace("{model}", &quoted(&order.model.path.to_string_lossy())).replace("{gpu}", &gpu(order))
 }

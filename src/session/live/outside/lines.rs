@@ -1,16 +1,16 @@
-//! The line protocol of commands, on the descriptor that `GDS_TOP_FD` names: one JSON object per line, every key
-//! optional.
+//! The line protocol of commands, on the file descriptor in `GDS_TOP_FD`. Each line is a JSON object, and every key
+//! is optional.
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `at_ns` | CLOCK_MONOTONIC when it happened (Python's `time.monotonic_ns()`); else the time at which the line arrived counts |
+//! | `at_ns` | time of the event, from CLOCK_MONOTONIC (Python's `time.monotonic_ns()`); without it, the time at which the line arrived |
 //! | `program` | name and version of the loader |
-//! | `ready` | true: set-up is over, the clock starts |
-//! | `phase`, `ns` | a phase of the report by name and how long it took; it ends at `at_ns`. With `slot` (a timeline, default 0) and `bytes` |
-//! | `landed` | bytes on the target so far |
-//! | `done` | true: all bytes are on the target, the clock stops. With `bytes`, those that were loaded |
-//! | `verified` | whether the bytes equal the file's, if the command compared them |
-//! | `note`, `error` | a sentence for the report; with `error` the run has failed |
+//! | `ready` | true: the set-up is complete, the clock starts |
+//! | `phase`, `ns` | name of a phase of the report and its duration; it ends at `at_ns`. Optional: `slot` (a timeline, default 0) and `bytes` |
+//! | `landed` | number of bytes on the target so far |
+//! | `done` | true: all bytes are on the target, the clock stops. Optional: `bytes`, the number of loaded bytes |
+//! | `verified` | whether the bytes equal the file's bytes, if the command compared them |
+//! | `note`, `error` | a sentence for the report; `error` means that the run failed |
 
 use crate::core::{Phase, Span, units};
 use crate::engines::protocol::monotonic_ns;
@@ -23,18 +23,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Builder;
 
-/// Longest line that is taken in.
+/// Maximum length of a line in bytes.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// Lines of a second that are taken in. A loader that reports each tensor of a large model in one second stays below it; more takes a CPU from the load.
+/// Maximum number of lines per second. A loader that reports each tensor of a large model within one second is below
+/// this limit. More lines would use a CPU that the load needs.
 const MOST_LINES_PER_S: u64 = 100_000;
-/// Lines that wait to be taken in, 16 MiB at most. A command that writes faster waits.
+/// Maximum number of lines in the queue, which is 16 MiB at most. A command that writes faster has to wait.
 const QUEUE: usize = 256;
 
-/// A line with the time of its arrival.
+/// A line with its arrival time in CLOCK_MONOTONIC nanoseconds.
 pub(super) type Arrived = (u64, String);
 
-/// The lines of a stream as they come, and the number of lines that were not taken in.
+/// The lines of a stream, and the number of dropped lines.
 #[derive(Clone, Debug)]
 pub(super) struct LineStream {
     /// The lines.
@@ -43,7 +44,7 @@ pub(super) struct LineStream {
 }
 
 impl LineStream {
-    /// Starts to read a stream, until it closes or the receiver is gone.
+    /// Starts to read a stream. Reading ends when the stream closes or the receiver is dropped.
     pub(super) fn start(pipe: impl Read + Send + 'static) -> std::io::Result<Self> {
         let (send, lines) = bounded(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -52,7 +53,7 @@ impl LineStream {
         Ok(Self { lines, dropped })
     }
 
-    /// A note on the lines that were not taken in.
+    /// A note about the dropped lines.
     pub(super) fn note(&self) -> Option<String> {
         let dropped = self.dropped.load(Ordering::Relaxed);
         (dropped > 0).then(|| {
@@ -76,7 +77,8 @@ fn read_lines(pipe: impl Read, to: &Sender<Arrived>, dropped: &AtomicU64) {
         }
         taken += 1;
         match line {
-            // The beginning and the end of the clock count, and the supervisor's line is its last word.
+            // Lines about the start and end of the clock are always kept, because the times of the run depend on
+            // them. The last line of the supervisor is always kept too.
             Piece::Whole(bytes) if taken <= MOST_LINES_PER_S || marks(bytes) => {
                 if to.send((now_ns, String::from_utf8_lossy(bytes).into_owned())).is_err() {
                     return;
@@ -89,13 +91,13 @@ fn read_lines(pipe: impl Read, to: &Sender<Arrived>, dropped: &AtomicU64) {
     }
 }
 
-/// Whether a line can have a key that must not be lost.
+/// Whether a line may contain a key that must not be lost.
 fn marks(line: &[u8]) -> bool {
     let has = |key: &str| line.windows(key.len()).any(|part| part == key.as_bytes());
     ["\"supervisor\"", "\"ready\"", "\"done\"", "\"error\""].into_iter().any(has)
 }
 
-/// A line without interpretation.
+/// A parsed line.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Line {
@@ -114,7 +116,7 @@ pub(super) struct Line {
     pub(super) supervisor: Option<Ended>,
 }
 
-/// The supervisor's last line.
+/// The last line of the supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Ended {
@@ -124,14 +126,14 @@ pub(super) struct Ended {
     pub(super) read_call_bytes: Option<u64>,
     pub(super) cpu_ns: Option<u64>,
     pub(super) major_faults: Option<u64>,
-    /// Processes that still ran when the command itself had ended.
+    /// Number of processes that were still running when the command itself had ended.
     pub(super) left: u32,
 }
 
-/// Longest sentence of a command that goes into a report, in characters.
+/// Maximum length of a command's sentence in a report, in characters.
 const LONGEST_WORDS: usize = 400;
 
-/// The beginning of a text, and that it is only that.
+/// The beginning of a text, with a mark if it was cut.
 pub(super) fn clipped(text: &str) -> String {
     let mut short: String = text.chars().take(LONGEST_WORDS).collect();
     if short.len() < text.len() {
@@ -140,21 +142,21 @@ pub(super) fn clipped(text: &str) -> String {
     short
 }
 
-/// Spans kept of one command, so that a command without end fills no memory.
+/// Maximum number of spans that are kept of one command, which limits the memory.
 const MOST_SPANS: usize = 1 << 20;
-/// Notes kept of one command.
+/// Maximum number of notes that are kept of one command.
 const MOST_NOTES: usize = 20;
 
-/// Invalid lines that are reported one by one; of more, only the number is.
+/// Maximum number of invalid lines that are reported one by one. Further ones are only counted.
 const MOST_GARBLED: u64 = 3;
 
-/// The messages of a command so far.
+/// All messages of a command so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CommandMessages {
     pub(super) program: Option<String>,
-    /// CLOCK_MONOTONIC of `ready`.
+    /// CLOCK_MONOTONIC time of `ready` in nanoseconds.
     pub(super) ready_ns: Option<u64>,
-    /// CLOCK_MONOTONIC of `done`.
+    /// CLOCK_MONOTONIC time of `done` in nanoseconds.
     pub(super) done_ns: Option<u64>,
     pub(super) bytes: Option<u64>,
     pub(super) landed: Option<u64>,
@@ -162,23 +164,23 @@ pub(super) struct CommandMessages {
     pub(super) notes: Vec<String>,
     pub(super) error: Option<String>,
     pub(super) ended: Option<Ended>,
-    /// CLOCK_MONOTONIC of the end of the command.
+    /// CLOCK_MONOTONIC time at which the command ended, in nanoseconds.
     pub(super) ended_ns: Option<u64>,
-    /// Invalid lines, without those that were reported already.
+    /// Number of invalid lines that were not reported one by one.
     garbled: u64,
-    /// CLOCK_MONOTONIC of the start: no time before is believed.
+    /// CLOCK_MONOTONIC time of the start in nanoseconds. Earlier times in messages are ignored.
     not_before_ns: u64,
-    /// Phases with the absolute times of their ends.
+    /// The phases: phase, slot, end time, duration and bytes.
     phases: Vec<(Phase, u16, u64, u64, u64)>,
 }
 
 impl CommandMessages {
-    /// Nothing yet, of a command that started then.
+    /// No messages yet, for a command that started at this time.
     pub(super) fn since(not_before_ns: u64) -> Self {
         Self { not_before_ns, ..Self::default() }
     }
 
-    /// Takes in a line that arrived at `now_ns`. A line that is not a JSON object is reported once.
+    /// Parses a line that arrived at `now_ns`. A line that is not a JSON object is reported once.
     pub(super) fn take(&mut self, text: &str, now_ns: u64) {
         let text = text.trim();
         if text.is_empty() {
@@ -198,7 +200,8 @@ impl CommandMessages {
                 return;
             }
         };
-        // A time of the future, of before its start or of another clock would make nonsense of the run.
+        // A time in the future, before the start, or from another clock would make the results wrong, so it is
+        // ignored.
         let at_ns = line.at_ns.filter(|at| (self.not_before_ns..=now_ns).contains(at)).unwrap_or(now_ns);
         for words in [&mut line.program, &mut line.note, &mut line.error].into_iter().flatten() {
             *words = clipped(&plain(words));
@@ -238,7 +241,7 @@ impl CommandMessages {
         }
     }
 
-    /// A note on invalid lines that were not reported one by one.
+    /// A note about invalid lines that were not reported one by one.
     pub(super) fn more_garbled(&self) -> Option<String> {
         let more = self.garbled.saturating_sub(MOST_GARBLED);
         let lines = if more == 1 { "1 more line".to_owned() } else { format!("{} more lines", units::count(more)) };
@@ -251,8 +254,8 @@ impl CommandMessages {
         }
     }
 
-    /// The phases as spans of a clock that started at `start_ns` and ran for `wall_ns`: cut at both ends, and on one slot never overlapping, the earlier
-    /// one keeping the time that two claim. And the number of slots.
+    /// The phases as spans, and the number of slots. The clock started at `start_ns` and ran for `wall_ns`; spans are
+    /// cut at both ends. Spans of a slot never overlap: if two phases overlap, the earlier one keeps the time.
     pub(super) fn spans(&self, start_ns: u64, wall_ns: u64) -> (Vec<Span>, u32) {
         let mut spans: Vec<Span> = self
             .phases
@@ -281,7 +284,8 @@ impl CommandMessages {
     }
 }
 
-/// Takes in bytes as if a command had written them to its descriptor, and returns the number of spans and notes. For tests of hostile input.
+/// Parses bytes as if a command had written them, and returns the number of spans and notes. Tests of hostile input
+/// use it.
 #[doc(hidden)]
 #[must_use]
 pub fn read_protocol(bytes: &[u8]) -> (usize, usize) {

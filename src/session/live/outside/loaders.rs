@@ -1,4 +1,4 @@
-//! Published loaders with a script of ours each, kept in the program and run by the installed Python.
+//! Scripts for published loaders. They are compiled into gds-top and run by the installed Python.
 
 use crate::core::LOADERS;
 use crate::text::quoted;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 /// A loader with a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loader {
-    /// Its name behind `loader:`.
+    /// Its name after `loader:`.
     pub name: &'static str,
     /// The script.
     pub script: &'static str,
-    /// The package of its version, as `pip` knows it.
+    /// The name of the package whose version is reported, as in `pip`.
     pub package: &'static str,
-    /// Its method, in a line.
+    /// A line that describes its method.
     pub about: &'static str,
 }
 
-/// Shared by all scripts: the line protocol, the files of a model.
+/// Code that all scripts share: the line protocol and the files of a model.
 const COMMON: &str = include_str!("../../../../profiles/loaders/lane.py");
 
-/// All of them, in the order of [`LOADERS`].
+/// All loaders, in the order of [`LOADERS`].
 #[must_use]
 pub fn all() -> [Loader; LOADERS.len()] {
     let loader = |name, script, package, about| Loader { name, script, package, about };
@@ -30,7 +30,7 @@ pub fn all() -> [Loader; LOADERS.len()] {
             LOADERS[0],
             include_str!("../../../../profiles/loaders/safetensors.py"),
             "safetensors",
-            "the reference: load_file, tensor by tensor out of a mapping; numpy arrays without a GPU",
+            "the reference: load_file, tensor by tensor from a mapping; numpy arrays without a GPU",
         ),
         loader(
             LOADERS[1],
@@ -42,7 +42,7 @@ pub fn all() -> [Loader; LOADERS.len()] {
             LOADERS[2],
             include_str!("../../../../profiles/loaders/runai-model-streamer.py"),
             "runai-model-streamer",
-            "threads or io_uring into a ring in host memory, then a copy a tensor",
+            "threads or io_uring into a ring in host memory, then one copy per tensor",
         ),
         loader(
             LOADERS[3],
@@ -60,24 +60,25 @@ pub fn all() -> [Loader; LOADERS.len()] {
             LOADERS[5],
             include_str!("../../../../profiles/loaders/torch-cuda-gds.py"),
             "torch",
-            "PyTorch's own cuFile wrapper, a read a file",
+            "the cuFile wrapper of PyTorch, one read per file",
         ),
     ]
 }
 
-/// The Python that runs them: what `GDS_TOP_PYTHON` names, else `python3`.
+/// The Python interpreter: the path in `GDS_TOP_PYTHON`, or else `python3`.
 #[must_use]
 pub fn python() -> OsString {
     std::env::var_os("GDS_TOP_PYTHON").filter(|name| !name.is_empty()).unwrap_or_else(|| "python3".into())
 }
 
-/// Writes a loader's script into the lane's folder and returns the command line that runs it.
+/// Writes a loader's script into the run's folder. Returns the command line that runs it.
 pub(super) fn line(name: &str, folder: &Path) -> std::io::Result<String> {
     let found = all().into_iter().find(|loader| loader.name == name);
     let Some(loader) = found else {
         return Err(std::io::Error::new(std::io::ErrorKind::NotFound, format!("there is no loader '{name}'")));
     };
-    // A separate folder, and names that no package has: a script finds files in its folder before installed ones.
+    // The script is in a separate folder and its name differs from all packages. Python searches the script's folder
+    // before installed packages.
     let folder: PathBuf = folder.join("loader");
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("gds_top_lane.py"), COMMON)?;

@@ -1,5 +1,5 @@
-//! Lanes of other loaders: a command that is started, watched by its tree of processes, cut off at a limit, and ended
-//! with all its descendants.
+//! Runs of other loaders. A command is started, its process tree is watched, a time limit applies, and all its
+//! descendants are ended.
 
 mod evidence;
 mod lane;

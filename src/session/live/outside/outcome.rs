@@ -1,4 +1,4 @@
-//! The observations and messages of a command, as the result of a run.
+//! Converts the observations and messages of a command to the result of a run.
 
 use super::evidence::Seen;
 use super::lines::{Ended, clipped};
@@ -10,17 +10,19 @@ use crate::session::live::process::signal_words;
 use crate::telemetry::tree::TreeUse;
 use std::collections::BTreeMap;
 
-/// A command may have more bytes than the files, in a wider type. A multiple above this is an error.
+/// A command may load more bytes than the files contain, because it may use a wider type. More than this multiple is
+/// an error.
 const MOST_TIMES: u64 = 8;
 
-/// The exit status of a script if its package is not installed.
+/// The exit status of a script if the loader's package is not installed.
 const NOT_INSTALLED: i32 = 3;
 
 impl Watched {
-    /// Writes what was seen into the result.
+    /// Writes the observations into the result.
     pub(super) fn fill(&mut self, result: &mut RunResult, order: &LaneOrder, words: &str) {
         let ended = self.told.ended.clone().unwrap_or_default();
-        // If the clock did not stop before, the use at the end of the tree is complete.
+        // Without `done`, the clock stops at the end of the command, so the final resource use of the process tree is
+        // complete.
         if self.told.done_ns.is_none() {
             let stop = self.at_stop.get_or_insert_default();
             stop.read_call_bytes = ended.read_call_bytes.or(stop.read_call_bytes);
@@ -41,7 +43,7 @@ impl Watched {
         let believed = self.told.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
         if let (Some(claimed), None) = (self.told.bytes, believed) {
             self.told.note(format!(
-                "it claimed to have loaded {claimed} bytes of a model of {files}, which is not believed, nor are its other claims about them: the bytes are counted from outside"
+                "it reported {claimed} loaded bytes for a model of {files}; this and its other claims about the bytes are ignored, and the bytes are counted from outside"
             ));
         }
         let (bytes, bytes_source) = match (believed, self.moved(whole)) {
@@ -56,7 +58,7 @@ impl Watched {
         };
         result.bytes = bytes;
         result.bytes_per_s = units::bytes_per_s(bytes, result.wall_ns).unwrap_or(0.0);
-        // If a command claims more bytes than there are, its claim that it compared them is not believed either.
+        // If a command claims more bytes than exist, its claim that it compared them is not trusted either.
         result.verified = self.told.verified.filter(|_| self.told.bytes == believed);
         let (spans, slots) = self.told.spans(start_ns, result.wall_ns);
         result.phases =
@@ -92,7 +94,7 @@ impl Watched {
             }
             .to_owned(),
             bytes_source,
-            // A process that ended before it was read existed all the same.
+            // A process may have ended before it was counted, so there is at least one.
             processes: self.most_processes.max(1),
             read_call_bytes: since(stop.read_call_bytes, start.read_call_bytes),
             storage_read_bytes: since(stop.storage_read_bytes, start.storage_read_bytes),
@@ -103,13 +105,13 @@ impl Watched {
         result.notes.extend(self.notes(result, files, whole, &how));
         if ended.left > 0 {
             result.notes.push(format!(
-                "its own process ended while {} of its processes still ran; they were ended with it, and the rest of their work is not in these figures",
+                "its main process ended while {} of its processes were still running; they were killed, and their remaining work is not in these figures",
                 ended.left
             ));
         }
     }
 
-    /// The reason why the run failed, if it did.
+    /// The reason why the run failed; `None` if it did not fail.
     fn error(&self, engine: &Engine, words: &str, ended: &Ended) -> Option<String> {
         let last = words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| clipped(line.trim()));
         let last = last.as_deref().unwrap_or_default();
@@ -133,13 +135,13 @@ impl Watched {
         }
     }
 
-    /// The counters compared with one load of the complete model.
+    /// A sentence if the counters do not match one load of the complete model.
     fn doubts(&self, outside: &Outside, files: u64) -> Option<String> {
         let (calls, storage) = (outside.read_call_bytes?, outside.storage_read_bytes?);
         let seen = calls.max(storage);
         if seen < files / 2 && self.told.bytes.is_none() {
             return Some(format!(
-                "it read {} where the model's files have {}: either it maps files that the page cache holds, which no counter of /proc shows, or it never read the complete model",
+                "it read {}, but the model's files have {}: either it mapped files that were in the page cache, which /proc does not count, or it did not read the complete model",
                 units::bytes(seen),
                 units::bytes(files)
             ));
@@ -158,7 +160,7 @@ impl Watched {
         }
         if whole {
             notes.push(
-                "it reported no phases and no start, so the clock ran from the start of its process to its end, its set-up included".to_owned(),
+                "it reported no phases and no start, so the clock ran from the start of its process to its end and includes its set-up".to_owned(),
             );
         } else if result.phases == PhaseTimes::default() {
             notes.push("it reported no phases, so the time cannot be split".to_owned());
@@ -166,14 +168,16 @@ impl Watched {
         if let Some(outside) = &result.outside {
             notes.push(match (outside.read_call_bytes, outside.storage_read_bytes) {
                 (Some(calls), Some(storage)) => format!(
-                    "seen from outside: {} read by system calls, {} from storage; {} or more came out of the page cache",
+                    "seen from outside: {} read by system calls, {} from storage; at least {} from the page cache",
                     units::bytes(calls),
                     units::bytes(storage),
                     units::bytes(calls.saturating_sub(storage))
                 ),
                 (None, Some(storage)) => format!("seen from outside: {} read from storage", units::bytes(storage)),
                 (Some(calls), None) => format!("seen from outside: {} read by system calls", units::bytes(calls)),
-                (None, None) => "its reads were not seen from outside: /proc had no counters of it before it ended".to_owned(),
+                (None, None) => {
+                    "its reads were not seen from outside: /proc had no counters of it before it ended".to_owned()
+                }
             });
             notes.extend(self.doubts(outside, files));
             if self.told.bytes.is_none() {
@@ -182,7 +186,7 @@ impl Watched {
         }
         if self.most_gpu_of_tree.is_some() {
             notes.push(
-                "its GPU memory is the most that NVML counted for its processes, CUDA contexts included".to_owned(),
+                "its GPU memory is the maximum that NVML counted for its processes, including CUDA contexts".to_owned(),
             );
         } else if self.gpu_memory.is_some() {
             notes.push(

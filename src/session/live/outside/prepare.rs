@@ -1,4 +1,4 @@
-//! The page cache before a command: a lane process makes it cold or hot and measures it.
+//! Prepares the page cache before a command. A lane process makes it cold or hot and measures it.
 
 use super::lines::LineStream;
 use crate::core::{EventBody, LaneId, LaneOrder, RunResult, units};
@@ -18,7 +18,8 @@ pub(super) enum Prepared {
     Failed(String, String),
 }
 
-/// Lets a lane process make the page cache cold or hot and measure it. The lane does not run the command.
+/// Starts a lane process that makes the page cache cold or hot and measures it. This process does not run the
+/// command.
 pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, cancel: &Receiver<()>) -> Prepared {
     let lost = |what: String| Prepared::Failed(format!("the page cache could not be prepared: {what}"), String::new());
     let mut child = match ChildProcess::start(Command::new(exe).arg("__lane")) {

@@ -1,6 +1,6 @@
-//! The process between a session and a command. It adopts orphans of the command, so that all descendants are one
-//! tree. It ends that tree when the command has ended, when the session orders it, and when the session ends, which
-//! closes its standard input.
+//! The supervisor: a process between a session and a command. It adopts the orphans of the command, so that all
+//! descendants form one tree. It ends that tree when the command has ended, when the session requests it, and when
+//! the session ends, which closes the supervisor's standard input.
 
 use crate::core::units;
 use crate::engines::protocol::monotonic_ns;
@@ -15,11 +15,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time limit for killed processes to end. A process in a system call of a driver ends later than others.
+/// Time limit for the end of killed processes. A process in a system call of a driver ends later than others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs a command line by `sh -c` to its end and ends what it left. Its standard output goes to standard error, and the descriptor that
-/// `GDS_TOP_FD` names is this process's standard output. The last line there is the supervisor's own: `{"supervisor": {...}}`.
+/// Runs a command line with `sh -c` to its end, then ends its remaining processes. The standard output of the command
+/// is redirected to standard error. The descriptor in `GDS_TOP_FD` is the standard output of this process. The last
+/// line there is written by the supervisor: `{"supervisor": {...}}`.
 #[must_use]
 pub fn supervise(line: &str) -> u8 {
     match run(line) {
@@ -36,9 +37,9 @@ fn run(line: &str) -> std::io::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let lines = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3)?;
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
-    // The command's, so it survives the exec.
+    // The descriptor belongs to the command, so it must stay open across exec.
     rustix::io::fcntl_setfd(&lines, FdFlags::empty())?;
-    // Not the first sh in PATH: root can have the PATH of another user.
+    // The absolute path is used, because the PATH of root may contain a folder of another user.
     let started = Command::new("/bin/sh")
         .arg0("sh")
         .args(["-c", line])
@@ -49,12 +50,12 @@ fn run(line: &str) -> std::io::Result<()> {
     rustix::io::fcntl_setfd(&lines, FdFlags::CLOEXEC)?;
     let mut child = started?;
     let listener = std::thread::Builder::new().spawn(move || {
-        // The stream carries no data. It closes when the session orders the end, or ends itself.
+        // The stream carries no data. It closes when the session requests the end, or ends.
         let _ = std::io::stdin().read(&mut [0]);
         end_tree(own);
     });
     if let Err(error) = listener {
-        // A tree that could not be ended later is not left running.
+        // If no thread can end the tree later, the tree must not keep running.
         end_tree(own);
         return Err(std::io::Error::other(units::no_thread(error)));
     }
@@ -62,7 +63,7 @@ fn run(line: &str) -> std::io::Result<()> {
     let at_ns = monotonic_ns();
     let left = tree::members(own).len().saturating_sub(1);
     end_tree(own);
-    // Waiting for them adds their use to the counters of this process.
+    // Waiting for the descendants adds their resource use to the counters of this process.
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
     let used = tree::usage(own).unwrap_or_default();
     let told = json!({"at_ns": at_ns, "supervisor": {
@@ -70,12 +71,13 @@ fn run(line: &str) -> std::io::Result<()> {
         "read_call_bytes": used.read_call_bytes, "cpu_ns": used.cpu_ns, "major_faults": used.major_faults, "left": left,
     }});
     let mut lines = File::from(lines);
-    // A line that the command left unfinished must not swallow this one.
+    // The line begins with a line end, because the command may have left an incomplete line.
     let _ = writeln!(lines, "\n{told}");
     Ok(())
 }
 
-/// Kills all descendants, again and again until none is left: one may have started another meanwhile.
+/// Kills all descendants. This is repeated until no process is left, because a process may start another one before
+/// it is killed.
 fn end_tree(own: u32) {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {

@@ -1,4 +1,4 @@
-//! The line protocol, the scripts and their words.
+//! Tests of the line protocol and of the loader scripts.
 
 use super::lines::CommandMessages;
 use super::loaders::{all, line};
@@ -28,9 +28,9 @@ fn the_clock_is_what_the_command_says_or_when_its_lines_arrive() {
     let (spans, slots) = all.spans(200, 740);
     assert_eq!((spans.len(), slots, spans[0].phase, spans[0].bytes), (1, 1, Phase::Transfer, 64));
     assert_eq!((spans[0].start_ns, spans[0].end_ns), (100, 600));
-    // A time that has not come yet is not believed.
+    // A time in the future is ignored.
     assert_eq!(told(&[(50, r#"{"ready": true, "at_ns": 70}"#)]).ready_ns, Some(50));
-    // Only the first of each counts.
+    // Only the first message of each kind counts.
     assert_eq!(told(&[(50, r#"{"ready": true}"#), (60, r#"{"ready": true}"#)]).ready_ns, Some(50));
 }
 
@@ -73,7 +73,7 @@ fn phases_that_claim_the_same_time_are_cut_so_that_the_sum_stays_the_wall() {
     for pair in spans.windows(2).filter(|pair| pair[0].slot == pair[1].slot) {
         assert!(pair[0].end_ns <= pair[1].start_ns, "{pair:?}");
     }
-    // The second slot's began before the clock.
+    // The phase of the second slot began before the clock.
     assert_eq!((spans.last().map(|s| (s.start_ns, s.end_ns))), Some((0, 1000)));
 }
 

@@ -1,4 +1,4 @@
-//! Watches a command: its lines, and the resources of its processes, until it has ended or must be ended.
+//! Watches a command until it has ended or must be ended: its lines, and the resource use of its processes.
 
 use super::evidence::Seen;
 use super::lines::CommandMessages;
@@ -10,17 +10,17 @@ use crate::telemetry::{GpuProcesses, GpuRef};
 use crossbeam_channel::{Receiver, select, tick};
 use std::time::{Duration, Instant};
 
-/// Time between two readings of the tree.
+/// Time between two readings of the process tree.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Its mappings and shared pages are read at every Nth reading, because that takes longer.
+/// Mappings and shared pages are only read at every n-th reading, because this takes longer.
 const LOOK_CLOSELY: u64 = 5;
-/// The time limit of a supervisor to end its tree.
+/// Time limit for a supervisor to end its process tree.
 pub(super) const TREE_PATIENCE: Duration = Duration::from_secs(8);
 
-/// The time limit for the last lines of a supervisor that has ended.
+/// Time limit for the last lines of a supervisor that has ended.
 const AFTER_SUPERVISOR: Duration = Duration::from_secs(1);
 
-/// The reason why the watching ended.
+/// The reason why watching ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Ended,
@@ -28,21 +28,21 @@ pub(super) enum Why {
     TooLong,
 }
 
-/// A command under watch.
+/// A command that is being watched.
 pub(super) struct Watched {
     pub(super) pid: u32,
     pub(super) started_ns: u64,
     pub(super) told: CommandMessages,
     pub(super) seen: Seen,
-    /// Use of the tree when the clock started, and when it stopped.
+    /// Resource use of the process tree when the clock started, and when it stopped.
     pub(super) at_start: TreeUse,
     pub(super) at_stop: Option<TreeUse>,
     pub(super) most_rss: Option<u64>,
     pub(super) most_shared_once: Option<u64>,
     pub(super) most_processes: u32,
-    /// Total use of the GPU's memory, when first seen and at most.
+    /// Total used memory of the GPU in bytes: the first reading and the maximum.
     pub(super) gpu_memory: Option<(f64, f64)>,
-    /// The most that NVML counted for the tree's processes.
+    /// Maximum GPU memory of the tree's processes in bytes, as counted by NVML.
     pub(super) most_gpu_of_tree: Option<u64>,
     gpu_processes: Option<GpuProcesses>,
     pub(super) nvfs_before: Option<u64>,
@@ -75,7 +75,7 @@ impl Watched {
         }
     }
 
-    /// Watches until the command has ended, or must be ended. `supervised` shows whether its supervisor lives.
+    /// Watches until the command has ended or must be ended. `supervised` returns whether its supervisor is running.
     pub(super) fn until_end(
         &mut self,
         bus: &Bus,
@@ -94,7 +94,7 @@ impl Watched {
                 stage = to;
             }
         };
-        // A command that sends nothing is loading from its first moment.
+        // A command that sends no lines is treated as loading from its start.
         let mut silent = true;
         go(LaneStage::Loading, self.started_ns);
         loop {
@@ -108,7 +108,7 @@ impl Watched {
                         self.most_rss = None;
                         self.most_shared_once = None;
                         silent = false;
-                        // Its first moment was set-up after all.
+                        // The first part was set-up, because `ready` arrived.
                         go(LaneStage::Setup, now_ns);
                         go(LaneStage::Loading, at.max(self.started_ns));
                     }
@@ -120,7 +120,7 @@ impl Watched {
                 }
                 recv(clock) -> _ => {
                     if !supervised() {
-                        // Its last line may still arrive. A command that outlives it keeps the pipe open.
+                        // The last line may still arrive. A process that outlives the command may keep the pipe open.
                         self.drain(lines, AFTER_SUPERVISOR);
                         return Why::Ended;
                     }
@@ -143,7 +143,7 @@ impl Watched {
         }
     }
 
-    /// Takes in what is left of the lines, for a moment.
+    /// Reads the remaining lines for a limited time.
     pub(super) fn drain(&mut self, lines: &Receiver<(u64, String)>, limit: Duration) {
         let until = Instant::now() + limit;
         while let Ok((now_ns, line)) = lines.recv_deadline(until) {
@@ -151,7 +151,7 @@ impl Watched {
         }
     }
 
-    /// Ends the processes that were seen in the tree, with all of their descendants.
+    /// Ends the processes of the tree and all their descendants.
     pub(super) fn end_members(&self) {
         tree::end(&self.members);
     }
@@ -160,7 +160,7 @@ impl Watched {
         self.looks += 1;
         let Some(used) = tree::usage(self.pid) else { return };
         self.members = tree::identities(self.pid);
-        // The supervisor is not the command.
+        // The supervisor is not part of the command.
         self.most_processes = self.most_processes.max(used.processes.saturating_sub(1));
         self.most_rss = self.most_rss.max(used.rss_bytes);
         if let Some(now) = bus.gpu_memory_bytes() {
@@ -183,7 +183,7 @@ impl Watched {
         }
     }
 
-    /// Bytes that the tree has read since the clock started, and by which of its counters.
+    /// Bytes that the tree has read since the clock started, and the counter that shows them.
     pub(super) fn moved(&self, all: bool) -> Option<(u64, &'static str)> {
         let start = if all { TreeUse::default() } else { self.at_start.clone() };
         let stop = self.at_stop.as_ref()?;
