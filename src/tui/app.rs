@@ -1,4 +1,5 @@
-//! All screens: the shown one, dispatch of inputs, drawing of a frame. It uses screens only through [`Screen`].
+//! The app with all screens: it tracks which screen is shown, dispatches inputs and draws frames. It uses screens
+//! only through [`Screen`].
 
 mod palette;
 mod player;
@@ -28,22 +29,22 @@ use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All screens and what they share.
+/// All screens and their shared context.
 pub(crate) struct App {
     pub(crate) ctx: Context,
     pub(crate) current: ScreenId,
     pub(crate) screens: Vec<Box<dyn Screen>>,
-    /// The help is open.
+    /// The scroll position of the help, if it is open.
     pub(crate) help: Option<Scroll>,
-    /// The command palette is open.
+    /// The command palette, if it is open.
     pub(crate) commands: Option<Commands>,
     /// Jobs for another thread.
     pub(crate) jobs: JobQueue,
     /// The clickable areas of the last frame.
     clicks: Clicks,
-    /// `q` was pressed while something was in progress.
+    /// Whether `q` was pressed while something was in progress.
     quit_asked: bool,
-    /// The page for which things were computed.
+    /// The page for which derived values were computed.
     page: usize,
 }
 
@@ -74,7 +75,7 @@ impl App {
         &*self.screens[self.at()]
     }
 
-    /// The screen that is shown, mutable, and the shared context.
+    /// The current screen, mutable, and the shared context.
     fn screen_mut(&mut self) -> (&mut dyn Screen, &mut Context) {
         let at = self.at();
         (&mut *self.screens[at], &mut self.ctx)
@@ -84,7 +85,7 @@ impl App {
         self.help.is_some() || self.commands.is_some() || self.screen().table() > 0
     }
 
-    /// Handles an input; the result is the loop's next action.
+    /// Handles an input and returns the next action of the event loop.
     pub(crate) fn input(&mut self, input: &Input, session: &State) -> Effect {
         let effect = match input {
             Input::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, session),
@@ -107,7 +108,7 @@ impl App {
         let asked = std::mem::take(&mut self.quit_asked);
         #[cfg(debug_assertions)]
         if key.code == KeyCode::Char('P') && std::env::var_os("GDS_TOP_TEST_PANIC").is_some() {
-            // For the test that a panic restores the terminal; not in a release.
+            // Only in tests: it causes a panic, so that a test can check that the terminal is restored.
             #[allow(clippy::panic, reason = "the panic is what is tested")]
             {
                 panic!("asked for by a test");
@@ -132,7 +133,7 @@ impl App {
         }
     }
 
-    /// The reason why a key has no effect: it is not available at the moment, or it belongs to another screen.
+    /// The reason why a key has no effect: its action is not available now, or it belongs to another screen.
     fn unbound(&self, key: Key) -> Option<String> {
         let table = self.screen().table();
         let rows = || self.ctx.keys.iter().filter(|row| row.keys.contains(&key));
@@ -148,7 +149,7 @@ impl App {
         Some(format!("{} ({}): only on {} ({})", key.shown(), row.help, screen.title(), screen.number()))
     }
 
-    /// Keys while a filter is typed; the answer is whether the filter took the key.
+    /// Handles keys while a filter is typed. Returns whether the filter used the key.
     fn filter_key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -174,14 +175,14 @@ impl App {
         }
     }
 
-    /// The bindings that do something now.
+    /// The bindings that have an effect now.
     pub(crate) fn bindings<'a>(&'a self, session: &'a State) -> impl Iterator<Item = &'a Binding> {
         let table = self.screen().table();
         let place = if self.help.is_some() { Place::Help } else { Place::Screen(self.current, table) };
         self.bindings_of(place, self.is_covered(), session)
     }
 
-    /// The bindings below the help, which lists them.
+    /// The bindings of the screen below the help, which the help lists.
     pub(crate) fn bindings_below_help<'a>(&'a self, session: &'a State) -> impl Iterator<Item = &'a Binding> {
         let table = self.screen().table();
         self.bindings_of(Place::Screen(self.current, table), table > 0, session)
@@ -199,7 +200,7 @@ impl App {
         here.filter(move |row| !row.keys.is_empty() && does_something(row))
     }
 
-    /// Carries out the action of a key or a click. `asked`: the previous input was a first `q`.
+    /// Performs the action of a key or a click. `asked` is whether the previous input was a first `q`.
     fn act(&mut self, action: Action, asked: bool, session: &State) -> Effect {
         match action {
             Action::Screen(screen) => return self.show(screen),
@@ -262,7 +263,7 @@ impl App {
         Effect::default()
     }
 
-    /// Shows a screen.
+    /// Switches to a screen.
     fn show(&mut self, id: ScreenId) -> Effect {
         (self.help, self.commands) = (None, None);
         self.ctx.filtering = false;
@@ -291,8 +292,8 @@ impl App {
         Effect { quit: true, ..Command::Quit.into() }
     }
 
-    /// The wheel moves the list or text under the pointer. A click selects the thing under it, a second click opens
-    /// it.
+    /// Handles the mouse. The wheel moves the list or text under the pointer. A click selects an item, and a second
+    /// click opens it.
     fn mouse(&mut self, event: MouseEvent, session: &State) -> Effect {
         let at = Position::new(event.column, event.row);
         let hit = self.clicks.at(at);
@@ -348,10 +349,10 @@ impl App {
         }
     }
 
-    /// Computes the derived values of a frame before it is drawn. Long computations are left in [`Self::jobs`].
+    /// Computes the derived values of a frame before it is drawn. Long computations are added to [`Self::jobs`].
     pub(crate) fn prepare(&mut self, session: &State) {
         if self.ctx.earlier != session.earlier.len() {
-            // A plan began: its page is shown.
+            // A new plan has begun, so its page is shown.
             self.ctx.earlier = session.earlier.len();
             self.ctx.plan = None;
         }
@@ -365,7 +366,7 @@ impl App {
         let mut jobs = screen.jobs(session, ctx);
         let page = ctx.page(session);
         for wanted in ctx.stats.wants(page) {
-            // Rows are made from the same spans: one look is enough.
+            // The rows are computed from the same spans, so one job is enough for both.
             if !jobs.iter().any(|job| matches!(job, Job::Lane(other) if other.lane == wanted.lane)) {
                 jobs.push(Job::Lane(Box::new(wanted)));
             }
@@ -378,7 +379,7 @@ impl App {
         screen.prepare(session, ctx);
     }
 
-    /// Takes a job's result to the screen that it is for.
+    /// Passes a job's result to the screen that requested it.
     pub(crate) fn take(&mut self, done: JobDone) {
         self.jobs.back(&done);
         let mut left = match done.result {
@@ -398,7 +399,7 @@ impl App {
         self.screen_mut().0.tick(passed);
     }
 
-    /// Takes the size of the terminal.
+    /// Sets the size of the terminal.
     pub(crate) fn resize(&mut self, width: u16, height: u16) {
         self.ctx.small = width < layout::WIDE || height < layout::TALL;
         self.ctx.narrow = width < layout::SIDE_BY_SIDE;
@@ -441,7 +442,7 @@ impl App {
                 body.fade(theme.behind());
                 palette.draw(&mut body, theme);
             }
-            // Last, because some keys are enabled only if the frame had space for their chart.
+            // The footer is drawn last, because some keys are enabled only if their chart was drawn.
             let named = self.footer(session);
             frame::notice(&mut pen.part(0, head, w, h.saturating_sub(head + 1)), session, ctx, theme);
             frame::footer(&mut pen.part(0, h - 1, w, 1), session, ctx, (&named, screen.filter()), theme);
@@ -451,12 +452,12 @@ impl App {
         }
     }
 
-    /// The bindings that the footer names, each action once.
+    /// The bindings in the footer, without duplicate actions.
     fn footer<'a>(&'a self, session: &'a State) -> Vec<&'a Binding> {
         let mut named: Vec<&Binding> = Vec::new();
         let mut taken: Vec<Key> = Vec::new();
         for binding in self.bindings(session) {
-            // A key of the screen hides the same key of all screens.
+            // A key of the current screen overrides the same key of all screens.
             let hidden = binding.keys.first().is_some_and(|key| taken.contains(key));
             taken.extend(&binding.keys);
             if !hidden && !binding.short.is_empty() && !named.iter().any(|other| other.action == binding.action) {

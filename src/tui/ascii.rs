@@ -1,8 +1,9 @@
-//! The last pass for poor terminals: every cell that is not ASCII becomes the ASCII character nearest in shape.
+//! The last drawing step for ASCII terminals: it replaces every other character by the ASCII character with the most
+//! similar shape.
 
 use ratatui::buffer::Buffer;
 
-/// Rewrites the buffer so that only ASCII is left.
+/// Replaces all characters in the buffer that are not ASCII.
 pub(crate) fn flatten(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         if !cell.symbol().is_ascii() {
@@ -71,13 +72,14 @@ fn plain(glyph: char) -> char {
     }
 }
 
-/// A braille pattern by the rows that it touches.
+/// The ASCII character for a braille pattern. It depends on the rows that have dots.
 fn braille(glyph: char) -> char {
     let dots = glyph as u32 - 0x2800;
     if dots == 0 {
         return ' ';
     }
-    // Bits of the rows from the top, both columns (Unicode chapter 21, braille patterns: dots 1-3 and 7, 4-6 and 8).
+    // The bits of each row from the top, in both columns (Unicode chapter 21, braille patterns: dots 1-3 and 7, 4-6
+    // and 8).
     let rows: Vec<bool> = [0b0000_1001, 0b0001_0010, 0b0010_0100, 0b1100_0000].iter().map(|m| dots & m != 0).collect();
     match rows.iter().filter(|touched| **touched).count() {
         3 | 4 => '|',

@@ -1,20 +1,21 @@
-//! The answer of the terminal to the question for its background colour (OSC 11), found among the keys.
+//! Finds the terminal's report of its background colour (OSC 11) in the keyboard input.
 //!
-//! The terminal answers on the same line on which keys arrive: `ESC ] 11 ; rgb:RRRR/GGGG/BBBB ESC \`. crossterm reads this as Alt+], single
-//! characters and Alt+\, so the answer is put together from key events here. No frame waits for it.
+//! The terminal sends the report through the same stream as keys: `ESC ] 11 ; rgb:RRRR/GGGG/BBBB ESC \`. crossterm
+//! decodes this as Alt+], single characters and Alt+\. So the report is assembled from key events here. No frame
+//! waits for it.
 
 use crate::config::Background;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 
-/// The question. The terminal answers with the same end mark.
+/// The query. The terminal ends its report with the same end mark.
 pub(crate) const QUESTION: &str = "\x1b]11;?\x1b\\";
-/// An answer in the longest form has 30 characters.
+/// Maximum length of a report. The longest form has 30 characters.
 const LONGEST: usize = 40;
 
-/// Finds the answer in a stream of inputs.
+/// Finds the report in a stream of inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Inputs that may be part of the answer.
+    /// Delayed inputs that may be part of a report.
     held: Vec<Input>,
     text: String,
 }
@@ -22,14 +23,14 @@ pub(crate) struct Answer {
 /// The meaning of an input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// These inputs are not part of an answer; there are none while an answer may be arriving.
+    /// Inputs that are not part of a report. The list is empty while a report may be arriving.
     Inputs(Vec<Input>),
-    /// The answer was complete.
+    /// A complete report; `None` if its colour cannot be read.
     Background(Option<Background>),
 }
 
 impl Answer {
-    /// Takes the next input.
+    /// Processes the next input.
     pub(crate) fn hear(&mut self, input: Input) -> Heard {
         let key = match &input {
             Input::Key(KeyEvent { code: KeyCode::Char(glyph), modifiers, .. }) => Some((*glyph, *modifiers)),
@@ -65,7 +66,7 @@ impl Answer {
     }
 }
 
-/// Reads `11;rgb:RRRR/GGGG/BBBB`, with one to four digits a part, perhaps with an alpha part.
+/// Parses `11;rgb:RRRR/GGGG/BBBB`. Each part has one to four digits, and an alpha part is allowed.
 fn background(text: &str) -> Option<Background> {
     let parts = text.strip_prefix("11;")?;
     let parts = parts.strip_prefix("rgb:").or_else(|| parts.strip_prefix("rgba:"))?;
@@ -88,7 +89,7 @@ mod tests {
         Input::Key(KeyEvent::new(KeyCode::Char(glyph), modifiers))
     }
 
-    /// The inputs that crossterm makes of an answer.
+    /// The inputs that crossterm creates for a report.
     fn answer(text: &str) -> Vec<Input> {
         let inside = text.chars().map(|glyph| key(glyph, KeyModifiers::NONE));
         let (begin, end) = (key(']', KeyModifiers::ALT), key('\\', KeyModifiers::ALT));
@@ -124,7 +125,7 @@ mod tests {
         for input in answer("11;rgb:0/0/0").into_iter().take(9) {
             assert_eq!(found.hear(input), Heard::Inputs(Vec::new()));
         }
-        // A key that is not part of an answer: all delayed inputs are typed.
+        // The key is not part of a report, so all delayed inputs are treated as typed.
         let Heard::Inputs(inputs) = found.hear(key('q', KeyModifiers::NONE)) else { panic!("no answer was complete") };
         assert_eq!(inputs.len(), 10);
     }

@@ -5,26 +5,26 @@ use super::screen_id::ScreenId;
 use ratatui::layout::{Position, Rect};
 use std::cell::RefCell;
 
-/// The meaning of a clickable area. Numbers are those of the screen that drew it.
+/// The meaning of a clickable area. The screen that drew the area defines the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// The tab of a screen.
     Screen(ScreenId),
-    /// A key that is named on the screen; a click has the same effect.
+    /// A key that is shown on the screen. A click has the effect of the key.
     Key(Action),
     /// A row that can be selected.
     Row(usize),
-    /// The head of a column.
+    /// The heading of a column.
     Column(usize),
     /// A pane.
     Pane(usize),
-    /// The bar of a replay, from the beginning of the recording to its end.
+    /// The progress bar of a replay, from the beginning to the end of the recording.
     Scrub,
-    /// The plot of a chart: from the left to the right edge, in microseconds on the clock of the charts.
+    /// The plot of a chart, with the times of its left and right edge in microseconds on the time axis.
     Time { from_us: i64, to_us: i64 },
 }
 
-/// The places of the last frame that can be clicked, those drawn last on top.
+/// The clickable areas of the last frame. If areas overlap, the one that was drawn last is on top.
 #[derive(Debug, Default)]
 pub(crate) struct Clicks {
     areas: RefCell<Vec<(Rect, Spot)>>,
@@ -35,17 +35,17 @@ impl Clicks {
         self.areas.borrow_mut().push((area, spot));
     }
 
-    /// Forgets all places.
+    /// Removes all areas.
     pub(crate) fn clear(&self) {
         self.areas.borrow_mut().clear();
     }
 
-    /// Forgets what a sheet covers: the tabs stay.
+    /// Removes the areas that a sheet covers. The tabs are kept.
     pub(crate) fn cover(&self) {
         self.areas.borrow_mut().retain(|(_, spot)| matches!(spot, Spot::Screen(_)));
     }
 
-    /// The place at a position of the screen.
+    /// The area at a position on the screen.
     pub(crate) fn at(&self, at: Position) -> Option<(Rect, Spot)> {
         self.areas.borrow().iter().rev().find(|(area, _)| area.contains(at)).copied()
     }

@@ -1,12 +1,12 @@
-//! The clipboard of the terminal, which the terminal itself fills (OSC 52), so that copying works over SSH too.
+//! Copies text to the clipboard. It sends OSC 52 to the terminal, which also works over SSH.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use std::io::{self, Write};
 
-/// Asks the terminal to take the text; one that does not know the request ignores it.
+/// Requests that the terminal copies the text. A terminal without OSC 52 ignores the request.
 pub(crate) fn copy(text: &str) {
     let mut out = io::stdout();
-    // If the terminal is closed, the loop notices it.
+    // An error is ignored, because the event loop detects a closed terminal.
     let _ = write!(out, "\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text)).and_then(|()| out.flush());
 }

@@ -1,4 +1,4 @@
-//! The command palette: all actions, screens, themes and things to jump to, found by a few letters.
+//! The command palette: it finds actions, screens, themes and items of the screens by a few letters.
 
 use super::keys::action::Action;
 use super::pen::{Pen, Run, cut};
@@ -6,12 +6,12 @@ use super::theme::Theme;
 use super::widgets::sheet;
 use crate::config::ThemeName;
 
-/// Columns of the palette.
+/// Maximum width of the palette in columns.
 const WIDEST: u16 = 90;
-/// Entries that are listed at most.
+/// Maximum number of listed entries.
 pub(crate) const MOST: usize = 12;
 
-/// A thing of a screen that can be jumped to.
+/// An item of a screen to which the palette can jump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Jump {
     /// A check, by its id.
@@ -22,7 +22,7 @@ pub(crate) enum Jump {
     Plan(usize),
 }
 
-/// The effect of an entry.
+/// The effect of an entry in the palette.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Action(Action),
@@ -32,10 +32,10 @@ pub(crate) enum Choice {
     Jump(Jump),
 }
 
-/// A line of the palette.
+/// An entry in the palette.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// A word for its kind: key, screen, theme, check.
+    /// The kind of the entry: key, screen, theme or check.
     pub(crate) kind: String,
     pub(crate) label: String,
     pub(crate) choice: Choice,
@@ -45,9 +45,9 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commands {
     pub(crate) query: String,
-    /// The selected line.
+    /// The index of the selected entry.
     pub(crate) at: usize,
-    /// The lines of the query, the best match first.
+    /// The entries for the query, with the best match first.
     pub(crate) found: Vec<Entry>,
 }
 
@@ -57,7 +57,7 @@ impl Commands {
         self.found.get(self.at)
     }
 
-    /// Draws the palette over the screen.
+    /// Draws the palette on top of the screen.
     pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: &Theme) {
         let prompt = [(": ".to_owned(), theme.accent), (format!("{}▏", self.query), theme.strong)];
         let mut lines: Vec<Vec<Run>> = Vec::with_capacity(MOST);
@@ -70,7 +70,7 @@ impl Commands {
         if lines.is_empty() {
             lines.push(vec![("  No command, screen, check or tensor matches.".to_owned(), theme.dim)]);
         }
-        // A fixed height: the sheet does not jump while letters are typed.
+        // The height is fixed, so that the sheet does not move while the user types.
         lines.resize(MOST, Vec::new());
         let keys = [
             ("⏎".to_owned(), theme.accent),
@@ -82,8 +82,9 @@ impl Commands {
     }
 }
 
-/// The rank of a text for a query, lower is better: all words of the query in the text, those at the start of a word
-/// first, then letters in order. `None` if it does not match.
+/// The rank of a text for a query; a lower rank is better. First come texts that contain all words of the query,
+/// preferably at the start of a word, then texts that contain its letters in order. `None` if the text does not
+/// match.
 pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
     let (query, text) = (query.trim().to_lowercase(), text.to_lowercase());
     if query.is_empty() {
@@ -102,7 +103,7 @@ pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
     in_order.then_some(10_000)
 }
 
-/// The best entries for a query, in the order of the list if they match equally well.
+/// The best entries for a query. Entries with an equal rank keep the order of the list.
 pub(crate) fn best(query: &str, entries: Vec<Entry>) -> Vec<Entry> {
     let mut ranked: Vec<(usize, Entry)> = entries
         .into_iter()

@@ -1,4 +1,5 @@
-//! The context of all screens: how the session runs, the size of the terminal, and choices that several screens use.
+//! The shared context of all screens: the mode of the session, the size of the terminal, and choices that several
+//! screens use.
 
 use super::keys::bindings::Bindings;
 use super::lane_stats::LaneStats;
@@ -6,67 +7,67 @@ use crate::config::ThemeName;
 use crate::session::{State, Timeline};
 use std::sync::Arc;
 
-/// The context of all screens.
+/// The shared context of all screens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
-    /// A replay, not a live session.
+    /// Whether the session is a replay.
     pub(crate) replay: bool,
-    /// The session examines the machine on request, which did not happen yet.
+    /// Whether the session runs checks only when the user requests them, and has not run any yet.
     pub(crate) unasked: bool,
-    /// The machine is a capture, so nothing runs on it.
+    /// Whether the machine is a capture, on which nothing can run.
     pub(crate) captured: bool,
     pub(crate) paused: bool,
-    /// Speed of a replay in sixteenths of real time; 0 is as fast as possible.
+    /// Speed of a replay in sixteenths of real time; 0 means as fast as possible.
     pub(crate) speed: u32,
-    /// The times of the recording, once it was looked through.
+    /// The times of the recording, after it was read to its end.
     pub(crate) timeline: Option<Arc<Timeline>>,
-    /// The time that was sought last, and whether the session was there.
+    /// The time of the last seek in nanoseconds, and whether the session has reached it.
     pub(crate) sought: Option<(u64, bool)>,
-    /// A replay begins again at its end.
+    /// Whether a replay starts again at its end.
     pub(crate) loops: bool,
-    /// The feed closed: the session is over, the screens stay.
+    /// Whether the session has ended. The screens are still shown.
     pub(crate) over: bool,
-    /// The report can be written from here.
+    /// Whether the screens can write the report.
     pub(crate) can_export: bool,
-    /// Fixes for root are applied by sudo, which may ask for a password.
+    /// Whether fixes that need root are applied with sudo, which may require a password.
     pub(crate) needs_sudo: bool,
-    /// Session time now, in nanoseconds; runs on between events while a live lane runs.
+    /// Current session time in nanoseconds. It advances between events while a live run is running.
     pub(crate) clock_ns: u64,
-    /// Frames drawn, for the spinner.
+    /// Number of drawn frames, for the spinner.
     pub(crate) frames: u64,
-    /// The terminal has room for one pane only (as of the last size).
+    /// Whether the terminal has space for only one pane, at the last known size.
     pub(crate) small: bool,
-    /// Too narrow for a table with a picture at its side (as of the last size).
+    /// Whether the terminal is too narrow for a table and a chart side by side, at the last known size.
     pub(crate) narrow: bool,
-    /// A sheet is over the screen.
+    /// Whether a sheet covers the screen.
     pub(crate) covered: bool,
-    /// The filter of the screen is being typed.
+    /// Whether the user is typing the filter of the screen.
     pub(crate) filtering: bool,
-    /// A line for the user, until the next key.
+    /// A message for the user, which is shown until the next key.
     pub(crate) notice: Option<String>,
-    /// Messages of the session that have had their time in the footer.
+    /// Number of the session's messages that were already shown in the footer.
     pub(crate) messages_seen: usize,
-    /// The plan whose runs are shown, by its number among the earlier ones; `None`: the newest.
+    /// The index of the earlier plan whose runs are shown; `None` for the newest plan.
     pub(crate) plan: Option<usize>,
-    /// Plans that ran before the newest, as of the last frame.
+    /// Number of earlier plans at the last frame.
     pub(crate) earlier: usize,
-    /// The entry that is selected, over all comparisons; `None` leaves the choice to the screen.
+    /// The selected entry, counted over all comparisons; `None` if the user selected none.
     pub(crate) entry: Option<usize>,
-    /// Values derived from spans, computed once for each lane.
+    /// Values that are derived from spans, computed once for each run.
     pub(crate) stats: LaneStats,
-    /// The theme that was chosen, without the preview of another.
+    /// The chosen theme, without a previewed one.
     pub(crate) theme: ThemeName,
-    /// The keys in use.
+    /// The current key bindings.
     pub(crate) keys: Arc<Bindings>,
 }
 
 impl Context {
-    /// The runs that the screens of measurements show: those of the session, or of the earlier plan that was chosen.
+    /// The state with the runs that the measurement screens show: the session, or the earlier plan that was chosen.
     pub(crate) fn page<'s>(&self, session: &'s State) -> &'s State {
         self.plan.and_then(|number| session.earlier.get(number)).map_or(session, |page| page)
     }
 
-    /// The time of a replay: the time that was sought until events after it arrive.
+    /// The position of a replay in nanoseconds. After a seek it is the requested time until later events arrive.
     pub(crate) fn position_ns(&self, session: &State) -> u64 {
         match self.sought {
             Some((at_ns, false)) => at_ns,
@@ -80,14 +81,14 @@ impl Context {
         !self.replay && !self.over
     }
 
-    /// A glyph that turns while something is in progress.
+    /// A character that changes in every frame, to show that something is in progress.
     pub(crate) fn spinner(&self) -> char {
         const TURNS: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
         TURNS[(self.frames % 8) as usize]
     }
 }
 
-/// The input of a view: the context of all screens and the state of one of them.
+/// The input of a view: the shared context and the state of one screen.
 #[derive(Debug)]
 pub(crate) struct Ui<'a, S> {
     pub(crate) ctx: &'a Context,

@@ -1,4 +1,4 @@
-//! The requests of a key or a click to the event loop and to the session.
+//! The effect of a key or a click: requests to the event loop and to the session.
 
 use crate::config::ThemeName;
 use crate::session::Command;
@@ -11,13 +11,13 @@ pub(crate) struct Effect {
     pub(crate) interrupt: bool,
     pub(crate) suspend: bool,
     pub(crate) repaint: bool,
-    /// For the clipboard of the terminal.
+    /// Text for the clipboard.
     pub(crate) copy: Option<String>,
     pub(crate) export: bool,
     pub(crate) baseline: bool,
-    /// Draw with the colours of this theme from now on.
+    /// The theme to use from now on.
     pub(crate) theme: Option<ThemeName>,
-    /// Lend the terminal to sudo first; then these commands are sent.
+    /// Commands that need sudo. The terminal is first handed over to sudo, then they are sent.
     pub(crate) lend: Vec<Command>,
 }
 

@@ -1,4 +1,5 @@
-//! The one loop: events of the session, keys, signals and, only while something moves, a clock for frames. It blocks in one place.
+//! The event loop: it handles events of the session, keys, signals and, only during animations, a timer for frames.
+//! It blocks in one place.
 
 use super::app::App;
 use super::effect::Effect;
@@ -13,21 +14,21 @@ use crossterm::event::Event as Input;
 use ratatui::backend::Backend;
 use std::time::{Duration, Instant};
 
-/// Least time between two frames that follow keys.
+/// Minimum time between two frames that are caused by keys.
 const KEY_FRAME: Duration = Duration::from_millis(16);
-/// The time that a message replaces the keys in the footer, unless a key is pressed.
+/// Time for which a message replaces the keys in the footer, unless a key is pressed.
 const MESSAGE: Duration = Duration::from_secs(6);
-/// Events handled before keys are read again.
+/// Maximum number of session events that are handled before keys are read again.
 const BATCH: usize = 4096;
 
-/// A report of the signal thread.
+/// A message of the signal thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// End now.
+    /// End now. The value is the signal number.
     End(i32),
-    /// The terminal requests a stop (SIGTSTP from outside).
+    /// Stop the process, because SIGTSTP arrived.
     Stop,
-    /// Running again after a stop.
+    /// The process continues after a stop.
     Continue,
 }
 
@@ -36,10 +37,10 @@ pub(crate) enum Signal {
 pub(crate) struct Wires {
     pub(crate) feed: Feed,
     pub(crate) input: Receiver<Input>,
-    /// The terminal's background, if the terminal reports it.
+    /// The background colour of the terminal, if the terminal reports it.
     pub(crate) background: Receiver<Background>,
     pub(crate) signals: Receiver<Signal>,
-    /// Least time between two frames that follow events of the session.
+    /// Minimum time between two frames that are caused by session events.
     pub(crate) frame: Duration,
 }
 
@@ -51,22 +52,22 @@ pub(crate) struct Ending {
     pub(crate) signal: Option<i32>,
 }
 
-/// A request of the loop to its caller; the answer is a line for the user.
+/// A request of the event loop to its caller. The result is a message for the user.
 pub(crate) enum Outside<'a> {
-    /// Restore the terminal, stop the process if the signal requests it, and set up the terminal again.
+    /// Restore the terminal, stop the process if the signal requires it, and set up the terminal again.
     Signal(Signal),
-    /// Put a text on the terminal's clipboard.
+    /// Copy text to the clipboard of the terminal.
     Copy(&'a str),
-    /// Write the report as files.
+    /// Write the report files.
     Export(&'a State),
-    /// Keep the report as the one to compare with.
+    /// Save the report as the baseline for comparisons.
     Baseline(&'a State),
-    /// Lend the terminal to sudo, so that it can ask for a password. The line has the reason if the fix cannot be
-    /// applied.
+    /// Hand the terminal over to sudo, so that it can ask for a password. If the fix cannot be applied, the message
+    /// has the reason.
     Lend,
 }
 
-/// Runs until the user quits, a signal ends it or the keyboard is closed.
+/// Runs until the user quits, a signal ends it, or the keyboard is closed.
 pub(crate) fn run<B: Backend>(
     painter: &mut Painter<B>,
     mut wires: Wires,
@@ -103,8 +104,8 @@ pub(crate) fn run<B: Backend>(
             pace.painted(moves(&state, &app));
         }
         let timer = pace.wait().map_or_else(never, after);
-        // If a frame is due soon, events of the session wait for it in the queue: one wake-up for each frame instead
-        // of one for each event. A replay at full speed would be slowed down: its queue is short.
+        // If a frame is due soon, session events stay in the queue until then. So the loop wakes up once per frame
+        // and not once per event. A replay at maximum speed is excluded, because its short queue would slow it down.
         let full_speed = wires.feed.replay && app.ctx.speed == 0;
         let wait = !full_speed && taken.all && pace.frame_is_coming();
         let events = if wait { never() } else { wires.feed.events.clone() };
@@ -122,7 +123,7 @@ pub(crate) fn run<B: Backend>(
             },
             recv(wires.input) -> input => {
                 let Ok(input) = input else {
-                    // The keyboard is closed with the terminal, so no key can end the program.
+                    // The keyboard is closed with the terminal, so the user can no longer end the program with a key.
                     send(&wires, Command::Quit);
                     return Ok(Ending { state, quit: false, signal: None });
                 };
@@ -185,13 +186,13 @@ pub(crate) fn run<B: Backend>(
     }
 }
 
-/// The app and the state inside the loop.
+/// The app and the state that the event loop uses.
 struct Inside<'a> {
     app: &'a mut App,
     state: &'a State,
 }
 
-/// Carries out the requests of a key. `Some` ends the loop, with the signal that the key means.
+/// Performs the requests of an input. `Some` ends the loop, with the signal of the key if it has one.
 #[allow(clippy::option_option, reason = "outer: whether to end; inner: with which signal")]
 fn carry_out<B: Backend>(
     effect: Effect,
@@ -222,7 +223,7 @@ fn carry_out<B: Backend>(
             effect.lend.into_iter().for_each(|command| send(wires, command));
         }
         inside.app.ctx.notice = refused;
-        // Ctrl-C at the password prompt was meant for sudo, but the signal reaches all processes of the terminal.
+        // Ctrl-C at the password prompt is for sudo, but the signal reaches all processes of the terminal.
         std::thread::sleep(Duration::from_millis(20));
         for signal in wires.signals.try_iter() {
             if let Signal::End(number) = signal
@@ -245,20 +246,21 @@ fn carry_out<B: Backend>(
     })
 }
 
-/// A session that is over receives no commands. The screen shows that it is over, so there is no message.
+/// Sends a command. If the session has ended, the command is dropped without a message, because the screen shows that
+/// it has ended.
 fn send(wires: &Wires, command: Command) {
     let _ = wires.feed.commands.send(command);
 }
 
 /// The state of the event queue after a batch.
 struct Taken {
-    /// Something was in it.
+    /// Whether the queue contained any event.
     any: bool,
-    /// Nothing is left in it.
+    /// Whether the queue is empty now.
     all: bool,
 }
 
-/// Takes in what has arrived, up to a bound, so that a key is never kept waiting behind a flood.
+/// Applies the events that have arrived. The number is limited, so that keys never wait for a long queue.
 fn take_events(wires: &mut Wires, state: &mut State, app: &mut App) -> Taken {
     let mut any = false;
     for _ in 0..BATCH {
@@ -277,20 +279,20 @@ fn take_events(wires: &mut Wires, state: &mut State, app: &mut App) -> Taken {
     Taken { any, all: false }
 }
 
-/// Whether the picture changes without events: the seconds of a lane that runs live.
+/// Whether the screen changes without events, such as the elapsed time of a live run.
 fn moves(state: &State, app: &App) -> bool {
     (!app.ctx.over && !app.ctx.replay && state.running_lane().is_some()) || app.screen().plays()
 }
 
-/// When to draw.
+/// Decides when to draw a frame.
 #[derive(Debug)]
 struct Pace {
-    /// Least time between two frames that follow events of the session.
+    /// Minimum time between two frames that are caused by session events.
     frame: Duration,
     last_frame: Option<Instant>,
     last_event: Instant,
     wanted_at: Option<Instant>,
-    /// Messages known, and when the time of the newest is over.
+    /// Number of known messages, and the time at which the newest one is no longer shown.
     messages: (usize, Option<Instant>),
 }
 
@@ -311,7 +313,7 @@ impl Pace {
         self.want(self.frame);
     }
 
-    /// Gives each message its time, then takes it away once: without a timer that runs on.
+    /// Shows each message for a limited time. There is no timer when no message is shown.
     fn time_messages(&mut self, state: &State, app: &mut App) {
         let now = Instant::now();
         let (known, until) = self.messages;
@@ -332,7 +334,7 @@ impl Pace {
         self.wanted_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Time since the last frame; frames that follow one another while nothing moves pass none.
+    /// Time since the last frame. It is zero if nothing was animated.
     fn since_frame(&self) -> Duration {
         self.last_frame.map_or(Duration::ZERO, |last| last.elapsed().min(self.frame * 2))
     }
@@ -343,7 +345,7 @@ impl Pace {
         self.wanted_at = moves.then(|| now + self.frame);
     }
 
-    /// A frame is wanted already, so that it will show what arrives until then too.
+    /// Whether a frame is already scheduled. Later events will be visible in it too.
     fn frame_is_coming(&self) -> bool {
         self.wanted_at.is_some()
     }
@@ -353,7 +355,8 @@ impl Pace {
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Session time now: the time of the newest event and, if a live lane runs, the time since then.
+    /// Current session time in nanoseconds: the time of the newest event plus, if a live run is running, the time
+    /// since then.
     fn clock_ns(&self, state: &State, app: &App) -> u64 {
         let since = if !app.ctx.over && !app.ctx.replay && state.running_lane().is_some() {
             self.last_event.elapsed().as_nanos() as u64

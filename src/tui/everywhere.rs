@@ -1,4 +1,4 @@
-//! The keys that mean the same on every screen, and when they do something.
+//! The keys that have the same meaning on every screen, with their conditions.
 
 use super::context::Ui;
 use super::keys::action::Action;
@@ -9,7 +9,7 @@ use super::screen_id::ScreenId;
 use crate::session::State;
 use crossterm::event::KeyCode;
 
-/// The table; its state is whether a sheet is over the screen.
+/// The table of these keys. Its state is whether a sheet covers the screen.
 pub(crate) const TABLE: &[Row<bool>] = &[
     bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", |ui, state| uncovered(ui, state)
         && ui.ctx.is_live()
@@ -105,7 +105,7 @@ fn uncovered(ui: &Ui<'_, bool>, _: &State) -> bool {
     !*ui.screen
 }
 
-/// The times of the recording are known, so that a time can be sought.
+/// Whether a seek is possible, because the times of the recording are known.
 fn seeks(ui: &Ui<'_, bool>, _: &State) -> bool {
     ui.ctx.timeline.is_some()
 }

@@ -1,4 +1,4 @@
-//! The frame: the machine, the verdict, the tabs, the keys that work now, and the CPU time and memory of the program.
+//! The parts around a screen: machine, verdict, tabs, available keys, and the CPU time and memory of gds-top.
 
 use crate::core::units::NS_PER_S;
 use crate::core::{LogLevel, Metric, Route, Status};
@@ -15,7 +15,7 @@ use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words::unchecked;
 
-/// The machine in one line, the tabs in the next; returns the rows taken.
+/// Draws the machine in the first line and the tabs in the second line. Returns the number of rows.
 pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, shown: Tabs<'_>, theme: &Theme) -> u16 {
     let (w, h) = (pen.width(), pen.height());
     if h < 20 {
@@ -48,7 +48,7 @@ pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, shown: Tab
     3
 }
 
-/// The bar of a replay: its time, its length, and a tick for each load.
+/// Draws the progress bar of a replay: the time, the length, and a tick for each load.
 fn scrub(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     let Some(timeline) = ctx.timeline.as_ref().filter(|timeline| timeline.end_ns > 0) else { return };
     let now = ctx.position_ns(state).min(timeline.end_ns);
@@ -78,10 +78,10 @@ fn scrub(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     pen.text(from + columns, 0, &right, theme.dim);
 }
 
-/// The screen that is shown, and the tabs of all.
+/// The current screen, and the tabs of all screens.
 type Tabs<'a> = (ScreenId, &'a [(ScreenId, Tab)]);
 
-/// Host, GPU, driver, CUDA, libcufile: as much of it as is known.
+/// The known facts about the machine: host, GPU, driver, CUDA and libcufile.
 fn machine_parts(state: &State) -> Vec<String> {
     let Some(machine) = &state.machine else { return Vec::new() };
     let mut parts = vec![machine.host.clone()];
@@ -102,13 +102,13 @@ fn machine_parts(state: &State) -> Vec<String> {
     parts
 }
 
-/// The verdict in two words.
+/// A short form of the verdict.
 fn badge(state: &State, ctx: &Context, theme: &Theme) -> Vec<Run> {
     let Some(verdict) = state.verdicts.first() else {
         if unchecked(state, ctx) {
             return vec![("– not checked".to_owned(), theme.dim)];
         }
-        // A lesson runs no checks unless it measures.
+        // A lesson runs checks only if it measures.
         let words = match (state.checks_took_ns, state.checks.is_empty()) {
             (Some(_), _) => "– no verdict",
             (None, true) => "– not checked yet",
@@ -130,8 +130,8 @@ fn badge(state: &State, ctx: &Context, theme: &Theme) -> Vec<Run> {
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'_>, with_badge: bool, theme: &Theme) {
     let room = usize::from(pen.width());
-    // As much of the titles as fits: all of them, all shortened, or the current one only; next to them the text at
-    // the right, long or short.
+    // The titles as far as they fit: all titles, all short titles, or only the current one. The text on the right is
+    // next to them, in its long or short form.
     type Title = fn(ScreenId, &Tab) -> &'static str;
     let long: Title = |_, tab| tab.title;
     let short: Title = |id, tab| if tab.title == id.title() { id.short_title() } else { tab.title };
@@ -157,7 +157,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
             pen.restyle(x, 0, (end + 1).saturating_sub(x), 1, theme.selected);
             x = end + gap;
         } else {
-            // A screen without content can be opened, and says why it has none.
+            // A screen without content can be opened. It then shows why it is empty.
             let (number, name) =
                 if tab.is_empty { (theme.dim, theme.faint_text()) } else { (theme.accent, theme.text) };
             let end = pen.text(x + 1, 0, &screen.number().to_string(), number);
@@ -172,7 +172,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
     }
 }
 
-/// Time since the session began, and how a replay runs; in brief as marks.
+/// The time since the session began and the state of a replay. The short form uses symbols.
 fn clock(state: &State, ctx: &Context, brief: bool, theme: &Theme) -> Vec<Run> {
     let seconds = ctx.clock_ns.max(state.now_ns) / 1_000_000_000;
     let mut runs: Vec<Run> = Vec::new();
@@ -193,14 +193,14 @@ fn clock(state: &State, ctx: &Context, brief: bool, theme: &Theme) -> Vec<Run> {
     } else if state.running_lane().is_some() || (state.checks_took_ns.is_none() && !state.checks.is_empty()) {
         runs.push((format!("{}   ", ctx.spinner()), theme.accent));
     }
-    // The bar of a replay has the time already.
+    // The progress bar of a replay already shows the time.
     if ctx.timeline.is_none() {
         runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
     }
     runs
 }
 
-/// `2×`, `1/4×`.
+/// The speed of a replay as text: `2×`, `1/4×`.
 pub(crate) fn speed_word(sixteenths: u32) -> String {
     match sixteenths {
         0 => "at full speed".to_owned(),
@@ -209,7 +209,7 @@ pub(crate) fn speed_word(sixteenths: u32) -> String {
     }
 }
 
-/// A question of ours or a fresh message of the session, in the lines above the keys.
+/// Draws a question of gds-top or a new message of the session, in the lines above the keys.
 pub(crate) fn notice(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     let Some((text, style)) = message(state, ctx, theme) else { return };
     let (w, h) = (pen.width(), pen.height());
@@ -222,7 +222,8 @@ pub(crate) fn notice(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Th
     }
 }
 
-/// The keys that do something now; at the right the program's own cost. `filter` takes the keys' place while it is typed.
+/// Draws the available keys, and on the right the resource use of gds-top. While a filter is typed, it replaces the
+/// keys.
 pub(crate) fn footer(
     pen: &mut Pen<'_>,
     state: &State,
@@ -232,7 +233,7 @@ pub(crate) fn footer(
 ) {
     let w = pen.width();
     let all: usize = bindings.iter().map(|b| width(&b.label) + width(b.short) + 3).sum();
-    // If both do not fit, the keys matter more.
+    // If both do not fit, only the keys are shown.
     let cost = own_cost(state, ctx);
     let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
@@ -243,7 +244,7 @@ pub(crate) fn footer(
         pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
         return;
     }
-    // Help and quit are the way out of everything: their room is kept.
+    // Help and quit always work, so their space is reserved.
     let wide = |b: &Binding| (width(&b.label) + width(b.short) + 3) as u16;
     let (last, first): (Vec<&Binding>, Vec<&Binding>) =
         bindings.iter().partition(|b| matches!(b.action, Action::Help | Action::Quit));
@@ -267,15 +268,15 @@ pub(crate) fn footer(
 fn key(pen: &mut Pen<'_>, x: u16, binding: &Binding, theme: &Theme) -> u16 {
     let end = pen.text(x, 0, &binding.label, theme.accent);
     let end = pen.text(end + 1, 0, binding.short, theme.dim);
-    // A label of several keys means several actions, so a click on it is ambiguous.
+    // A label with several keys stands for several actions, so a click on it would be ambiguous.
     if binding.action.joined().is_empty() {
         pen.hit(0, x, end.saturating_sub(x), Spot::Key(binding.action));
     }
     end + 2
 }
 
-/// `gds-top 0.4 % cpu 11 MiB`; values that were not read are left out. A recording has the values of the process that
-/// made it, so a replay shows none.
+/// The resource use of gds-top: `gds-top 0.4 % cpu 11 MiB`. Missing values are left out. A replay shows nothing,
+/// because the recorded values belong to the process that recorded them.
 fn own_cost(state: &State, ctx: &Context) -> String {
     if ctx.replay {
         return String::new();
@@ -291,7 +292,7 @@ fn own_cost(state: &State, ctx: &Context) -> String {
     if parts.is_empty() { String::new() } else { format!("gds-top {}", parts.join(" ")) }
 }
 
-/// A question of ours, or the newest message of the session while it has its time.
+/// A question of gds-top, or the newest message of the session while it is shown.
 fn message(state: &State, ctx: &Context, theme: &Theme) -> Option<(String, ratatui::style::Style)> {
     if let Some(notice) = &ctx.notice {
         return Some((notice.clone(), theme.status(Status::Warn)));

@@ -1,4 +1,4 @@
-//! The help: all keys that work now, and the meaning of terms and units.
+//! The help: all available keys, and the meaning of terms and units.
 
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Binding;
@@ -18,9 +18,9 @@ pub(crate) const TABLE: &[Row<()>] = &[
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
 ];
 
-/// Columns of the widest sheet.
+/// Maximum width of the sheet in columns.
 const WIDEST: u16 = 84;
-/// Columns of the keys and of the words that are explained.
+/// Width in columns of the keys and of the explained terms.
 const HEAD: usize = 11;
 
 const WORDS: [(&str, &str); 7] = [
@@ -42,14 +42,14 @@ const WORDS: [(&str, &str); 7] = [
     ),
 ];
 
-/// The columns of the System screen.
+/// The explanations of the columns on the System screen.
 const COLUMNS: [(&str, &str); 3] = [
     ("storage", "bytes per second that disks delivered to a process, mapped files included"),
     ("calls", "bytes a second that its read calls returned, from the page cache too"),
     ("by", "the evidence for the route: mapped libraries and open files, seen from outside; it is not a proof"),
 ];
 
-/// Whether a key does the same on every screen.
+/// Whether a key has the same effect on every screen.
 const fn is_everywhere(action: Action) -> bool {
     use Action as A;
     matches!(
@@ -71,13 +71,13 @@ const fn is_everywhere(action: Action) -> bool {
     )
 }
 
-/// Draws the help over a screen whose bindings these are.
+/// Draws the help on top of a screen with these bindings.
 pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], scroll: &Scroll, theme: &Theme) {
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
     for binding in bindings {
-        // Some are in the table twice, because of their place in the footer.
+        // Some actions are in the table twice, because of their position in the footer.
         if named.contains(&binding.action) {
             continue;
         }
@@ -111,14 +111,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     scroll.drawn(sheet::draw(pen, &title, &lines, &keys, scroll.at(), WIDEST, theme));
 }
 
-/// A key or a term, and its meaning wrapped next to it.
+/// A key or a term, with its meaning wrapped next to it.
 fn explained(word: &str, meaning: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let lines = wrap(meaning, room.saturating_sub(HEAD as u16));
     let head = |n: usize| if n == 0 { format!("  {word:<w$}", w = HEAD - 2) } else { " ".repeat(HEAD) };
     lines.into_iter().enumerate().map(|(n, line)| vec![(head(n), theme.accent), (line, theme.text)]).collect()
 }
 
-/// The footer joins the keys of a pair; the help has one line for each.
+/// The first key of a label. The footer combines the keys of a pair, but the help has one line for each.
 fn first(label: &str) -> &str {
     if let Some((first, _)) = label.split_once(' ') {
         return first;

@@ -1,4 +1,4 @@
-//! The keyboard: a thread that blocks on it, and that can be made to rest while the terminal is lent.
+//! Reads the keyboard on a thread, which can be paused while another program uses the terminal.
 
 use super::background::{Answer, Heard};
 use crate::config::Background;
@@ -9,28 +9,27 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The time limit for the thread to pause.
+/// Time limit for the thread to pause.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the thread must pause, and whether it does.
+/// Whether the thread must pause, and whether it has paused.
 #[derive(Debug, Default)]
 struct Wish {
     rest: bool,
     rests: bool,
 }
 
-/// Makes the thread rest and go on.
+/// Pauses and resumes the thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gate(Arc<(Mutex<Wish>, Condvar)>);
 
 impl Gate {
-    /// Waits until the thread has paused. False if it did not pause in time.
+    /// Waits until the thread has paused. Returns false if it did not pause in time.
     pub(super) fn pause(&self) -> bool {
         let (wish, changed) = &*self.0;
         let mut wish = wish.lock().unwrap_or_else(PoisonError::into_inner);
         wish.rest = true;
-        // The thread blocks in a read. Only a signal about the terminal's size wakes it, even if the size is
-        // unchanged.
+        // The thread is blocked in a read. Only SIGWINCH wakes it, even if the size of the terminal is unchanged.
         if signal_hook::low_level::raise(SIGWINCH).is_err() {
             return false;
         }
@@ -46,7 +45,7 @@ impl Gate {
         changed.notify_all();
     }
 
-    /// Rests while that is wanted; whether it was.
+    /// Waits while a pause is requested. Returns whether there was a pause.
     fn rest(&self) -> bool {
         let (wish, changed) = &*self.0;
         let mut wish = wish.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,13 +64,13 @@ impl Gate {
 #[derive(Debug)]
 pub(super) struct Keyboard {
     pub(super) input: Receiver<Input>,
-    /// The terminal's background, if it was requested and the terminal answers.
+    /// The background colour of the terminal, if it was queried and the terminal reports it.
     pub(super) background: Receiver<Background>,
     pub(super) gate: Gate,
 }
 
-/// A thread that blocks on the keyboard. It ends with the process, because a blocked read cannot be cancelled.
-/// `asked`: the background was requested.
+/// Starts the thread that reads the keyboard. It ends with the process, because a blocked read cannot be cancelled.
+/// `asked` is whether the background colour was queried.
 pub(super) fn listen(asked: bool) -> io::Result<Keyboard> {
     let (sender, input) = bounded(256);
     let (found, background) = bounded(1);
@@ -80,8 +79,8 @@ pub(super) fn listen(asked: bool) -> io::Result<Keyboard> {
     std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
         let mut answer = asked.then(Answer::default);
         while let Ok(input) = crossterm::event::read() {
-            // An input that was read during a pause is the size that woke the thread, or a key for the program that
-            // has the terminal.
+            // An input that was read during a pause is dropped. It is the size event that woke the thread, or a key
+            // for the other program.
             if theirs.rest() {
                 continue;
             }

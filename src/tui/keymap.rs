@@ -1,5 +1,5 @@
-//! The one keymap: the tables of all screens, of the help, and of the keys for all screens. Footer, help, dispatch
-//! and documents come from it.
+//! The one keymap. It contains the key tables of all screens and of the help, and the keys that work everywhere.
+//! Footer, help, dispatch and documents are made from it.
 
 use super::keys::action::Action;
 use super::keys::bindings::{Binding, Bindings, Place};
@@ -9,7 +9,7 @@ use crate::config::KeySetting;
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
-/// The keys.
+/// The keymap.
 #[derive(Clone, Debug)]
 pub struct Keymap {
     pub(crate) bindings: Arc<Bindings>,
@@ -29,15 +29,16 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The keys of the tables, with those of the settings in their place. An action that is not named keeps its keys.
+    /// The keymap with the keys of the settings. An action that the settings do not name keeps its keys.
     ///
     /// # Errors
-    /// A sentence with file and line: an unknown action or key with the nearest known one, or a key that would mean two things on one screen.
+    /// Returns a sentence with file and line for an unknown action or key, with the most similar known one, or for a
+    /// key with two meanings on one screen.
     pub fn with(settings: &[KeySetting]) -> Result<Self, String> {
         Ok(Self { bindings: Arc::new(DEFAULT.bindings.with(settings)?) })
     }
 
-    /// The part `[keys]` of a settings file with the keys of the program, commented out.
+    /// The section `[keys]` of a settings file with the default keys, commented out.
     #[must_use]
     pub fn template() -> String {
         let mut text = String::from(
@@ -52,7 +53,7 @@ impl Keymap {
         text
     }
 
-    /// The keys as a section of the manual page, in roff.
+    /// The keys as a section of the manual page, in roff format.
     #[must_use]
     pub fn manual() -> String {
         let safe = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
@@ -65,7 +66,7 @@ impl Keymap {
         text
     }
 
-    /// Every action with its keys, as a table for a document.
+    /// All actions with their keys, as a table for a document.
     #[must_use]
     pub fn document() -> String {
         let mut text = String::from("| key | action | effect |\n|---|---|---|\n");
@@ -78,13 +79,13 @@ impl Keymap {
     }
 }
 
-/// Every action with the first of its rows.
+/// Each action with its first row in the tables.
 fn first_rows() -> impl Iterator<Item = (Action, &'static Binding)> {
     let map = &DEFAULT.bindings;
     map.actions().into_iter().filter_map(|action| Some((action, map.iter().find(|row| row.action == action)?)))
 }
 
-/// The help of an action, on all screens that have it.
+/// The help texts of an action on all screens that have it.
 fn meanings(action: Action) -> String {
     let mut all: Vec<&str> = Vec::new();
     for row in DEFAULT.bindings.iter().filter(|row| row.action == action) {
@@ -95,7 +96,7 @@ fn meanings(action: Action) -> String {
     all.join("; ")
 }
 
-/// A help text without the note on other keys, which a list of keys has anyway.
+/// A help text without its note about other keys, because a list of keys already contains them.
 fn plain(help: &str) -> &str {
     help.split(" (also ").next().unwrap_or(help)
 }

@@ -1,4 +1,4 @@
-//! Values derived from spans: computed once when a lane's spans arrive, not in every frame.
+//! Values that are derived from spans. They are computed once when the spans of a run arrive, and not in every frame.
 
 use super::jobs::lane::{LaneFacts, LaneJob};
 use super::jobs::tensor_rows::TensorRows;
@@ -9,18 +9,19 @@ use crate::present::{EngineRow, row_groups};
 use crate::session::{Lane, LaneStatus, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Results by lane.
+/// The derived values by run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaneStats {
     lanes: BTreeMap<LaneId, Known>,
     advice: Vec<Advice>,
-    /// Lanes that the advice does not know yet.
+    /// Number of runs that the advice does not include yet.
     news: usize,
-    /// A summary of the lanes when they were last examined.
+    /// The summary of the runs when they were last examined.
     looked_at: Option<Glance>,
 }
 
-/// Shows quickly whether lanes or spans changed: lanes, ended lanes, all spans, the running lane.
+/// A summary that shows quickly whether runs or spans have changed: number of runs, ended runs and spans, and the
+/// running run.
 type Glance = (usize, usize, usize, Option<LaneId>);
 
 fn glance(state: &State) -> Glance {
@@ -35,8 +36,8 @@ fn glance(state: &State) -> Glance {
     glance
 }
 
-/// The derived values of a lane. Only lanes that are drawn keep a curve: a race of a thousand runs draws one for each
-/// engine.
+/// The derived values of a run. Only runs that are drawn have a curve, because a race with a thousand runs draws only
+/// one per engine.
 #[derive(Clone, Debug)]
 struct Known {
     spans: usize,
@@ -48,7 +49,7 @@ struct Known {
 }
 
 impl LaneStats {
-    /// The jobs for finished lanes whose values are missing. Curves that are no longer drawn are dropped.
+    /// The jobs for ended runs whose values are missing. Curves that are no longer drawn are removed.
     pub(crate) fn wants(&mut self, state: &State) -> Vec<LaneJob> {
         let now = glance(state);
         if self.looked_at == Some(now) {
@@ -77,7 +78,7 @@ impl LaneStats {
         wanted
     }
 
-    /// Takes the values of a lane; the rows for the Tensors screen are handed on.
+    /// Stores the values of a run. The rows for the Tensors screen are returned.
     pub(crate) fn take(&mut self, facts: LaneFacts) -> Option<TensorRows> {
         let LaneFacts { lane, spans, curve, cost, registrations, first_reads_ns, loaded, tensors } = facts;
         let before =
@@ -86,8 +87,9 @@ impl LaneStats {
         tensors
     }
 
-    /// Derives the advice if there are new values. It compares all runs, so during a race it waits until an eighth of
-    /// them is new: a race of thousands of short runs would otherwise compare thousands in every frame.
+    /// Computes the advice if there are new values. The advice compares all runs. So during a race it is computed
+    /// only after the number of runs has grown by an eighth; otherwise a race with thousands of short runs would
+    /// compare them in every frame.
     pub(crate) fn conclude(&mut self, state: &State) {
         let enough = self.news * 8 >= self.lanes.len() || state.running_lane().is_none();
         if self.news > 0 && enough {
@@ -96,18 +98,18 @@ impl LaneStats {
         }
     }
 
-    /// The shortest time over which the bandwidth of a lane means something; 0 where its spans are not known.
+    /// The shortest time in seconds for which the bandwidth of a run is meaningful; 0 if its spans are unknown.
     pub(crate) fn grain_s(&self, lane: &Lane) -> f64 {
         self.curve(lane).map_or(0.0, |curve| curve.grain_s)
     }
 
     fn curve(&self, lane: &Lane) -> Option<&LandingCurve> {
-        // A lane of a replay that went back may have fewer spans than the curve was made of.
+        // After a seek to an earlier time, a run may have fewer spans than its curve was computed from.
         let known = self.lanes.get(&lane.id).filter(|known| known.spans == lane.spans.len())?;
         known.curve.as_ref()
     }
 
-    /// The advice from the finished runs, the largest overhead first.
+    /// The advice from the ended runs, with the largest overhead first.
     pub(crate) fn advice(&self) -> &[Advice] {
         &self.advice
     }
@@ -127,8 +129,8 @@ impl LaneStats {
         self.advice = advice(&facts, &compare(&results.iter().collect::<Vec<&RunResult>>()));
     }
 
-    /// Bytes per second of a lane over the seconds of its clock, each point the mean over `step_s` or more: from its spans once it has
-    /// finished, else from its progress.
+    /// The bandwidth of a run in bytes per second over the seconds since its start. Each point is the mean over at
+    /// least `step_s` seconds. It is computed from the spans of an ended run, or else from its progress.
     pub(crate) fn bandwidth(&self, lane: &Lane, step_s: f64) -> Vec<(f64, f64)> {
         match self.curve(lane) {
             Some(curve) => curve.rates(step_s),

@@ -1,8 +1,8 @@
-//! Sizes of the terminal at which screens change their layout.
+//! Terminal sizes at which the layout of screens changes.
 
-/// Columns from which two panes are side by side.
+/// Minimum number of columns for two panes side by side.
 pub(crate) const WIDE: u16 = 80;
-/// Rows from which panes are above each other.
+/// Minimum number of rows for two panes above each other.
 pub(crate) const TALL: u16 = 22;
-/// Columns from which a table has a picture at its side.
+/// Minimum number of columns for a table with a chart next to it.
 pub(crate) const SIDE_BY_SIDE: u16 = 110;

@@ -1,7 +1,8 @@
-//! Draws `State` and turns keys into commands. It does not use files, devices or engines.
+//! The screens: they draw the `State` and convert keys to commands. This module does not use files, devices or
+//! engines.
 //!
-//! [`run`] owns the terminal from its call to its return. Drawing is pure: `screens::draw` fills a buffer from the [`State`], the user's
-//! choices and a theme, so every screen can be tested without a terminal.
+//! [`run`] owns the terminal until it returns. Drawing is a pure function: `screens::draw` fills a buffer from the
+//! [`State`], the user's choices and a theme. So every screen can be tested without a terminal.
 
 mod app;
 mod ascii;
@@ -63,58 +64,58 @@ use std::time::Duration;
 use terminal::{FrameWriter, Loan};
 use theme::Look;
 
-/// The options of a session on the screens.
+/// The options of the screens.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Theme, colours, ASCII mode.
     pub taste: Taste,
-    /// The colours of a theme by file; they replace those of the theme.
+    /// The colours of a theme file, which replace those of the theme.
     pub palette: Option<Palette>,
     /// The characters for lines in charts.
     pub markers: Option<Markers>,
-    /// Leaves clicks and the wheel to the terminal.
+    /// Whether clicks and the wheel are left to the terminal.
     pub no_mouse: bool,
-    /// Pictures a second while something moves; `None` is [`crate::config::FRAMES_PER_SECOND`].
+    /// Frames per second during animations; `None` means [`crate::config::FRAMES_PER_SECOND`].
     pub frames_per_second: Option<u32>,
     /// The keys.
     pub keys: Keymap,
     /// The screen that is shown first.
     pub first_screen: ScreenId,
-    /// The session shows a captured machine, so processes of this machine are not shown.
+    /// Whether the session shows a captured machine. Then processes of this machine are not shown.
     pub captured: bool,
-    /// Live only: the session examines this machine on request.
+    /// Live only: whether the session examines this machine only on request.
     pub unasked: bool,
-    /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
+    /// Replay only: the initial speed in sixteenths of real time; 0 means as fast as possible.
     pub speed: u32,
-    /// Writes the report as files and returns their place in a line; without it the screens cannot export.
+    /// Writes the report files and returns a message with their location. `None`: the screens cannot export.
     pub export: Option<fn(&State) -> String>,
-    /// Keeps the report as a baseline and returns its place in a line.
+    /// Saves the report as a baseline and returns a message with its location.
     pub baseline: Option<fn(&State) -> String>,
-    /// Makes sudo know the user, on a terminal that is lent to it; needed before fixes for root. `None` if no fix
-    /// needs sudo. An error is a line with the reason.
+    /// Lets sudo authenticate the user on the terminal, before a fix that needs root. `None` if no fix needs sudo. An
+    /// error is a message with the reason.
     pub authorize: Option<fn() -> Result<(), String>>,
 }
 
-/// The end of the screens.
+/// The result when the screens have ended.
 #[derive(Debug)]
 pub struct Outcome {
     /// The state after all events that had arrived.
     pub state: State,
-    /// Whether the user ended it.
+    /// Whether the user quit.
     pub quit: bool,
-    /// The signal that ended it; SIGINT also for Ctrl-C, which arrives as a key.
+    /// The signal that ended the screens. It is SIGINT for Ctrl-C too, which arrives as a key.
     pub signal: Option<i32>,
 }
 
-/// Shows a session until the user quits or a signal ends it. The terminal is restored when this returns, also after
-/// an error or a panic. [`crate::session::Command::Quit`] has been sent then; waiting for the session's threads is
-/// the caller's.
+/// Shows a session until the user quits or a signal ends it. The terminal is always restored when this function
+/// returns, even after an error or a panic. [`crate::session::Command::Quit`] was sent then; the caller must wait for
+/// the session's threads.
 ///
 /// # Errors
-/// If standard input or output is not a terminal (the sentence names `--headless`), or if the terminal fails.
+/// Fails if standard input or output is not a terminal (the message suggests `--headless`), or if the terminal fails.
 pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let look = Look { taste: options.taste, palette: options.palette, markers: options.markers, asked: None };
-    // A terminal that shows only ASCII may print the question.
+    // A terminal that supports only ASCII may print the query.
     let asks = look.depends_on_background() && !options.taste.ascii;
     let loan = Loan::take(!options.no_mouse, asks)?;
     let signals = listen_to_signals()?;
@@ -139,7 +140,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
             Outside::Signal(signal) => {
                 if signal == Signal::Stop {
                     loan.pause();
-                    // SIGSTOP cannot be caught, so the process rests inside this call until SIGCONT.
+                    // SIGSTOP cannot be caught, so the process waits inside this call until SIGCONT.
                     let _ = signal_hook::low_level::raise(SIGSTOP);
                 }
                 if let Err(error) = loan.resume() {
@@ -150,7 +151,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
             Outside::Baseline(state) => return options.baseline.map(|keep| keep(state)),
             Outside::Lend => {
                 let authorize = options.authorize?;
-                // Two readers of one keyboard would each get half of the password.
+                // Two programs that read the same keyboard would each get a part of the password.
                 let rested = gate.pause();
                 let done = if rested {
                     loan.pause();
@@ -178,10 +179,10 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     Ok(Outcome { state: ending.state, quit: ending.quit, signal: ending.signal })
 }
 
-/// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.
+/// Starts a thread that converts signals to messages, so that the thread that owns the terminal can restore it.
 fn listen_to_signals() -> io::Result<Receiver<Signal>> {
     let (sender, receiver): (Sender<Signal>, Receiver<Signal>) = bounded(16);
-    // Rare signals too: each would end the process and leave the terminal in raw mode.
+    // Rare signals are handled too, because they would end the process and leave the terminal in raw mode.
     let strays = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
     let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT].iter().chain(&strays))?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {

@@ -1,4 +1,5 @@
-//! The screens without a terminal: keys go in, frames are drawn into memory. For pictures, and for measuring what a key and a frame cost.
+//! Runs the screens without a terminal: frames are drawn into memory. It is used for pictures, and for measuring the
+//! time of keys and frames.
 
 use super::app::App;
 use super::context::Context;
@@ -17,7 +18,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The screens in memory. Each step does the same as the event loop: the action of a key, derived values, the frame,
-/// and the comparison with the frame before.
+/// and the comparison with the previous frame.
 pub struct OffScreen {
     app: App,
     theme: Theme,
@@ -33,7 +34,7 @@ impl fmt::Debug for OffScreen {
 }
 
 impl OffScreen {
-    /// A terminal of this many columns and rows that shows a screen of a session that is over.
+    /// Creates the screens with this number of columns and rows. They show a session that has ended.
     #[must_use]
     pub fn new(screen: ScreenId, columns: u16, rows: u16) -> Self {
         let area = Rect::new(0, 0, columns, rows);
@@ -45,7 +46,7 @@ impl OffScreen {
         Self { app, theme, shown: Buffer::empty(area), next: Buffer::empty(area), thread: JobThread::new() }
     }
 
-    /// Presses the key of a character; `\n` is Enter, `\t` Tab, `\u{8}` Backspace, `\u{1b}` Esc.
+    /// Presses the key of a character: `\n` is Enter, `\t` Tab, `\u{8}` Backspace, `\u{1b}` Esc.
     pub fn key(&mut self, key: char, state: &State) {
         let code = match key {
             '\n' => KeyCode::Enter,
@@ -57,7 +58,7 @@ impl OffScreen {
         self.app.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state);
     }
 
-    /// Waits until the jobs of the frames are done; the next frame shows their results.
+    /// Waits until the jobs of the frames are done. The next frame shows their results.
     pub fn settle(&mut self) {
         while self.app.jobs.is_waiting() {
             let Ok(done) = self.thread.done.recv() else { return };
@@ -70,7 +71,7 @@ impl OffScreen {
         self.app.tick(time);
     }
 
-    /// Draws a frame and returns how many cells differ from the one before.
+    /// Draws a frame and returns the number of cells that differ from the previous frame.
     pub fn frame(&mut self, state: &State) -> usize {
         self.app.ctx.clock_ns = state.now_ns;
         for done in self.thread.done.try_iter() {
@@ -89,13 +90,13 @@ impl OffScreen {
         changed
     }
 
-    /// The last frame as SVG; the title is for those who cannot see the picture.
+    /// The last frame as SVG. The title is for users who cannot see the picture.
     #[must_use]
     pub fn svg(&self, title: &str) -> String {
         svg::picture(&self.shown, title)
     }
 
-    /// The last frame as text, a line a row.
+    /// The last frame as text, one line per row.
     #[must_use]
     pub fn text(&self) -> String {
         let row = |y| (0..self.shown.area.width).filter_map(move |x| Some(self.shown.cell((x, y))?.symbol()));

@@ -1,13 +1,13 @@
-//! Writes frames to the terminal: only changed cells, and never a query.
+//! Writes frames to the terminal. It sends only changed cells and never queries the terminal.
 
 use ratatui::backend::Backend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// Keeps the last frame and sends the difference.
+/// Keeps the last frame and sends only the differences to the terminal.
 ///
-/// `ratatui::Terminal` would do the same but hides the cursor and resets the style in every frame, changed or not, and asks for the cursor's
-/// position in some of its ways of starting.
+/// `ratatui::Terminal` is not used, because it hides the cursor and resets the style in every frame, even without
+/// changes. It also queries the position of the cursor in some of its constructors.
 #[derive(Debug)]
 pub(crate) struct Painter<B: Backend> {
     backend: B,
@@ -24,7 +24,7 @@ impl<B: Backend> Painter<B> {
         Ok(painter)
     }
 
-    /// Asks the backend (not the terminal) for the size and redraws everything in the next frame.
+    /// Reads the size from the backend (not from the terminal) and redraws everything in the next frame.
     pub(crate) fn measure(&mut self) -> Result<(), B::Error> {
         let size = self.backend.size()?;
         let area = Rect::new(0, 0, size.width, size.height);
@@ -34,12 +34,12 @@ impl<B: Backend> Painter<B> {
         Ok(())
     }
 
-    /// Columns.
+    /// Width of the terminal in columns.
     pub(crate) fn width(&self) -> u16 {
         self.next.area.width
     }
 
-    /// Rows.
+    /// Height of the terminal in rows.
     pub(crate) fn height(&self) -> u16 {
         self.next.area.height
     }
@@ -62,7 +62,7 @@ impl<B: Backend> Painter<B> {
         Ok(true)
     }
 
-    /// The frame on the terminal.
+    /// The frame that the terminal shows.
     #[cfg(test)]
     pub(crate) fn shown(&self) -> &Buffer {
         &self.shown

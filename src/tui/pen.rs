@@ -1,4 +1,5 @@
-//! A pen that cannot draw outside its paper: every drawing goes through it, so no size of terminal and no string from a machine can panic.
+//! A pen for drawing into a part of the screen. It drops everything outside that part, so no terminal size and no
+//! text can cause a panic.
 
 use super::clicks::{Clicks, Spot};
 use crate::text::{glyph_width, is_unsafe, truncate};
@@ -6,10 +7,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-/// Text in one style.
+/// Text with one style.
 pub(crate) type Run = (String, Style);
 
-/// Draws into a part of a buffer, in that part's own coordinates, and drops what falls outside.
+/// Draws into a part of a buffer with coordinates relative to that part. Everything outside is dropped.
 pub(crate) struct Pen<'b> {
     buffer: &'b mut Buffer,
     area: Rect,
@@ -23,7 +24,7 @@ impl<'b> Pen<'b> {
         Self { buffer, area, clicks: None }
     }
 
-    /// The same, with places that can be clicked.
+    /// The same pen, which also records clickable areas.
     pub(crate) fn with_clicks(self, clicks: &'b Clicks) -> Self {
         Self { clicks: Some(clicks), ..self }
     }
@@ -36,7 +37,7 @@ impl<'b> Pen<'b> {
         self.area.height
     }
 
-    /// A pen for a part, given in this pen's coordinates.
+    /// A pen for a smaller part. Its position is relative to this pen.
     pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Pen<'_> {
         let part = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height };
         let area = part.intersection(self.area);
@@ -60,7 +61,7 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// The glyph of a cell.
+    /// The character of a cell.
     pub(crate) fn glyph(&self, x: u16, y: u16) -> Option<char> {
         let inside = x < self.area.width && y < self.area.height;
         inside.then(|| self.buffer.cell((self.area.x + x, self.area.y + y))?.symbol().chars().next()).flatten()
@@ -72,7 +73,7 @@ impl<'b> Pen<'b> {
         self.buffer.set_style(area, style);
     }
 
-    /// Empties the paper, also of colours.
+    /// Clears all cells, including their colours.
     pub(crate) fn wipe(&mut self, style: Style) {
         for y in 0..self.area.height {
             for x in 0..self.area.width {
@@ -84,7 +85,7 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// Dims the drawing behind a sheet.
+    /// Dims the screen behind a sheet.
     pub(crate) fn fade(&mut self, style: Style) {
         for y in 0..self.area.height {
             for x in 0..self.area.width {
@@ -96,7 +97,7 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// Writes text and returns the column after it. A machine's own strings must not command the terminal.
+    /// Writes text and returns the column after it. The text is sanitised, because it may be untrusted.
     pub(crate) fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let mut column = x;
         for glyph in text.chars() {
@@ -116,7 +117,8 @@ impl<'b> Pen<'b> {
             }
             self.cell(column, y, glyph, style);
             if width == 2 {
-                // The second half of a wide character must be an empty symbol, or the terminal and the buffer disagree.
+                // The second half of a wide character must be an empty symbol. Otherwise the terminal and the buffer
+                // would differ.
                 if let Some(cell) = self.buffer.cell_mut((self.area.x + column + 1, self.area.y.saturating_add(y))) {
                     cell.set_symbol(" ").set_style(style);
                 }
@@ -126,7 +128,7 @@ impl<'b> Pen<'b> {
         column
     }
 
-    /// Writes text of at most `room` columns, with an ellipsis if it was cut.
+    /// Writes text in at most `room` columns. Cut text ends with an ellipsis.
     pub(crate) fn fit(&mut self, x: u16, y: u16, room: u16, text: &str, style: Style) -> u16 {
         let room = room.min(self.area.width.saturating_sub(x));
         if width(text) <= usize::from(room) {
@@ -142,12 +144,12 @@ impl<'b> Pen<'b> {
         self.text(start, y, text, style);
     }
 
-    /// Writes runs one after another and returns the column after them.
+    /// Writes several styled texts one after another and returns the column after them.
     pub(crate) fn runs(&mut self, x: u16, y: u16, runs: &[Run]) -> u16 {
         runs.iter().fold(x, |column, (text, style)| self.text(column, y, text, *style))
     }
 
-    /// A rounded border with a title; returns the pen for the inside.
+    /// Draws a rounded border with a title. Returns the pen for the inside.
     pub(crate) fn frame(&mut self, title: &[Run], border: Style) -> Pen<'_> {
         let (w, h) = (self.area.width, self.area.height);
         if w < 2 || h < 2 {
@@ -185,17 +187,17 @@ impl<'b> Pen<'b> {
 
 pub(crate) use crate::text::width;
 
-/// Columns that runs take.
+/// Total width of styled texts in columns.
 pub(crate) fn runs_width(runs: &[Run]) -> usize {
     runs.iter().map(|(text, _)| width(text)).sum()
 }
 
-/// The text cut to `room` columns, with an ellipsis if something is missing.
+/// Text in at most `room` columns. Cut text ends with an ellipsis.
 pub(crate) fn cut(text: &str, room: u16) -> String {
     truncate(text, room.into()).into_owned()
 }
 
-/// Lines of at most `room` columns.
+/// Text wrapped into lines of at most `room` columns.
 pub(crate) fn wrap(text: &str, room: u16) -> Vec<String> {
     crate::text::wrap(text, room.into())
 }

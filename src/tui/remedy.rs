@@ -1,10 +1,10 @@
-//! The plan that fixes a finding, and the next plan.
+//! Finds the plan that fixes a finding, and the next plan to apply.
 
 use crate::core::{Finding, FixId, FixPlan, FixStage, Status, Verdict};
 use crate::present::verdict::steps;
 use crate::session::State;
 
-/// The plan that fixes a finding; if the finding passes, the plan that fixed it.
+/// The plan that fixes a finding. If the finding passes, it is the plan that fixed it.
 pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s FixPlan> {
     let applied = state.applied.iter().rev().find(|fix| fix.stands && fix.plan.check == finding.id);
     if let Some(fix) = applied {
@@ -17,7 +17,7 @@ pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s Fi
     (finding.status != Status::Pass || fixed()).then_some(plan)
 }
 
-/// Whether a plan is still to be applied.
+/// Whether a plan still has to be applied.
 pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
     let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
     let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
@@ -26,14 +26,14 @@ pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
     !applied && !in_place && !passes
 }
 
-/// The first plan towards the goal of the verdict that is still to be applied.
+/// The first plan for the goal of the verdict that still has to be applied.
 pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s FixPlan> {
     let mut plans = steps(state, verdict).into_iter().filter_map(|finding| plan_for(state, finding));
     plans.find(|plan| is_open(state, plan))
 }
 
-/// The next plan to apply: first those for the goal of the verdict, then the others, the worst finding first. `but`
-/// is the id of a plan that is shown already.
+/// The next plan to apply. Plans for the goal of the verdict are first, then the others in the order of their
+/// severity. `but` is the id of a plan that is already shown.
 pub(crate) fn next_open<'s>(state: &'s State, verdict: Option<&Verdict>, but: Option<FixId>) -> Option<&'s FixPlan> {
     let mut others: Vec<&Finding> = state.checks.iter().collect();
     others.sort_by_key(|finding| std::cmp::Reverse(finding.status.weight()));

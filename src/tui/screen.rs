@@ -1,4 +1,4 @@
-//! The interface of a screen to the event loop and `App`.
+//! The interface between a screen and the rest of the program.
 
 use super::clicks::Spot;
 use super::commands::Jump;
@@ -16,17 +16,18 @@ use std::time::Duration;
 /// The tab of a screen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tab {
-    /// The name of the content.
+    /// The title, which describes the content.
     pub(crate) title: &'static str,
-    /// There is nothing to show.
+    /// Whether the screen has no content.
     pub(crate) is_empty: bool,
 }
 
-/// A screen with its state, keys, update and view. `session` is all that is known; a screen of measurements shows a page of it.
+/// A screen with its state, keys, update and view. `session` is the complete state; a measurement screen shows one
+/// page of it.
 pub(crate) trait Screen: Any {
     fn id(&self) -> ScreenId;
 
-    /// The tab of the screen: named after its content, and whether it has any.
+    /// The tab of the screen: its title, and whether the screen has content.
     fn tab(&self, _session: &State, _ctx: &Context) -> Tab {
         Tab { title: self.id().title(), is_empty: false }
     }
@@ -36,26 +37,27 @@ pub(crate) trait Screen: Any {
         session
     }
 
-    /// The table of keys that is in use: 0 is the screen's own, the others are those of its sheets.
+    /// The index of the current key table: 0 for the screen, others for its sheets.
     fn table(&self) -> usize {
         0
     }
 
-    /// Whether a row of the table in use does something now.
+    /// Whether a row of the current key table is available now.
     fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool;
 
-    /// Carries out the action of a key.
+    /// Performs the action of a key.
     fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect;
 
-    /// Takes a click on something that the screen drew.
+    /// Handles a click on an area that the screen drew.
     fn click(&mut self, _spot: Spot, _session: &State, _ctx: &mut Context) -> Effect {
         Effect::default()
     }
 
-    /// Takes a click into a chart, at a time on the clock of the charts.
+    /// Handles a click into a chart. `at_s` is the time on the axis in seconds.
     fn put_cursor(&mut self, _at_s: f64, _session: &State, _ctx: &Context) {}
 
-    /// Takes a step of the wheel, up or down, over what is under the pointer. Texts and long tables move by three lines.
+    /// Handles a step of the wheel, up or down, over the area under the pointer. Texts and long tables move by three
+    /// lines.
     fn wheel(&mut self, step: Action, _under: Option<Spot>, session: &State, ctx: &mut Context) {
         for _ in 0..3 {
             self.act(step, session, ctx);
@@ -64,20 +66,20 @@ pub(crate) trait Screen: Any {
 
     fn draw(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme);
 
-    /// Draws the sheet that is over the screen.
+    /// Draws the sheet that covers the screen.
     fn draw_sheet(&self, _pen: &mut Pen<'_>, _session: &State, _ctx: &Context, _theme: &Theme) {}
 
-    /// The screen is shown from now on; another one was before.
+    /// Called when the screen becomes the current one.
     fn enter(&mut self, _ctx: &Context) -> Effect {
         Effect::default()
     }
 
-    /// Another screen is shown from now on.
+    /// Called when another screen becomes the current one.
     fn leave(&mut self, _ctx: &Context) -> Effect {
         Effect::default()
     }
 
-    /// The tab of a screen was chosen, of this one or another: its sheets close.
+    /// Closes the sheets of the screen, because the user selected a tab.
     fn close_sheets(&mut self) {}
 
     /// The jobs whose results the screen needs.
@@ -85,15 +87,15 @@ pub(crate) trait Screen: Any {
         Vec::new()
     }
 
-    /// Takes a result, or returns one for another screen.
+    /// Stores a result, or returns it if it is for another screen.
     fn take(&mut self, result: JobResult) -> Option<JobResult> {
         Some(result)
     }
 
-    /// Brings up to date what follows from choices and results, before a frame is drawn.
+    /// Updates values that depend on choices and results, before a frame is drawn.
     fn prepare(&mut self, _session: &State, _ctx: &Context) {}
 
-    /// Other runs are shown from now on, so what was chosen among the runs before means nothing.
+    /// Called when other runs are shown. Choices among the previous runs are then invalid.
     fn page_changed(&mut self) {}
 
     /// Advances animations.
@@ -104,25 +106,25 @@ pub(crate) trait Screen: Any {
         false
     }
 
-    /// The text that filters what is shown.
+    /// The text of the filter.
     fn filter(&self) -> &str {
         ""
     }
 
-    /// The same to be edited; `None` if nothing can be filtered.
+    /// The text of the filter for editing; `None` if the screen has no filter.
     fn filter_mut(&mut self) -> Option<&mut String> {
         None
     }
 
-    /// The filter was edited.
+    /// Called after the filter was edited.
     fn filter_changed(&mut self) {}
 
-    /// Things of the screen that match a query of the command palette: a kind, a label and the thing.
+    /// Items of the screen that match a query of the command palette: kind, label and item.
     fn matches(&self, _query: &str, _session: &State, _ctx: &Context) -> Vec<(&'static str, String, Jump)> {
         Vec::new()
     }
 
-    /// Shows a thing of the screen.
+    /// Shows an item of the screen.
     fn jump(&mut self, _jump: &Jump, _session: &State, _ctx: &mut Context) {}
 
     /// The answer of the screen and the selected line, for the clipboard.

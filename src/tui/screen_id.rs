@@ -1,4 +1,4 @@
-//! The screens by name.
+//! The identifiers of the screens.
 
 /// A screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -6,15 +6,15 @@ pub enum ScreenId {
     /// The checks, the verdict and the fixes.
     #[default]
     Environment,
-    /// The engines compared.
+    /// The comparison of the engines.
     Race,
     /// The overhead of each tensor.
     Tensors,
     /// The processes that use GPUs and storage.
     System,
-    /// The lesson: why GDS can be slower for a small model.
+    /// The lesson about why GDS can be slower for a small model.
     Learn,
-    /// The report, as it is exported.
+    /// The report in its exported form.
     Report,
 }
 

@@ -20,7 +20,8 @@ impl App {
         self.find_commands(session);
     }
 
-    /// Keys while the command palette is open; `None` if the key is for all screens, as the one that ends the program.
+    /// Handles keys while the command palette is open. `None` if the key works everywhere, such as the key that ends
+    /// the program.
     pub(super) fn command_key(&mut self, key: KeyEvent, session: &State) -> Option<Effect> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let palette = self.commands.as_mut()?;
@@ -48,7 +49,7 @@ impl App {
         if matches!(key.code, KeyCode::Backspace) || matches!(key.code, KeyCode::Char(c) if !control || c == 'u') {
             self.find_commands(session);
         }
-        // The selected theme is shown at once.
+        // A selected theme is previewed immediately.
         let preview = match self.commands.as_ref().and_then(|palette| palette.selected()) {
             Some(Entry { choice: Choice::Theme(name), .. }) => *name,
             _ => self.ctx.theme,
@@ -56,7 +57,7 @@ impl App {
         Some(Effect { theme: Some(preview), ..Effect::default() })
     }
 
-    /// Lists the entries for the query: keys that work now, themes, and things of all screens.
+    /// Finds the entries for the query: keys that have an effect now, themes, and items of all screens.
     pub(super) fn find_commands(&mut self, session: &State) {
         let Some(query) = self.commands.as_ref().map(|palette| palette.query.clone()) else { return };
         let place = Place::Screen(self.current, self.screen().table());
@@ -102,7 +103,7 @@ impl App {
         }
     }
 
-    /// Carries out an entry of the command palette.
+    /// Performs the selected entry of the command palette.
     pub(super) fn choose(&mut self, choice: Choice, session: &State) -> Effect {
         match choice {
             Choice::Action(action) => self.act(action, false, session),

@@ -1,4 +1,4 @@
-//! The app as the player of a recording: seeks and speeds.
+//! The player of a recording: it handles seeks and speeds.
 
 use super::App;
 use crate::core::units::NS_PER_S;
@@ -8,7 +8,7 @@ use crate::tui::keys::action::Action;
 use crate::tui::lane_stats::LaneStats;
 
 impl App {
-    /// Goes to another time of a replay by a key.
+    /// Seeks in a replay by the action of a key.
     pub(super) fn seek_by(&mut self, action: Action, session: &State) -> Effect {
         let Some(timeline) = &self.ctx.timeline else { return Effect::default() };
         let now = self.ctx.position_ns(session);
@@ -22,14 +22,14 @@ impl App {
         self.seek(at_ns)
     }
 
-    /// Goes to another time of a replay.
+    /// Seeks to a time in a replay, in nanoseconds.
     pub(super) fn seek(&mut self, at_ns: u64) -> Effect {
         let Some(timeline) = &self.ctx.timeline else { return Effect::default() };
         let at_ns = at_ns.min(timeline.end_ns);
         self.ctx.sought = Some((at_ns, false));
         let mut effect = Effect::default();
         if self.ctx.speed == 0 && !self.ctx.paused {
-            // As fast as possible it would be over again before it was seen.
+            // At maximum speed the replay would end before the user sees the result of the seek.
             self.ctx.paused = true;
             effect.commands.push(Command::Pause(true));
         }
@@ -37,7 +37,7 @@ impl App {
         effect
     }
 
-    /// The session is at the time that was sought: values derived from later events are dropped.
+    /// Updates the app after a seek. Values that were derived from later events are dropped.
     pub(crate) fn sought(&mut self, session: &State) {
         if let Some((_, arrived)) = &mut self.ctx.sought {
             *arrived = true;
@@ -49,9 +49,9 @@ impl App {
         self.ctx.stats = LaneStats::default();
     }
 
-    /// Changes the speed of a replay by a key.
+    /// Changes the speed of a replay by the action of a key.
     pub(super) fn change_speed(&mut self, faster: bool) -> Effect {
-        // From a sixteenth of real time to sixteen times.
+        // The range is from a sixteenth of real time to sixteen times real time.
         let speed = if self.ctx.speed == 0 { REAL_TIME } else { self.ctx.speed };
         self.ctx.speed = if faster { speed.saturating_mul(2).min(REAL_TIME * 16) } else { (speed / 2).max(1) };
         Command::Speed(self.ctx.speed).into()

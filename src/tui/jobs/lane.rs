@@ -1,5 +1,5 @@
-//! Values derived from the spans of a lane: how its bytes arrived, the overhead of its tensors, and each tensor if
-//! that is requested.
+//! Values that are derived from the spans of a run: the arrival of its bytes, the overhead of its tensors and, on
+//! request, a row for each tensor.
 
 use super::tensor_rows::TensorRows;
 use crate::analysis::{CostModel, LandingCurve, RunFacts, cost_model, tensor_rows};
@@ -7,16 +7,16 @@ use crate::core::{LaneId, ModelInfo, PackedSpans, RunResult};
 use crate::session::{Lane, State};
 use std::sync::Arc;
 
-/// A lane's spans and what is needed to read them.
+/// The spans of a run, with the data that is needed to analyse them.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneJob {
     pub(crate) lane: LaneId,
     spans: PackedSpans,
     model: Option<Arc<ModelInfo>>,
     result: Option<Box<RunResult>>,
-    /// No other lane ran at the same time, so its times are not affected by others.
+    /// Whether no other run loaded at the same time, so that its times are not affected by others.
     alone: bool,
-    /// Tensor by tensor too.
+    /// Whether a row for each tensor is requested too.
     pub(crate) rows: bool,
 }
 
@@ -32,7 +32,7 @@ impl LaneJob {
         }
     }
 
-    /// Spans and tensors to look through.
+    /// Amount of work, as the number of spans and tensors.
     pub(crate) fn weight(&self) -> usize {
         self.spans.len() + self.model.as_ref().map_or(0, |m| m.tensors.len())
     }
@@ -62,7 +62,7 @@ impl LaneJob {
     }
 }
 
-/// Values derived from the spans of a lane.
+/// Values that are derived from the spans of a run.
 #[derive(Debug)]
 pub(crate) struct LaneFacts {
     pub(crate) lane: LaneId,
@@ -71,7 +71,7 @@ pub(crate) struct LaneFacts {
     pub(crate) cost: Option<CostModel>,
     pub(crate) registrations: u64,
     pub(crate) first_reads_ns: u64,
-    /// Tensors of its model.
+    /// Number of tensors of its model.
     pub(crate) loaded: u64,
     pub(crate) tensors: Option<TensorRows>,
 }

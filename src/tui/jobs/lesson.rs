@@ -1,4 +1,5 @@
-//! The loads that the lesson shows: those recorded of a small and a large model, and those made in this session, with figures and timelines.
+//! The loads that the lesson shows, with figures and timelines: recorded loads of a small and a large model, and
+//! loads of this session.
 
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
 use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
@@ -12,11 +13,11 @@ use std::sync::Arc;
 pub(crate) struct ModelLoads {
     /// The model's name.
     pub(crate) model: String,
-    /// Its tensors.
+    /// Number of its tensors.
     pub(crate) tensors: u64,
-    /// Their bytes together.
+    /// Total bytes of its tensors.
     pub(crate) bytes: u64,
-    /// One for each engine and cache state.
+    /// One entry for each engine and cache state.
     pub(crate) loads: Vec<Load>,
 }
 
@@ -25,22 +26,23 @@ pub(crate) struct ModelLoads {
 pub(crate) struct Load {
     pub(crate) engine: Engine,
     pub(crate) cache: CacheState,
-    /// Runs that ended well.
+    /// Number of successful runs.
     pub(crate) runs: usize,
-    /// Median time.
+    /// Median time in nanoseconds.
     pub(crate) wall_ns: u64,
-    /// The phases of the run nearest to the median.
+    /// The phases of the run with the median time.
     pub(crate) phases: PhaseTimes,
     pub(crate) cost: Option<CostModel>,
-    /// (bytes, time on slots) of every tensor.
+    /// Bytes and slot time in nanoseconds of every tensor.
     pub(crate) points: Vec<(u64, u64)>,
-    /// The timeline of the run nearest to the median, of engines whose timeline is shown: others' may have a hundred thousand spans.
+    /// The spans of the run with the median time. Only engines whose timeline is shown have spans, because others may
+    /// have a hundred thousand.
     pub(crate) spans: Vec<Span>,
-    /// Whether its reads' route was proven to be compat.
+    /// Whether the route of its reads was proven to be compat.
     pub(crate) compat: bool,
 }
 
-/// Loads of one model before their spans were analysed.
+/// The loads of one model before their spans were analysed.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelLoadsJob {
     name: String,
@@ -53,11 +55,11 @@ struct LoadJob {
     spans: PackedSpans,
     result_wall_ns: u64,
     repeats_ns: Vec<u64>,
-    /// Without the values that its spans give.
+    /// The load without the values that are derived from its spans.
     load: Load,
 }
 
-/// Engines of which the lesson draws each slot.
+/// Whether the lesson draws the slots of this engine.
 fn shows_timeline(engine: &Engine) -> bool {
     matches!(engine, Engine::GdsPerTensor | Engine::GdsSlab)
 }
@@ -92,18 +94,18 @@ impl LoadJob {
 }
 
 impl ModelLoadsJob {
-    /// The loads of a state; `None` while it has no model.
+    /// The job for the loads of a state; `None` while the state has no model.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
         let loads = row_groups(state).iter().flat_map(|h| &h.rows).filter_map(LoadJob::of).collect();
         Some(Self { name: name.to_owned(), model: state.model.clone()?, loads })
     }
 
-    /// Spans and tensors to look through.
+    /// Amount of work, as the number of spans and tensors.
     pub(crate) fn weight(&self) -> usize {
         self.loads.iter().map(|load| load.spans.len() + self.model.tensors.len()).sum()
     }
 
-    /// The loads; `None` if nothing was loaded.
+    /// Analyses the loads; `None` if nothing was loaded.
     pub(crate) fn run(self) -> Option<ModelLoads> {
         let loads: Vec<Load> = self.loads.into_iter().map(|load| load.run(&self.model)).collect();
         (!loads.is_empty()).then(|| ModelLoads {
@@ -121,19 +123,20 @@ impl Load {
         self.spans.iter().filter(|s| s.phase == phase).count() as u64
     }
 
-    /// Time that moved no byte, on all slots together.
+    /// The total time on all slots in which no bytes moved, in nanoseconds.
     pub(crate) fn overhead_ns(&self) -> u64 {
         self.phases.overhead_ns()
     }
 }
 
 impl ModelLoads {
-    /// The loads of the state's model; `None` if there are none yet.
+    /// The loads of the state's model; `None` if there are none.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
         ModelLoadsJob::of(name, state)?.run()
     }
 
-    /// The load of an engine: with a hot cache, where the storage's own pace does not hide the rest, else in any.
+    /// The load of an engine. A load with a hot cache is preferred, because the speed of the storage does not hide
+    /// the other phases.
     pub(crate) fn load(&self, engine: &Engine) -> Option<&Load> {
         let of = |cache| self.loads.iter().find(|l| l.engine == *engine && l.cache == cache);
         of(CacheState::Hot).or_else(|| self.loads.iter().find(|l| l.engine == *engine))
@@ -144,25 +147,25 @@ impl ModelLoads {
         self.loads.iter().find(|l| l.engine == *engine && l.cache == cache)
     }
 
-    /// The fastest load in a cache state.
+    /// The fastest load with a cache state.
     pub(crate) fn fastest(&self, cache: CacheState) -> Option<&Load> {
         self.loads.iter().filter(|l| l.cache == cache).min_by_key(|l| l.wall_ns)
     }
 
-    /// Mean size of a tensor.
+    /// The mean size of a tensor in bytes.
     pub(crate) fn mean_bytes(&self) -> u64 {
         self.bytes / self.tensors.max(1)
     }
 
-    /// The size from which a tensor takes as long with a separate cuFile registration as with mmap.
+    /// The tensor size in bytes from which separate cuFile registrations take no longer than mmap.
     pub(crate) fn even_with_mmap(&self) -> Option<u64> {
         let cost = |engine| self.load(engine)?.cost.as_ref();
-        // Beyond what was measured it is a guess.
+        // A size outside the measured range would be a guess.
         crossover(cost(&Engine::GdsPerTensor)?, cost(&Engine::Mmap)?).filter(|c| !c.extrapolated).map(|c| c.bytes)
     }
 }
 
-/// The lesson's material.
+/// The loads and values of the lesson.
 #[derive(Clone, Debug)]
 pub(crate) struct Lesson {
     pub(crate) small: ModelLoads,
@@ -170,10 +173,10 @@ pub(crate) struct Lesson {
 }
 
 impl Lesson {
-    /// Reads the recordings inside the program; takes a good part of a second.
+    /// Reads the compiled-in recordings. This takes a large part of a second.
     pub(crate) fn load() -> Result<Self, String> {
         let told = |shipped: shipped::Shipped| {
-            // The overhead of a tensor is fitted for the two engines that the lesson compares.
+            // The lesson compares two engines by their overhead per tensor, so both timelines are needed for the fit.
             let with_timeline = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
             let told = shipped.tell(with_timeline, |state| ModelLoads::of(shipped.model, state));
             let none = || format!("{} holds no load that ended well", shipped.name);

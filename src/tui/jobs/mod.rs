@@ -1,4 +1,4 @@
-//! Jobs that take longer than a frame: on spans and recordings, with their queue and their thread.
+//! Jobs that take longer than a frame, such as analysing spans and recordings, with their queue and their thread.
 
 pub(crate) mod lane;
 pub(crate) mod lesson;

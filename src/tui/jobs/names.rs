@@ -1,20 +1,20 @@
-//! The names of a model's tensors in a form that is searched and sorted fast.
+//! The tensor names of a model in a form that can be searched and sorted quickly.
 
 use crate::core::ModelInfo;
 use crate::tui::pen::width;
 use std::path::{Path, PathBuf};
 
-/// The names of a model.
+/// The tensor names of a model.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameIndex {
     of: (PathBuf, usize),
-    /// All names in lower case, a line each.
+    /// All names in lower case, one per line.
     text: String,
-    /// The start of each.
+    /// The start of each name in `text`, in bytes.
     starts: Vec<u32>,
-    /// The longest, in columns.
+    /// Width of the longest name in columns.
     longest: u16,
-    /// The tensors by name.
+    /// The tensors sorted by name.
     order: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ impl NameIndex {
         names
     }
 
-    /// Columns of the longest name.
+    /// Width of the longest name in columns.
     pub(crate) const fn longest(&self) -> u16 {
         self.longest
     }
@@ -40,12 +40,12 @@ impl NameIndex {
         self.of.1 == count && self.of.0 == path
     }
 
-    /// Whether the name of each tensor contains the text, which is in lower case.
+    /// For each tensor: whether its name contains the text, which must be in lower case.
     pub(crate) fn containing(&self, text: &str) -> Vec<bool> {
         let mut found = vec![false; self.starts.len()];
         let mut at = 0;
         for (place, _) in self.text.match_indices(text) {
-            // Matches come in the order of the text, so the names are walked once.
+            // The matches are in the order of the text, so one pass over the names is enough.
             while self.starts.get(at + 1).is_some_and(|next| *next as usize <= place) {
                 at += 1;
             }
@@ -56,7 +56,7 @@ impl NameIndex {
         found
     }
 
-    /// The tensors by name, sorted when it is first asked for.
+    /// The tensors sorted by name. They are sorted on the first call.
     pub(crate) fn sorted(&mut self, model_len: usize) -> &[u32] {
         if self.order.len() != model_len {
             let (text, starts) = (self.text.as_bytes(), &self.starts);
@@ -65,7 +65,8 @@ impl NameIndex {
                 let to = starts.get(tensor as usize + 1).map_or(text.len(), |at| *at as usize);
                 text.get(from..to).unwrap_or_default()
             };
-            // Names begin alike; the eight bytes after that distinguish most of them in one comparison.
+            // All names begin with the same text. The eight bytes after it distinguish most of them in one
+            // comparison.
             let all = || (0..u32::try_from(model_len).unwrap_or(u32::MAX)).map(name);
             let first = name(0);
             let alike = all().map(|n| n.iter().zip(first).take_while(|(a, b)| a == b).count()).min().unwrap_or(0);

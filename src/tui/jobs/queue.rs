@@ -1,4 +1,4 @@
-//! Jobs that may run on another thread, because a million spans take longer than a frame has, and the queue of those that run there.
+//! The queue of jobs for another thread. It is needed because analysing a million spans takes longer than a frame.
 
 use super::lane::{LaneFacts, LaneJob};
 use super::lesson::{Lesson, ModelLoads, ModelLoadsJob};
@@ -9,20 +9,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Spans and tensors that a frame looks through itself: about two milliseconds, which cannot be noticed between two
-/// keys.
+/// Maximum number of spans and tensors that a frame analyses itself. This takes about two milliseconds, which users
+/// do not notice.
 pub(crate) const AT_ONCE: usize = 8192;
 
-/// Something to compute.
+/// A computation.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
-    /// Values derived from the spans of a lane.
+    /// Analyse the spans of a run.
     Lane(Box<LaneJob>),
-    /// The names of a model, prepared for searching and sorting.
+    /// Prepare the names of a model for searching and sorting.
     Names(Arc<ModelInfo>),
-    /// The loads of this session, for the lesson.
+    /// Analyse the loads of this session for the lesson.
     Measured(ModelLoadsJob),
-    /// The recordings of the lesson: they take a good part of a second.
+    /// Read the recordings of the lesson, which takes a large part of a second.
     Lesson,
 }
 
@@ -30,14 +30,14 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) enum JobResult {
     Lane(Box<LaneFacts>),
-    /// The tensors of a lane, which a job of the lane also returns on request.
+    /// The tensors of a run. A job for the run returns them on request.
     Tensors(LaneId, Box<TensorRows>),
     Names(Box<NameIndex>),
     Measured(Option<ModelLoads>),
     Lesson(Result<Arc<Lesson>, String>),
 }
 
-/// A job's result, and the job that it is of.
+/// The result of a job, with the identity of the job.
 #[derive(Debug)]
 pub(crate) struct JobDone {
     key: JobKey,
@@ -54,7 +54,7 @@ enum JobKey {
 }
 
 impl Job {
-    /// Spans and tensors to look through; `None` is always too much for a frame.
+    /// Amount of work, as the number of spans and tensors. `None` is always too much for a frame.
     fn weight(&self) -> Option<usize> {
         Some(match self {
             Self::Lane(job) => job.weight(),
@@ -85,25 +85,26 @@ impl Job {
     }
 }
 
-/// The jobs of a frame: those that it does itself, and those for another thread.
+/// Divides jobs into those that a frame does itself and those for another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct JobQueue {
-    /// The amount of work in a frame.
+    /// Maximum amount of work that a frame does itself.
     pub(crate) at_once: usize,
-    /// Jobs for the other thread, which the event loop hands on.
+    /// Jobs for the other thread. The event loop passes them on.
     pub(crate) out: Vec<Job>,
     away: BTreeSet<JobKey>,
 }
 
 impl Default for JobQueue {
-    /// Everything at once: for pictures, which cannot wait.
+    /// All jobs run immediately. This is for pictures, which cannot wait.
     fn default() -> Self {
         Self { at_once: usize::MAX, out: Vec::new(), away: BTreeSet::new() }
     }
 }
 
 impl JobQueue {
-    /// Splits jobs into those for now, which are returned, and those for the other thread, once each.
+    /// Returns the jobs that the frame does itself, and queues the others for the other thread. A queued job is not
+    /// queued again.
     pub(crate) fn sort(&mut self, jobs: Vec<Job>) -> Vec<Job> {
         let mut room = self.at_once;
         let mut now = Vec::new();
@@ -125,12 +126,12 @@ impl JobQueue {
         now
     }
 
-    /// Whether a result is pending.
+    /// Whether any result is still pending.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.away.is_empty()
     }
 
-    /// Takes a job that is done off the list.
+    /// Removes a completed job from the list of pending jobs.
     pub(crate) fn back(&mut self, done: &JobDone) {
         self.away.remove(&done.key);
     }

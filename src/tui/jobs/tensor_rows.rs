@@ -1,4 +1,4 @@
-//! The tensors of one run: a row for each, their sums, and their orders.
+//! The tensors of one run: a row for each tensor, their sums, and their sort orders.
 
 use crate::analysis::{CostModel, TensorRow};
 use crate::core::{LaneId, PhaseTimes, units};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 /// The sort key of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
-    /// The part of the clock, longest first: the slowest tensor is on top.
+    /// The part of the wall time, with the slowest tensor first.
     #[default]
     Time,
     Overhead,
@@ -17,12 +17,12 @@ pub(crate) enum Sort {
     Size,
     Name,
     File,
-    /// Its time compared with the other engine.
+    /// The time compared with the other engine.
     Difference,
 }
 
 impl Sort {
-    /// All of them.
+    /// All sort keys.
     pub(crate) const ALL: [Self; 9] = [
         Self::Time,
         Self::Overhead,
@@ -64,32 +64,34 @@ impl Sort {
     }
 }
 
-/// The rows of one run and what they add up to.
+/// The rows of one run and their sums.
 #[derive(Clone, Debug)]
 pub(crate) struct TensorRows {
     pub(crate) spans: usize,
     pub(crate) rows: Vec<TensorRow>,
-    /// (bytes, part of the clock) of each row; a frame must not add up a hundred thousand of them.
+    /// Bytes and part of the wall time of each row. The values are stored, because a frame must not sum a hundred
+    /// thousand rows.
     pub(crate) points: Vec<(u64, u64)>,
-    /// (bytes, time of one worker) of the rows that a picture can show apart: a frame must not place a hundred thousand dots on some
-    /// hundred cells.
+    /// Bytes and time of one worker for the rows that a chart can show separately. The values are stored, because a
+    /// frame must not place a hundred thousand dots on a few hundred cells.
     pub(crate) cloud: Vec<(u64, u64)>,
-    /// Time of each row that moved no bytes.
+    /// Time of each row in which no bytes moved, in nanoseconds.
     pub(crate) overheads: Vec<u64>,
-    /// The row with the longest time.
+    /// The index of the row with the longest time.
     pub(crate) slowest: Option<usize>,
     pub(crate) cost: Option<CostModel>,
-    /// The sum over all tensors.
+    /// The sum of the phases over all tensors.
     pub(crate) phases: PhaseTimes,
-    /// All rows by each requested order; by difference, for one other run.
+    /// The sort orders that were requested before. An order by difference belongs to the run with the given number.
     sorted: BTreeMap<(Sort, Option<LaneId>), Vec<u32>>,
 }
 
 impl TensorRows {
-    /// The rows of a run whose clock stopped at `wall_ns`. Workers that run at once add up to more than the clock, and differently for each
-    /// engine. So the times of a row become its part of the clock: together they are at most the wall time.
+    /// Creates the rows of a run with this wall time in nanoseconds. The times of workers that run at the same time
+    /// add up to more than the wall time, and the factor differs between engines. So the times of a row are scaled to
+    /// its part of the wall time. Their sum is then at most the wall time.
     pub(crate) fn new(spans: usize, mut rows: Vec<TensorRow>, cost: Option<CostModel>, wall_ns: u64) -> Self {
-        // The fitted line is in the time of one worker, and so are the dots around it.
+        // The fitted line uses the time of one worker, so the dots around it do too.
         let cloud = distinct(&rows.iter().map(|row| (row.bytes, row.busy_ns())).collect::<Vec<_>>());
         let busy: f64 = rows.iter().map(|row| row.busy_ns() as f64).sum();
         if wall_ns > 0 && busy > wall_ns as f64 {
@@ -103,43 +105,44 @@ impl TensorRows {
             phases.add(phase, ns);
         }
         let mut run = Self { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted: BTreeMap::new() };
-        // The order that is shown first.
+        // This order is shown first.
         run.sorted.insert((Sort::Time, None), by_rank(&run, None, Sort::Time));
         run
     }
 
-    /// All rows in an order; `None` if the order was not requested before. By difference it is the one to the run of
-    /// lane `rival`.
+    /// The rows in an order that was requested before, otherwise `None`. An order by difference is the one to the run
+    /// with the number `rival`.
     pub(crate) fn known_order(&self, sort: Sort, rival: Option<LaneId>) -> Option<&[u32]> {
         self.sorted.get(&(sort, rival)).map(Vec::as_slice)
     }
 
-    /// All rows in an order; differences are those to the rows of `other`.
+    /// The rows in an order. Differences are those to the rows of `other`.
     pub(crate) fn ordered(&self, sort: Sort, other: Option<&Self>) -> Vec<u32> {
         by_rank(self, other, sort)
     }
 
-    /// Keeps an order for the next time.
+    /// Stores an order for later frames.
     pub(crate) fn keep_order(&mut self, sort: Sort, rival: Option<LaneId>, order: Vec<u32>) {
         self.sorted.insert((sort, rival), order);
     }
 
-    /// Forgets the orders by difference to the run of a lane, which has changed.
+    /// Removes the orders by difference to a run that has changed.
     pub(crate) fn forget_differences_to(&mut self, lane: LaneId) {
         self.sorted.retain(|(_, rival), _| *rival != Some(lane));
     }
 }
 
-/// All rows of a run by a sort key; differences are those to another run.
+/// Sorts the rows of a run by a key. Differences are those to another run.
 fn by_rank(run: &TensorRows, other: Option<&TensorRows>, sort: Sort) -> Vec<u32> {
-    // A number a row, smallest first, made once: comparing rows themselves would add up their phases again and again.
+    // The rank of each row is computed once, because computing it in every comparison would sum the phases again and
+    // again. Smaller ranks are first.
     let rank = |at: usize, row: &TensorRow| -> u64 {
         let busy = run.points.get(at).map_or(0, |p| p.1);
         let overhead = run.overheads.get(at).copied().unwrap_or(0);
         match sort {
             Sort::Overhead => !overhead,
             Sort::Moving => !busy.saturating_sub(overhead),
-            // Positive numbers compare like their bits.
+            // The bits of positive floating-point numbers have the same order as the numbers.
             Sort::Share if busy > 0 => !(overhead as f64 / busy as f64).to_bits(),
             Sort::Rate => rate_of(row).map_or(u64::MAX, f64::to_bits),
             Sort::Share => u64::MAX,
@@ -154,13 +157,13 @@ fn by_rank(run: &TensorRows, other: Option<&TensorRows>, sort: Sort) -> Vec<u32>
     keys.into_iter().map(|(_, tensor)| tensor).collect()
 }
 
-/// The time of a tensor minus its time with the other engine, in nanoseconds; `None` if one of them was not timed.
+/// The time of a tensor minus its time with the other engine, in nanoseconds. `None` if one of them was not timed.
 pub(crate) fn difference(ours_ns: u64, theirs_ns: u64) -> Option<i64> {
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     (ours_ns > 0 && theirs_ns > 0).then(|| signed(ours_ns) - signed(theirs_ns))
 }
 
-/// Bytes a second over its part of the clock.
+/// Bytes of a tensor divided by its part of the wall time, in bytes per second.
 pub(crate) fn rate_of(row: &TensorRow) -> Option<f64> {
     units::bytes_per_s(row.bytes, row.busy_ns())
 }
@@ -171,7 +174,8 @@ fn scaled(times: &PhaseTimes, by: f64) -> PhaseTimes {
     out
 }
 
-/// One point of those that lie within an eighth of an octave of size and a fortieth of a decade of time.
+/// Keeps only one of several points that are within an eighth of an octave of size and a fortieth of a decade of
+/// time.
 fn distinct(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let place = |(bytes, ns): &(u64, u64)| {
         (((*bytes as f64).log2() * 8.0).round() as i32, ((*ns as f64).log10() * 40.0).round() as i32)

@@ -1,9 +1,9 @@
-//! The thread for jobs that would delay a frame.
+//! A thread for jobs that would delay a frame.
 
 use super::queue::{Job, JobDone};
 use crossbeam_channel::{Receiver, Sender, never, unbounded};
 
-/// Starts with the first job: most sessions have none.
+/// The job thread. It is started for the first job, because most sessions have none.
 #[derive(Debug)]
 pub(crate) struct JobThread {
     jobs: Option<Sender<Job>>,
@@ -15,7 +15,8 @@ impl JobThread {
         Self { jobs: None, done: never() }
     }
 
-    /// Hands a job on. If there is no thread, the job is done at once.
+    /// Passes a job to the thread. If no thread can be started, the job is done immediately and its result is
+    /// returned.
     pub(crate) fn run(&mut self, job: Job) -> Option<JobDone> {
         if self.jobs.is_none() {
             let (jobs, received): (Sender<Job>, Receiver<Job>) = unbounded();

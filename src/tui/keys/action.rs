@@ -75,7 +75,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The name in the settings: `next_pane`, `screen_race`.
+    /// The name in the settings file: `next_pane`, `screen_race`.
     pub(crate) fn name(self) -> String {
         let spelled = match self {
             Self::Screen(screen) => format!("Screen{screen:?}"),
@@ -91,8 +91,8 @@ impl Action {
         text
     }
 
-    /// The actions that share its place in the footer; the label has the first key of each. Empty if it shares its
-    /// place with no other.
+    /// The actions that share a place in the footer with this action. The label contains the first key of each. Empty
+    /// if there are no others.
     pub(crate) const fn joined(self) -> &'static [Self] {
         match self {
             Self::Up => &[Self::Up, Self::Down],
@@ -109,8 +109,8 @@ impl Action {
         }
     }
 
-    /// The new position of a selection at `at` in a list whose last line is `last`; `None` if the action moves no
-    /// selection.
+    /// The new position of a selection at `at` in a list with the last index `last`. `None` if the action does not
+    /// move a selection.
     pub(crate) fn moved(self, at: usize, last: usize) -> Option<usize> {
         const PAGE: usize = 10;
         Some(match self {

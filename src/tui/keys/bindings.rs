@@ -1,4 +1,4 @@
-//! The bindings in use: the rows of all tables in one list, with the keys of the settings file.
+//! The current key bindings: the rows of all tables in one list, with the keys from the settings file.
 
 use super::action::Action;
 use super::key::{Key, control, plain};
@@ -7,37 +7,37 @@ use crate::config::{KeySetting, hint};
 use crate::tui::screen_id::ScreenId;
 use crossterm::event::KeyCode;
 
-/// The place in which a table of keys is used.
+/// The place in which a key table is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A screen, or with a number above 0 one of its sheets.
+    /// A screen, or one of its sheets if the number is above 0.
     Screen(ScreenId, usize),
     /// The help.
     Help,
-    /// Everywhere.
+    /// All places.
     Everywhere,
 }
 
 impl Place {
-    /// Whether a key can mean an action here and another one there at the same time.
+    /// Whether both places can be active at the same time, so that a key must not have different meanings in them.
     fn meets(self, other: Self) -> bool {
         self == other || self == Self::Everywhere || other == Self::Everywhere
     }
 }
 
-/// An action with the keys that it has now.
+/// An action with its current keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) place: Place,
-    /// Its row in the table of that place.
+    /// The index of its row in the table of that place.
     pub(crate) row: usize,
     pub(crate) action: Action,
     pub(crate) keys: Vec<Key>,
-    /// The keys as shown.
+    /// The keys as text.
     pub(crate) label: String,
-    /// One or two words for the footer; empty keeps it out of there.
+    /// One or two words for the footer. If empty, the action is not in the footer.
     pub(crate) short: &'static str,
-    /// A sentence for the help.
+    /// The sentence in the help.
     pub(crate) help: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Bindings {
 }
 
 impl Bindings {
-    /// The bindings of these tables, with their own keys.
+    /// The bindings of these tables with their default keys.
     pub(crate) fn collected(tables: &[(Place, Vec<&'static Spec>)]) -> Self {
         let bound = |place: Place, (row, spec): (usize, &&'static Spec)| Binding {
             place,
@@ -63,10 +63,11 @@ impl Bindings {
         Self { all: all.collect() }
     }
 
-    /// These bindings with keys of the settings. An action that is not named keeps its keys.
+    /// These bindings with keys from the settings. An action that the settings do not name keeps its keys.
     ///
     /// # Errors
-    /// A sentence with file and line: an unknown action or key with the nearest known one, or a key that would mean two things on one screen.
+    /// Returns a sentence with file and line for an unknown action or key, with the most similar known one, or for a
+    /// key with two meanings on one screen.
     pub(crate) fn with(&self, settings: &[KeySetting]) -> Result<Self, String> {
         let mut map = self.clone();
         let mut changed: Vec<(Action, &str)> = Vec::new();
@@ -101,7 +102,8 @@ impl Bindings {
         Ok(map)
     }
 
-    /// An error if a key of the action means something else where the action applies, beyond what the tables themselves have by intent.
+    /// Returns an error if a key of the action has another meaning in a place where the action is available. Double
+    /// meanings that the default tables contain are intended and allowed.
     fn has_one_meaning(&self, action: Action, tables: &Self) -> Result<(), String> {
         let keys = |map: &Self, action| -> Vec<Key> {
             map.all.iter().filter(|row| row.action == action).flat_map(|row| row.keys.clone()).collect()
@@ -125,7 +127,8 @@ impl Bindings {
         Ok(())
     }
 
-    /// The bindings of a replay: its keys come before those of the screens, which keep their other keys. On Learn they are those of the lesson.
+    /// The bindings of a replay. Its keys override those of the screens, which keep their other keys. On the Learn
+    /// screen, the keys of the lesson have priority.
     pub(crate) fn for_replay(&self) -> Self {
         const PLAYER: [Action; 4] = [Action::SeekBack, Action::SeekForward, Action::PreviousLoad, Action::NextLoad];
         let taken: Vec<Key> =
@@ -171,13 +174,13 @@ impl Bindings {
         self.all.iter().filter(move |row| row.place == place)
     }
 
-    /// The first key of an action, as shown; empty if it has none.
+    /// The first key of an action as text; empty if it has none.
     pub(crate) fn key_of(&self, action: Action) -> String {
         let row = self.all.iter().find(|row| row.action == action);
         row.and_then(|row| row.keys.first()).map_or_else(String::new, |key| key.shown())
     }
 
-    /// Every action once, in the order of the tables.
+    /// All actions without duplicates, in the order of the tables.
     pub(crate) fn actions(&self) -> Vec<Action> {
         let mut all: Vec<Action> = Vec::new();
         for row in &self.all {

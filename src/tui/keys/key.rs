@@ -1,9 +1,9 @@
-//! A key: how settings spell it and how screens show it.
+//! A key, with its spelling in settings and on screens.
 
 use crate::config::hint;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A key with or without control; shift is part of the character.
+/// A key with or without Ctrl. Shift is part of the character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) code: KeyCode,
@@ -41,7 +41,7 @@ const KEY_NAMES: [(&str, KeyCode); 15] = [
 ];
 
 impl Key {
-    /// The key of an event of the terminal.
+    /// The key of a terminal event.
     pub(crate) fn pressed(event: KeyEvent) -> Self {
         Self { code: event.code, control: event.modifiers.contains(KeyModifiers::CONTROL) }
     }
@@ -78,7 +78,7 @@ impl Key {
         Err(format!("'{text}' is not a key{}", hint(text, &known)))
     }
 
-    /// A key as the settings spell it.
+    /// The spelling of a key in the settings.
     pub(crate) fn spelled(self) -> String {
         if self.control {
             return match self.code {
@@ -96,7 +96,7 @@ impl Key {
         }
     }
 
-    /// A key as it is shown.
+    /// The spelling of a key on screens.
     pub(crate) fn shown(self) -> String {
         if self.control {
             return match self.code {

@@ -1,4 +1,4 @@
-//! Keys: the actions, the tables that bind keys to them, and the bindings in use.
+//! Keys: the actions, the tables that bind keys to them, and the current bindings.
 
 pub(crate) mod action;
 pub(crate) mod bindings;

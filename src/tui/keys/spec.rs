@@ -1,17 +1,17 @@
-//! The action, keys and texts of a row in a table of keys.
+//! The specification of a row in a key table: its action, keys and texts.
 
 use super::action::Action;
 use super::key::Key;
 
-/// An action with the keys that it has unless the settings name others.
+/// An action with its default keys.
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) action: Action,
     pub(crate) keys: &'static [Key],
-    /// The keys as shown.
+    /// The keys as text.
     pub(crate) label: &'static str,
-    /// One or two words for the footer; empty keeps it out of there.
+    /// One or two words for the footer. If empty, the action is not in the footer.
     pub(crate) short: &'static str,
-    /// A sentence for the help.
+    /// The sentence in the help.
     pub(crate) help: &'static str,
 }

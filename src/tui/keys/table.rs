@@ -1,4 +1,4 @@
-//! A table of keys: the binding of each row and its condition.
+//! Key tables. Each row has a binding and a condition.
 
 use super::action::Action;
 use super::key::{Key, letter, plain};
@@ -7,15 +7,15 @@ use crate::session::State;
 use crate::tui::context::Ui;
 use crossterm::event::KeyCode;
 
-/// A row of the table of something with state `S`.
+/// A row of a key table. `S` is the state that its condition uses.
 #[derive(Debug)]
 pub(crate) struct Row<S: 'static> {
     pub(crate) spec: Spec,
-    /// Whether it does something now.
+    /// Whether the action is available now.
     pub(crate) when: When<S>,
 }
 
-/// A row: action, keys, label, word for the footer, sentence for the help, condition.
+/// Creates a row: action, keys, label, word for the footer, sentence for the help, condition.
 macro_rules! bind {
     ($action:expr, [$($key:expr),*], $label:literal, $short:literal, $help:literal, $when:expr) => {
         $crate::tui::keys::table::Row {
@@ -38,7 +38,7 @@ const DOWN: &[Key] = &[plain(KeyCode::Down), letter('j')];
 /// The condition of a row.
 pub(crate) type When<S> = fn(&Ui<'_, S>, &State) -> bool;
 
-/// The row that moves up; its place in the footer means both directions.
+/// The row for moving up. Its place in the footer stands for both directions.
 pub(crate) const fn up<S>(when: When<S>) -> Row<S> {
     Row { spec: Spec { action: Action::Up, keys: UP, label: "↑↓", short: "move", help: "move up (also k)" }, when }
 }
@@ -48,12 +48,12 @@ pub(crate) const fn down<S>(when: When<S>) -> Row<S> {
     Row { spec: Spec { action: Action::Down, keys: DOWN, label: "↓", short: "", help: "move down (also j)" }, when }
 }
 
-/// The condition of a row that always does something.
+/// The condition of a row that is always available.
 pub(crate) fn always<S>(_: &Ui<'_, S>, _: &State) -> bool {
     true
 }
 
-/// The specifications of a table, for the one keymap.
+/// The specifications of a table, for the keymap.
 pub(crate) fn specs<S>(table: &'static [Row<S>]) -> Vec<&'static Spec> {
     table.iter().map(|row| &row.spec).collect()
 }

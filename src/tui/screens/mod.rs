@@ -1,4 +1,5 @@
-//! The screens, one folder for each: state, keys, update and view. `calls` is the form that the Race screen has for a watched program.
+//! The screens. Each has a folder with its state, keys, update and view. `calls` replaces the content of the Race
+//! screen for a watched program.
 
 pub(crate) mod calls;
 pub(crate) mod environment;
@@ -24,7 +25,7 @@ pub(crate) fn all() -> Vec<Box<dyn Screen>> {
     ]
 }
 
-/// The tables of keys of all screens.
+/// The key tables of all screens.
 pub(crate) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
     let tables =
         [environment::tables(), race::tables(), tensors::tables(), system::tables(), learn::tables(), report::tables()];

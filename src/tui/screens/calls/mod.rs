@@ -1,4 +1,5 @@
-//! Screen 2 while a program is watched: rates, latencies by size, a timeline for each thread, the files with the most bytes.
+//! Screen 2 for a watched program: rates, latencies by size, a timeline for each thread, and the files with the most
+//! bytes.
 
 mod view;
 
@@ -8,7 +9,7 @@ use crate::present::calls;
 use crate::session::State;
 use crate::tui::words::headline_in;
 
-/// Whether a page is that of a watched program.
+/// Whether a page contains a watched program.
 pub(crate) fn is_shown(page: &State) -> bool {
     page.watch.is_some() && page.lanes.is_empty()
 }

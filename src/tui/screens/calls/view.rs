@@ -18,17 +18,17 @@ use crate::tui::widgets::headline;
 use crate::tui::widgets::series::Series;
 use crate::tui::words::headline_in;
 
-/// Columns from which two panes fit next to each other: the name of a file needs half of them.
+/// Minimum number of columns for two panes side by side. The name of a file needs half of them.
 const WIDE: u16 = 110;
-/// Columns of the name of a thread.
+/// Width of a thread's name in columns.
 const THREAD: u16 = 16;
-/// Columns of a bar of a file.
+/// Width of a file's bar in columns.
 const BAR: u16 = 12;
-/// Columns of a number of reads.
+/// Width of a number of reads in columns.
 const CELL: u16 = 8;
-/// Bytes of a gigabyte, the unit of the chart.
+/// Bytes per gigabyte, the unit of the chart.
 const GB: f64 = 1e9;
-/// Filled parts of a cell, by share of time.
+/// Characters for the share of time that is spent in calls.
 const FILLS: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
 /// Draws the screen.
@@ -42,7 +42,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     y += 1 + u16::from(h >= 26);
     let rest = h.saturating_sub(y);
     if w < WIDE || rest < 14 {
-        // One column: the threads answer what the program does now, the files what it read.
+        // In one column, threads and files are the most useful: they show what the program does now and what it has
+        // read.
         let upper = rest / 2;
         threads(&mut pen.part(0, y, w, upper), state, theme);
         files(&mut pen.part(0, y + upper, w, rest - upper), report, theme);
@@ -81,7 +82,7 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         return;
     }
     let columns = usize::from(inside.width().saturating_sub(10) / CELL);
-    // The slow reads are those that matter: they are on the right.
+    // If not all columns fit, the slow reads on the right are shown, because they are the most relevant.
     let first = grid.durations.len().saturating_sub(columns);
     for (column, name) in grid.durations.iter().skip(first).enumerate() {
         inside.right(9 + (column as u16 + 1) * CELL, 0, name, theme.dim);

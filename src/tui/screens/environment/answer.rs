@@ -13,15 +13,15 @@ use crate::tui::remedy::{first_plan, plan_for};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 
-/// Columns of the labels before the explanations.
+/// Width in columns of the labels before the explanations.
 pub(super) const LABEL: u16 = 6;
 
-/// The findings between the present route and the goal, in the order of the fixes.
+/// The findings that block the goal, in the order of their fixes.
 fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id)).collect()
 }
 
-/// Draws why and what to do from column `indent` on; returns the rows taken, at most those of the pen.
+/// Draws the reason and the next action from column `indent`. Returns the number of rows.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
     indent: u16,
@@ -58,7 +58,7 @@ pub(super) fn draw(
             y += 1;
         }
     };
-    // If there is little space for the list, the fix matters more than the reason.
+    // If there is little space for the list, the fix is shown and the reason is left out.
     if let Some(first) = found.first().filter(|_| h > 2) {
         let more = match found.len() - 1 {
             0 => String::new(),
@@ -67,7 +67,7 @@ pub(super) fn draw(
         put("why", None, &first.summary, &more, if w >= 100 { 1 } else { 2 });
     }
     if let Some(plan) = first_plan(state, verdict) {
-        // An open sheet leaves the key as it was: there it leads to the fix after this one.
+        // The label is the same while a sheet is open, because the key then leads to the next fix.
         let is_next = ui.screen.fix.is_some() || fix_of_selection(state, ui).is_some_and(|own| own.id == plan.id);
         let action = if is_next { Action::Fix } else { Action::Guide };
         let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
@@ -84,7 +84,7 @@ pub(super) fn draw(
     y
 }
 
-/// The next step if nothing must be fixed.
+/// The next step if nothing has to be fixed.
 fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
     if ui.ctx.captured || ui.ctx.replay || ui.ctx.over {
         return None;
@@ -107,7 +107,7 @@ pub(super) fn goal(state: &State, verdict: &Verdict, room: u16, theme: &Theme) -
         1 => "after 1 fix".to_owned(),
         n => format!("after {n} fixes"),
     };
-    // Names that do not fit are in the list below, with all that is known of them.
+    // Names that do not fit are left out, because the list below contains them with all details.
     let names: Vec<&str> = steps.iter().map(|finding| finding.id.as_str()).collect();
     let named = format!("{price}: {}", names.join(", "));
     let fits = width(&named) + 10 <= usize::from(room);

@@ -1,4 +1,4 @@
-//! The checks of screen 1: the list with its groups and the details of the selected check.
+//! The checks on screen 1: the list with its groups, and the details of the selected check.
 
 use super::fix::needs_words;
 use super::selection::{members, open_groups, rows, selected_finding, selected_row, worst};
@@ -19,12 +19,12 @@ fn border(ui: &Ui<'_>, pane: Pane, theme: &Theme) -> ratatui::style::Style {
 pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, alone: bool, theme: &Theme) {
     under_pointer(pen, Pane::List);
     let mut title: Vec<Run> = vec![("Checks".to_owned(), theme.strong)];
-    // The worst first: if there is no space for all counts, the least important are left out.
+    // The worst counts are first. If not all fit, the least important ones are left out.
     let room = usize::from(pen.width()).saturating_sub(12 + width(&ui.screen.filter));
     for status in [Status::Fail, Status::Warn, Status::Info, Status::Pass, Status::Na] {
         let count = state.checks.iter().filter(|f| f.status == status).count();
         if count > 0 && runs_width(&title) < room {
-            // The dash of n/a would drown in the border.
+            // For n/a the word is used, because its mark is a dash that is hardly visible in the border.
             let mark = if status == Status::Na { status.word().to_owned() } else { status.mark().to_string() };
             title.push((format!("  {count} {mark}"), theme.status(status)));
         }
@@ -50,7 +50,7 @@ pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, alone: bool, t
     }
     let selected = selected_row(state, ui);
     let at = rows.iter().position(|row| Some(row) == selected.as_ref()).unwrap_or(0);
-    // The selection stays two lines away from the edges, so that one sees where one goes.
+    // The selection keeps a distance of two lines from the edges, so that the next lines are visible.
     let first = at.saturating_sub(h.saturating_sub(3)).min(rows.len().saturating_sub(h));
     for (y, row) in rows.iter().skip(first).take(h).enumerate() {
         let y = y as u16;
@@ -89,7 +89,8 @@ fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Grou
     pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
 }
 
-/// `alone`: there is no pane with details, so the summary is more important than the name of the check.
+/// Draws a check in the list. `alone` is whether no pane shows the details; then the summary is more important than
+/// the name.
 fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &Theme) {
     pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
     let name = if finding.status.weight() >= Status::Warn.weight() { theme.text } else { theme.dim };
@@ -105,7 +106,7 @@ fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &
     }
 }
 
-/// The complete pane reacts to the wheel and to clicks.
+/// Makes the complete pane react to the wheel and to clicks.
 fn under_pointer(pen: &Pen<'_>, pane: Pane) {
     (0..pen.height()).for_each(|y| pen.hit(y, 0, pen.width(), Spot::Pane(pane as usize)));
 }
@@ -128,7 +129,7 @@ pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Them
     ui.screen.detail.drawn(sheet::text(&mut page, &lines, ui.screen.detail.at(), theme));
 }
 
-/// Title and text of a check. The title lists the blocked routes if there is space for all of them.
+/// The title and text of a check. The title contains the blocked routes if all of them fit.
 fn check(finding: &Finding, state: &State, ui: &Ui<'_>, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
     let mut title = check_title(finding, theme);
     let blocks = blocked(finding);
@@ -151,7 +152,7 @@ fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
     vec![(finding.id.clone(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
 }
 
-/// The problem, the fix, the reason, and last the evidence.
+/// The text of a check: the problem, the fix, the reason and the evidence.
 fn check_lines(
     finding: &Finding,
     (state, ui): (&State, &Ui<'_>),

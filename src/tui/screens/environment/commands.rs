@@ -3,7 +3,8 @@
 use crate::core::{Change, FixPlan, Needs};
 use crate::text::{quoted, quoted_line};
 
-/// The commands for a shell: the fix by its name if gds-top applies it, else its own commands.
+/// The commands for a shell. If gds-top can apply the fix, this is the command that applies it, otherwise the
+/// commands of the fix.
 pub(super) fn commands(plan: &FixPlan) -> String {
     if plan.applies() {
         let sudo = if plan.needs == Needs::User { "" } else { "sudo " };

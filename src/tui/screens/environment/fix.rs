@@ -1,4 +1,4 @@
-//! The sheet of a fix: its changes, the rights that it needs, how it is verified and undone, and its output.
+//! The sheet of a fix: its changes, the required rights, how it is verified and undone, and its output.
 
 use super::state::{FixSheet, Ui, plan_of};
 use crate::core::units::NS_PER_S;
@@ -11,7 +11,7 @@ use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 
-/// The rights that a fix needs; `None` if its risk or its policy matters more.
+/// The rights that a fix needs. `None` if its risk or its policy is more important.
 const fn needs(plan: &FixPlan) -> Option<&'static str> {
     match (plan.policy, plan.risk, plan.needs) {
         (FixPolicy::Show | FixPolicy::Never, ..) | (_, FixRisk::High, _) => None,
@@ -24,7 +24,7 @@ const fn needs(plan: &FixPlan) -> Option<&'static str> {
     }
 }
 
-/// The risk of a fix whose risk or policy matters more than its rights.
+/// The risk of a fix, if that is more important than its rights.
 const fn risk(plan: &FixPlan) -> &'static str {
     match plan.policy {
         FixPolicy::Show => "only shown: do this yourself",
@@ -33,12 +33,12 @@ const fn risk(plan: &FixPlan) -> &'static str {
     }
 }
 
-/// The rights or the risk of a fix: `needs root and a reboot`.
+/// The rights or the risk of a fix as text: `needs root and a reboot`.
 pub(crate) fn needs_words(plan: &FixPlan) -> String {
     needs(plan).map_or_else(|| risk(plan).to_owned(), |rights| format!("needs {rights}"))
 }
 
-/// Draws the sheet with the keys that do something now.
+/// Draws the sheet with the available keys.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
     state: &State,
@@ -51,7 +51,8 @@ pub(super) fn draw(
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let mut log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
-    // A dry run reports that nothing was changed, which is wrong after the fix was applied or undone.
+    // A dry run reports that nothing was changed. This is wrong after the fix was applied or undone, so its lines are
+    // removed.
     if let Some(last) = log.iter().rposition(|line| line.stage != FixStage::Previewed) {
         let newer = log.split_off(last);
         log.retain(|line| line.stage != FixStage::Previewed);
@@ -70,7 +71,7 @@ pub(super) fn draw(
         ("Fix ".to_owned(), theme.dim),
         (plan.map_or_else(|| id.to_string(), |plan| plan.title.clone()), theme.strong),
     ];
-    // The result is on top.
+    // The result is shown first.
     let ended = log.iter().rev().find(|line| line.stage != FixStage::Previewed).and_then(|line| ending(line.stage));
     if let Some((status, word)) = ended {
         title.push((format!("  {} {word}", status.mark()), theme.status(status)));
@@ -81,7 +82,7 @@ pub(super) fn draw(
     sheet::click(pen, lines.len(), widest, bindings);
 }
 
-/// For an applied fix: since when, the effect of undo, and the other fixes that can be undone.
+/// For an applied fix: its time, the effect of undo, and the other fixes that can be undone.
 fn undoing(state: &State, ui: &Ui<'_>, plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let Some(fix) = state.applied.iter().find(|fix| fix.plan.id == plan.id) else { return Vec::new() };
     let key = ui.ctx.keys.key_of(Action::Undo);
@@ -103,7 +104,7 @@ fn undoing(state: &State, ui: &Ui<'_>, plan: &FixPlan, room: u16, theme: &Theme)
     lines
 }
 
-/// The time since an event, in words.
+/// The time since an event as text.
 fn ago(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
     match UNITS.into_iter().find(|(unit, _)| seconds >= 2 * unit) {
@@ -112,7 +113,7 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// The outcome of a fix in a few words; `None` while it runs.
+/// The status and text of a fix's result; `None` while it runs.
 const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
     match stage {
         FixStage::Fixed => Some((Status::Pass, "fixed")),
@@ -125,7 +126,7 @@ const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
 }
 
 fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
-    // The changes come first, because the user consents to them.
+    // The changes are shown first, because the user consents to them.
     let mut lines: Vec<Vec<Run>> = Vec::new();
     for change in &plan.changes {
         lines.extend(change_lines(change, room, theme));
@@ -169,8 +170,8 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     }
 }
 
-/// Removed and added lines, with up to two unchanged ones around. A line that is too long for the sheet continues
-/// below, so that all of it is shown.
+/// The removed and added lines, with up to two unchanged lines around them. A long line is wrapped, so that all of it
+/// is visible.
 fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     const CONTEXT: usize = 2;
     let mut lines = Vec::new();
@@ -187,7 +188,7 @@ fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     };
     for (at, line) in crate::text::diff(before, after, CONTEXT).iter().enumerate() {
         match line.mark {
-            // The lines around the first group show its place.
+            // The first group needs no position, because its context lines show it.
             '@' if at == 0 => {}
             '@' => put(" ", &line.text, theme.faint),
             '-' => put("-", &line.text, theme.removed),

@@ -1,4 +1,4 @@
-//! The checklist of the direct route: done and open steps, the rights that they need, and the proof at the end.
+//! The checklist of the direct route: completed and open steps, the required rights, and the final proof.
 
 use crate::core::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
@@ -10,10 +10,10 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
 use ratatui::style::Style;
 
-/// Columns of the widest sheet.
+/// Maximum width of the sheet in columns.
 const WIDEST: u16 = 120;
 
-/// A line that can be selected: a step, or a fix of it.
+/// A line that can be selected: a step, or a fix of a step.
 pub(super) struct Row<'s> {
     pub(super) step: &'s GuideStep,
     pub(super) plan: Option<&'s FixPlan>,
@@ -29,7 +29,7 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     out
 }
 
-/// The first selection: the first fix to apply, or else the first open step.
+/// The index of the first selection: the first fix to apply, or else the first open step.
 pub(super) fn first_open(state: &State) -> usize {
     let rows = rows(state);
     let open = |row: &Row<'_>| matches!(row.step.state, StepState::Open | StepState::Impossible);
@@ -39,7 +39,7 @@ pub(super) fn first_open(state: &State) -> usize {
         .unwrap_or_default()
 }
 
-/// Draws the checklist with line `at` selected, and the keys that do something now.
+/// Draws the checklist with line `at` selected, and with the available keys.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, at: usize, bindings: &[&Binding], theme: &Theme) {
     let Some(guide) = &state.guide else {
         let lines = [vec![("The checklist comes when all checks are done.".to_owned(), theme.text)]];
@@ -92,7 +92,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, at: usize, bindings: &[&Bin
         (format!("To GPUDirect Storage by {}", guide.route), theme.strong),
         (format!("  {done} of {all} steps are done"), theme.dim),
     ];
-    // The selection is visible, with as much of its text as fits; the top of the text if the selection is at the top.
+    // The selected line is visible with as much of its text as fits. If the first line is selected, the top of the
+    // text is shown.
     let height = usize::from(pen.height()).saturating_sub(4).max(1);
     let end = page.selected.end.min(page.selected.start + height);
     let scroll = if at == 0 { 0 } else { (end + 1).saturating_sub(height) };
@@ -121,12 +122,12 @@ fn style(state: StepState, theme: &Theme) -> Style {
     }
 }
 
-/// The text under construction, and the position of the selection in it.
+/// The text of the checklist, and the positions of the lines that can be selected.
 struct Page {
     lines: Vec<Vec<Run>>,
     room: u16,
     selected: std::ops::Range<usize>,
-    /// The lines of each row.
+    /// The text lines of each row.
     rows: Vec<std::ops::Range<usize>>,
 }
 
@@ -137,7 +138,7 @@ impl Page {
         }
     }
 
-    /// Marks, then text wrapped next to them.
+    /// Adds marks with text wrapped next to them.
     fn marked(&mut self, signs: &[Run], text: &str, style: Style) {
         let indent: usize = signs.iter().map(|(sign, _)| sign.chars().count()).sum();
         for (n, line) in wrap(text, self.room.saturating_sub(indent as u16)).into_iter().enumerate() {
@@ -147,7 +148,7 @@ impl Page {
         }
     }
 
-    /// A line that can be selected: it gets the mark, and its position is remembered.
+    /// Adds a line that can be selected. It gets the selection mark, and its position is stored.
     fn head(&mut self, is_selected: bool, draw: impl FnOnce(&mut Self, String)) {
         let start = self.lines.len();
         draw(self, if is_selected { "▸ " } else { "  " }.to_owned());

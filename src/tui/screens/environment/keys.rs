@@ -1,4 +1,4 @@
-//! The keys of the Environment screen and of its two sheets, and when they do something.
+//! The keys of the Environment screen and of its two sheets, with their conditions.
 
 use super::selection::{fix_of_selection, selected_finding, sheet_plan};
 use super::state::{Environment, Pane, Ui};
@@ -188,7 +188,7 @@ fn opens(ui: &Ui<'_>, state: &State) -> bool {
     has_checks(ui, state) && (ui.screen.pane != Pane::Detail || fix())
 }
 
-/// A fix is open, and no action of it is running.
+/// Whether a fix is open and none of its actions is running.
 fn idle_plan(ui: &Ui<'_>, state: &State) -> bool {
     let busy = |id: FixId| {
         let last = state.fix_log.iter().rev().find(|line| line.id == id);
@@ -210,7 +210,7 @@ fn can_apply(ui: &Ui<'_>, state: &State) -> bool {
     can_preview(ui, state) && plan.obstacle.is_none() && plan.applies() && !is_applied
 }
 
-/// A fix that is applied has nothing left to do that could be previewed.
+/// Whether a dry run is possible. An applied fix has no changes left to preview.
 fn can_preview(ui: &Ui<'_>, state: &State) -> bool {
     let stands = |id: FixId| state.applied.iter().any(|fix| fix.stands && fix.plan.id == id);
     idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| !stands(plan.id))
@@ -221,12 +221,12 @@ pub(super) fn can_undo(ui: &Ui<'_>, state: &State) -> bool {
     ui.screen.fix.is_some() && idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| applied(plan.id))
 }
 
-/// The key opens the sheet of an applied fix, which shows and undoes it.
+/// Whether the key opens the sheet of an applied fix, in which it can be undone.
 fn finds_undo(ui: &Ui<'_>, state: &State) -> bool {
     asks_for_undo(ui, state) && !state.applied.is_empty()
 }
 
-/// The key undoes the fix, or shows the reason why it cannot.
+/// Whether the key undoes the fix, or shows the reason why it cannot be undone.
 fn asks_for_undo(ui: &Ui<'_>, state: &State) -> bool {
     ui.ctx.is_live() && !can_undo(ui, state)
 }

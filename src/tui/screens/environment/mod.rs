@@ -35,7 +35,7 @@ use crate::tui::words;
 
 use selection::{fix_of_selection, selected_finding, selected_row, sheet_plan, undo_of_selection};
 
-/// The tables of keys: the screen's, that of a fix, that of the checklist.
+/// The key tables of the screen, of a fix and of the checklist.
 const TABLES: [&[Row<Environment>]; 3] = [keys::TABLE, keys::FIX, keys::GUIDE];
 const FIX_TABLE: usize = 1;
 const GUIDE_TABLE: usize = 2;
@@ -130,7 +130,7 @@ impl Screen for Environment {
 
     fn wheel(&mut self, step: Action, under: Option<Spot>, session: &State, ctx: &mut Context) {
         let kept = self.pane;
-        // The pane under the pointer moves, not the one that has the keys.
+        // The wheel moves the pane under the pointer, even if another pane has the focus.
         match under {
             Some(Spot::Pane(pane)) => self.pane = pane_of(pane),
             Some(Spot::Row(_)) => self.pane = Pane::List,
@@ -211,7 +211,7 @@ const fn pane_of(number: usize) -> Pane {
     if number == Pane::Detail as usize { Pane::Detail } else { Pane::List }
 }
 
-/// Checks and fixes would disturb what is being measured, so the session does them when the race has ended.
+/// Shows a message that checks and fixes wait for the end of the race, because they would disturb the measurement.
 fn tell_that_it_waits(session: &State, ctx: &mut Context) {
     if ctx.is_live() && session.is_measuring() {
         let stop = ctx.keys.key_of(Action::CancelRace);
@@ -220,9 +220,9 @@ fn tell_that_it_waits(session: &State, ctx: &mut Context) {
 }
 
 impl Environment {
-    /// A command for the fix of the open sheet: sent at once, or after sudo has authenticated the user.
+    /// Sends a command for the fix in the open sheet, after sudo has authenticated the user if that is needed.
     fn change(&mut self, command: Option<Command>, asks_sudo: bool, session: &State, ctx: &mut Context) -> Effect {
-        // Its output is shown now.
+        // The output of the command is shown from now on.
         if let Some(sheet) = &mut self.fix {
             sheet.held = false;
         }
@@ -235,19 +235,19 @@ impl Environment {
         }
     }
 
-    /// Opens the fix that would be undone, because no fix is undone without a preview.
+    /// Opens the sheet of the fix that would be undone, because the user must see a preview first.
     fn find_undo(&mut self, session: &State, ctx: &mut Context) {
         if self.fix.is_some() {
             ctx.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());
         } else if let Some(fix) = undo_of_selection(session, &Ui { ctx, screen: self }) {
-            // The sheet shows the top of the changes to undo, not the end of the output.
+            // The sheet shows the start of the changes to undo, and not the end of the output.
             self.fix = Some(FixSheet { held: true, ..FixSheet::new(fix.plan.id) });
         } else {
             ctx.notice = Some("no fix of gds-top is applied here, so there is nothing to undo".to_owned());
         }
     }
 
-    /// The commands of the open fix, or of the selected line of the checklist.
+    /// The commands of the open fix, or of the selected line in the checklist.
     fn commands(&self, session: &State, ctx: &Context) -> String {
         match sheet_plan(session, &Ui { ctx, screen: self }) {
             Some(plan) => commands::commands(plan),
@@ -257,7 +257,7 @@ impl Environment {
         }
     }
 
-    /// The list, the details, and if something blocks the direct route its road.
+    /// Moves the focus: the list, the details and, if something blocks the direct route, the road.
     fn next_pane(&mut self, session: &State, ctx: &Context) {
         let hops = road::shown(session, &Ui { ctx, screen: self });
         self.pane = match self.pane {
@@ -270,7 +270,7 @@ impl Environment {
         };
     }
 
-    /// Opens the fix of the selected station; without one, selects the check that blocks it.
+    /// Opens the fix of the selected station. If there is none, selects the check that blocks the station.
     fn open_hop(&mut self, session: &State, ctx: &mut Context) {
         let hops = road::shown(session, &Ui { ctx, screen: self });
         let Some(hop) = hops.get(self.hop) else { return };
@@ -309,7 +309,8 @@ impl Environment {
         }
     }
 
-    /// In the list of checks, as in any tree: right opens and goes in, left goes back and closes.
+    /// Handles left and right in the list of checks, as in a tree: right opens or enters an item, left leaves or
+    /// closes it.
     fn sideways(&mut self, inwards: bool, session: &State, ctx: &mut Context) {
         let row = selected_row(session, &Ui { ctx, screen: self });
         let is_open = |group| selection::is_open(session, &Ui { ctx, screen: self }, group);
@@ -331,7 +332,7 @@ impl Environment {
         }
     }
 
-    /// Moves the selection or scrolls the text that has the arrows.
+    /// Moves the selection, or scrolls the text that has the focus.
     fn scroll(&mut self, action: Action, session: &State, ctx: &Context) {
         if let Some(sheet) = &mut self.fix {
             let has_output = session.fix_log.iter().any(|line| line.id == sheet.id);
@@ -354,7 +355,7 @@ impl Environment {
         }
     }
 
-    /// Closes what is on top: a fix, the checklist, the details, the filter.
+    /// Closes the topmost item: a fix, the checklist, the details or the filter.
     fn close(&mut self) {
         if self.fix.take().is_none() && self.guide.take().is_none() {
             if self.pane == Pane::Detail {

@@ -1,4 +1,5 @@
-//! The road to the direct route: the stations of a byte in one line, each with the state of its checks.
+//! The road to the direct route: one line with the stations on the path of the bytes, each with the status of its
+//! checks.
 
 use super::state::Ui;
 use crate::core::{Finding, Group, Status, Verdict};
@@ -8,10 +9,10 @@ use crate::tui::clicks::Spot;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 
-/// Spots of the road are numbered from here, so that they differ from panes.
+/// First number of the clickable areas on the road. It distinguishes them from panes.
 pub(super) const FIRST_SPOT: usize = 100;
 
-/// The stations, in the order of a byte, and the library that moves it.
+/// The stations in the order of the path, and the library that moves the bytes.
 const STATIONS: [(&str, &[Group]); 4] = [
     ("disk", &[Group::Storage, Group::Files]),
     ("PCIe", &[Group::Kernel, Group::NvidiaFs]),
@@ -22,7 +23,7 @@ const STATIONS: [(&str, &[Group]); 4] = [
 /// A station of the road.
 pub(super) struct Hop<'s> {
     pub(super) name: &'static str,
-    /// The findings that block it, the first to be fixed first.
+    /// The findings that block the station. The first one must be fixed first.
     pub(super) open: Vec<&'s Finding>,
 }
 
@@ -32,7 +33,7 @@ impl Hop<'_> {
     }
 }
 
-/// The stations of a verdict; none if the route is direct already, or without a GPU.
+/// The stations for a verdict. Empty if the route is already direct, or if there is no GPU.
 pub(super) fn hops<'s>(state: &'s State, verdict: &Verdict) -> Vec<Hop<'s>> {
     if verdict.route.is_direct() || no_gpu(verdict) {
         return Vec::new();
@@ -49,12 +50,12 @@ pub(super) fn hops<'s>(state: &'s State, verdict: &Verdict) -> Vec<Hop<'s>> {
     STATIONS.into_iter().map(|(name, groups)| Hop { name, open: of(groups) }).collect()
 }
 
-/// The first station that something blocks.
+/// The index of the first blocked station.
 pub(super) fn first_blocked(hops: &[Hop<'_>]) -> Option<usize> {
     hops.iter().position(|hop| !hop.open.is_empty())
 }
 
-/// Draws the road from column `x` on, with station `selected` marked; returns the column after it.
+/// Draws the road from column `x`, with the station `selected` marked. Returns the column after it.
 pub(super) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, hops: &[Hop<'_>], selected: Option<usize>, theme: &Theme) -> u16 {
     let mut at = x;
     for (number, hop) in hops.iter().enumerate() {
@@ -68,7 +69,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, hops: &[Hop<'_>], selected
         }
         pen.hit(y, at, width(&label) as u16, Spot::Column(FIRST_SPOT + number));
         at = end;
-        // The library is next to the road, not a hop of it.
+        // The library is next to the road, because it is not a station on the path.
         let gap = match number {
             0 | 1 if hop.open.is_empty() => "══▶",
             0 | 1 => "──▶",

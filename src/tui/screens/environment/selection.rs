@@ -1,4 +1,4 @@
-//! The list of checks: its groups, its lines and the one that is selected; and which fix the selection means.
+//! The list of checks with its groups and lines, the selected line, and the fix for the selection.
 
 use super::guide;
 use super::state::{RowKey, Ui, finding_of, plan_of};
@@ -21,14 +21,14 @@ fn matches(finding: &Finding, filter: &str) -> bool {
             .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
 }
 
-/// The checks of a group, the worst first, so that problems are right below the group's name.
+/// The checks of a group, with the worst one first, so that problems are directly below the name of the group.
 pub(super) fn members<'s>(state: &'s State, ui: &Ui<'_>, group: Group) -> Vec<&'s Finding> {
     let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.screen.filter)).collect();
     found.sort_by_key(|f| std::cmp::Reverse(f.status.weight()));
     found
 }
 
-/// Whether the checks of a group are in the list.
+/// Whether the group is open, so that its checks are in the list.
 pub(crate) fn is_open(state: &State, ui: &Ui<'_>, group: Group) -> bool {
     open_groups(state, ui).contains(&group)
 }
@@ -37,14 +37,14 @@ pub(super) fn worst(findings: &[&Finding]) -> Status {
     findings.iter().map(|f| f.status).max_by_key(|s| s.weight()).unwrap_or(Status::Na)
 }
 
-/// The groups that are open: those with problems, as many of the others as fit, and those that the user toggled; a
-/// filter opens all.
+/// The open groups: groups with problems, as many others as fit, and groups that the user opened. With a filter, all
+/// groups are open.
 pub(super) fn open_groups(state: &State, ui: &Ui<'_>) -> Vec<Group> {
     let count = |group: Group| state.group(group).count();
     let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
     let steps = ui.screen.verdict(state).map(|verdict| steps(state, verdict)).unwrap_or_default();
     let next = steps.first().map(|finding| finding.group);
-    // The first step to fix, then failures, then warnings.
+    // The rank of a group: first the one with the next fix, then failures, then warnings.
     let rank = |group: Group| match worst(&all(group)) {
         _ if next == Some(group) => 4,
         _ if steps.iter().any(|finding| finding.group == group) => 3,
@@ -58,8 +58,8 @@ pub(super) fn open_groups(state: &State, ui: &Ui<'_>) -> Vec<Group> {
     ordered.sort_by_key(|group| std::cmp::Reverse(rank(*group)));
     let (mut used, mut open) = (heads, Vec::new());
     for group in ordered {
-        // The worst one always; others as long as all lines are visible. In a short list, groups without problems
-        // stay closed.
+        // The worst group is always open. Other groups are open if all lines stay visible. In a short list, groups
+        // without problems are closed.
         let fits = used + count(group) <= room && (rank(group) > 0 || room >= 24);
         if (rank(group) > 0 && open.is_empty()) || fits {
             used += count(group);
@@ -87,8 +87,8 @@ pub(super) fn rows(state: &State, ui: &Ui<'_>) -> Vec<RowKey> {
     rows
 }
 
-/// The selected line: the user's, else the first step towards the goal, else the worst check (those with a fix
-/// first).
+/// The selected line: the user's choice, or else the first step to the goal, or else the worst check, preferably with
+/// a fix.
 pub(super) fn selected_row(state: &State, ui: &Ui<'_>) -> Option<RowKey> {
     let rows = rows(state, ui);
     if let Some(chosen) = &ui.screen.selected
@@ -102,7 +102,7 @@ pub(super) fn selected_row(state: &State, ui: &Ui<'_>) -> Option<RowKey> {
             return Some(row.clone());
         }
     }
-    // `max_by_key` keeps the last of equals, so the list is read backwards to get the first.
+    // `max_by_key` returns the last of equal items, so the list is reversed to get the first one.
     let best = rows.iter().rev().filter_map(|row| Some((row, finding_of(state, row)?)));
     let best = best.max_by_key(|(_, f)| (f.status.weight(), f.fix.is_some(), f.cause.is_none()));
     best.filter(|(_, f)| f.status.weight() >= Status::Warn.weight())
@@ -115,7 +115,7 @@ pub(super) fn selected_finding<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s 
     finding_of(state, &selected_row(state, ui)?)
 }
 
-/// The plan of the open sheet: that of a fix, or of the selected line of the checklist.
+/// The plan of the open sheet: of a fix, or of the selected line in the checklist.
 pub(super) fn sheet_plan<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
     match &ui.screen.fix {
         Some(fix) => plan_of(state, fix.id),
@@ -123,8 +123,9 @@ pub(super) fn sheet_plan<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPla
     }
 }
 
-/// The plan that the key for fixes opens: the plan of the selected check if it is still to be applied, else the next one that is. On
-/// the sheet of a fix it is the next one after that. If none is left: the applied fix of the selected check.
+/// The plan that the key for fixes opens: the plan of the selected check if it still has to be applied, or else the
+/// next such plan. In the sheet of a fix it is the plan after that one. If no plan is left, it is the applied fix of
+/// the selected check.
 pub(super) fn fix_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
     let verdict = ui.screen.verdict(state);
     if let Some(sheet) = &ui.screen.fix {
@@ -134,7 +135,8 @@ pub(super) fn fix_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s 
     own.filter(|plan| remedy::is_open(state, plan)).or_else(|| next_open(state, verdict, None)).or(own)
 }
 
-/// The applied fix that undoing means: that of the selected check, line of the checklist or group, else the one that was applied last.
+/// The applied fix that the key for undo opens: the fix of the selected check, checklist line or group, or else the
+/// fix that was applied last.
 pub(super) fn undo_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s AppliedFix> {
     let newest = |suits: &dyn Fn(&AppliedFix) -> bool| state.applied.iter().rev().find(|fix| suits(fix));
     let chosen = match selected_row(state, ui) {

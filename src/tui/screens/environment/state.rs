@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 pub(super) type Ui<'a> = context::Ui<'a, Environment>;
 
-/// A part of the screen that takes the arrows.
+/// A part of the screen that can have the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pane {
     #[default]
@@ -20,7 +20,8 @@ pub(crate) enum Pane {
     Road,
 }
 
-/// A line of the list of checks, by its content and not by its number, so that the selection stays if the list grows.
+/// A line in the list of checks. It is identified by its content and not by its index, so that the selection is kept
+/// if the list changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Group(Group),
@@ -30,10 +31,10 @@ pub(crate) enum RowKey {
 /// The sheet of a fix.
 #[derive(Clone, Debug)]
 pub(crate) struct FixSheet {
-    /// The id of its plan.
+    /// The id of the fix.
     pub(crate) id: FixId,
     pub(crate) scroll: Scroll,
-    /// It was scrolled by hand, so that it does not follow its output.
+    /// Whether the user scrolled, so that the sheet does not follow the output.
     pub(crate) held: bool,
 }
 
@@ -42,7 +43,8 @@ impl FixSheet {
         Self { id, scroll: Scroll::default(), held: false }
     }
 
-    /// Scrolls. A sheet that follows its output is scrolled from the end, and follows again when it is back there.
+    /// Scrolls the sheet. If it follows its output, scrolling starts at the end. It follows again when the user
+    /// returns to the end.
     pub(super) fn scroll(&mut self, action: Action, has_output: bool) {
         if has_output && !self.held {
             self.scroll.set(self.scroll.last());
@@ -55,24 +57,24 @@ impl FixSheet {
 /// The Environment screen.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
-    /// `None`: the line that deserves it most.
+    /// The line that the user selected. `None`: the most important line is selected.
     pub(crate) selected: Option<RowKey>,
     /// Groups that the user opened or closed.
     pub(crate) toggled: BTreeSet<Group>,
     pub(crate) filter: String,
     pub(crate) pane: Pane,
-    /// The selected station of the road.
+    /// The index of the selected station on the road.
     pub(crate) hop: usize,
     pub(crate) detail: Scroll,
-    /// The verdict that is shown, by its number.
+    /// The index of the shown verdict.
     pub(crate) verdict: usize,
-    /// Lines of the list in the last frame. Groups are open by default while there is space.
+    /// Number of list lines in the last frame. Groups are open by default while there is space.
     pub(crate) room: Cell<usize>,
-    /// The lines of the last frame, by which a click finds its own.
+    /// The lines of the last frame, so that a click can find its line.
     pub(crate) drawn: RefCell<Vec<RowKey>>,
     /// The selected line of the checklist, if it is open.
     pub(crate) guide: Option<usize>,
-    /// The sheet of a fix, if it is open; one that was opened from the checklist is over it.
+    /// The sheet of a fix, if it is open. A sheet that was opened from the checklist covers the checklist.
     pub(crate) fix: Option<FixSheet>,
 }
 
@@ -100,7 +102,7 @@ pub(super) fn finding_of<'s>(state: &'s State, row: &RowKey) -> Option<&'s Findi
     }
 }
 
-/// A plan that was offered for a finding or is in the checklist; for an applied fix, the plan that was applied.
+/// The plan of a finding or of the checklist. For an applied fix, the plan that was applied.
 pub(super) fn plan_of(state: &State, id: FixId) -> Option<&FixPlan> {
     let applied = state.applied.iter().find(|fix| fix.plan.id == id);
     if let Some(fix) = applied.filter(|fix| fix.stands) {

@@ -73,7 +73,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     detail(&mut pen.part(left, y + above, w - left, rest - above), state, ui, theme);
 }
 
-/// Instead of two empty panes: the subjects of the checks, and the key that starts them.
+/// Replaces two empty panes: a list of the check subjects, and the key that starts the checks.
 fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("Checks".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
@@ -105,7 +105,7 @@ fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     sheet::text(&mut inside.part(2, top, w.saturating_sub(2), h.saturating_sub(top)), &lines, 0, theme);
 }
 
-/// Failures and warnings with their fixes, the worst first, without those that another one causes.
+/// Failures and warnings with their fixes, the worst first. Consequences of other findings are left out.
 fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let mut found: Vec<&Finding> =
         state.checks.iter().filter(|f| f.status.weight() >= Status::Warn.weight() && f.cause.is_none()).collect();
@@ -127,7 +127,7 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     lines
 }
 
-/// The path of a byte now and at best; returns the number of rows.
+/// Draws the current path of the bytes and the best possible path. Returns the number of rows.
 fn ways(
     pen: &mut Pen<'_>,
     indent: u16,
@@ -141,7 +141,7 @@ fn ways(
     let start = indent + answer::LABEL;
     let after = start + path_drawing::COLUMNS + 3;
     pen.text(indent, 0, "now", theme.dim);
-    // Two lines of blocks right below each other would run into one.
+    // Two lines of filled blocks directly below each other would merge, so the second line uses words.
     let hops = road::hops(state, verdict);
     let two = gpu && !hops.is_empty();
     path_drawing::draw_as(
@@ -160,7 +160,7 @@ fn ways(
     } else {
         now.push(("no GPU here".to_owned(), theme.dim));
     }
-    // Half of a figure would be a riddle.
+    // A text is shown only if it fits completely, because a cut number would be misleading.
     let told = |now: &[Run], more: &str| usize::from(after) + runs_width(now) + width(more) < usize::from(pen.width());
     if let Some(measured) = measured(state).map(|most| format!(", at best {}", rate(most)))
         && told(&now, &measured)
@@ -171,7 +171,7 @@ fn ways(
         let number = ui.screen.verdict.min(state.verdicts.len() - 1) + 1;
         now.push((format!("   path {number} of {}", state.verdicts.len()), theme.dim));
     }
-    // The badge in the frame shows the same, so a cut word is left out.
+    // The badge at the top shows the same text, so a text that does not fit is left out.
     let wordy = after + 10 <= pen.width();
     let room = pen.width().saturating_sub(after);
     if wordy {
@@ -194,7 +194,8 @@ fn ways(
     step + 1
 }
 
-/// The best rate of a cuFile load of this session that read the storage. A load from the page cache shows nothing about this path.
+/// The highest rate of a cuFile load in this session that read the storage. Loads from the page cache are excluded,
+/// because they show nothing about this path.
 fn measured(state: &State) -> Option<f64> {
     let results = state.lanes.iter().filter(|l| is_cold_cufile(l));
     results.filter_map(|l| l.result.as_deref()).map(|r| r.bytes_per_s).filter(|r| r.is_finite()).reduce(f64::max)

@@ -1,4 +1,4 @@
-//! The keys of the Learn screen, and when they do something.
+//! The keys of the Learn screen, with their conditions.
 
 use super::state::{Learn, Ui};
 use super::steps;
@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Row<Learn>] = &[
         && state.is_measuring()),
     bind!(Action::PreviousStep, [plain(KeyCode::Left), letter('h')], "←→", "step", "the step before (also h)", always),
     bind!(Action::NextStep, [plain(KeyCode::Right), letter('l')], "→", "", "the next step (also l)", always),
-    // Only some figures have time that passes.
+    // Only some figures are animated.
     bind!(Action::Play, [letter(' ')], "space", "play", "play, pause or play again", |ui, _| {
         steps::figure(ui.screen.step).moves()
     }),

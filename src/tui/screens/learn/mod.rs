@@ -55,7 +55,7 @@ impl Screen for Learn {
             Action::SliderUp => self.move_slider(true),
             Action::SliderDown => self.move_slider(false),
             Action::Measure => return Command::Race(None).into(),
-            // The arrows scroll the words if these have the screen to themselves; else they choose a slider.
+            // If the text fills the screen, the arrow keys scroll it. Otherwise they select a slider.
             Action::Up | Action::Down if !(one_pane && self.pane.is_multiple_of(3)) => {
                 self.slider = usize::from(action == Action::Down);
             }

@@ -1,4 +1,5 @@
-//! The lesson as one HTML file for a lecture: the words of each step and its figure, on light and on dark ground, nothing from outside.
+//! The lesson as one HTML file for a lecture. It contains the text of each step and its figure on light and dark
+//! background, and no external resources.
 
 use super::state::Learn;
 use super::steps::{Figure, STEPS, Step, step};
@@ -14,7 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::fmt::Write;
 
-/// Columns of a figure, and its rows: those of two loads above each other are taller.
+/// Width of a figure in columns, and its heights in rows. Figures with two loads are taller.
 const COLUMNS: u16 = 104;
 const ROWS: u16 = 22;
 
@@ -25,10 +26,10 @@ svg{width:100%;height:auto;border-radius:10px}p{max-width:44rem}footer{color:#66
 @media(prefers-color-scheme:dark){body{background:#0b0d12;color:#e4e6eb}footer{color:#99a}.light{display:none}.dark{display:block}}\
 @media print{section{break-after:page}}";
 
-/// The page.
+/// The lesson as an HTML page.
 ///
 /// # Errors
-/// When the recordings inside the program cannot be read, in a sentence.
+/// Returns a sentence if the compiled-in recordings cannot be read.
 pub fn lesson_page() -> Result<String, String> {
     let lesson = Lesson::load()?;
     let mut page = format!(
@@ -64,7 +65,7 @@ pub fn lesson_page() -> Result<String, String> {
     Ok(page)
 }
 
-/// The figure of a step at the end of its animation.
+/// The figure of a step as SVG, at the end of its animation.
 fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String {
     let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ..Taste::default() });
     let (ctx, screen) = (Context::default(), Learn { at: 1.0, ..Learn::default() });

@@ -1,46 +1,47 @@
-//! The simulation of the lesson: a model read tensor by tensor, with the values of the sliders. It is arithmetic, not
-//! a measurement.
+//! The simulation in the lesson: a load tensor by tensor, with the values of the sliders. It is computed and not
+//! measured.
 
 /// The positions of the sliders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Simulation {
-    /// Size of every tensor, as an index into [`Self::SIZES`].
+    /// The index of the tensor size in [`Self::SIZES`].
     pub(crate) size: usize,
-    /// Cost of a tensor before its first byte, as an index into [`Self::COSTS`].
+    /// The index of the overhead per tensor in [`Self::COSTS`].
     pub(crate) cost: usize,
 }
 
 impl Default for Simulation {
     fn default() -> Self {
-        // About Qwen3-0.6B on the H200 of the recordings.
+        // These values are similar to Qwen3-0.6B on the H200 of the recordings.
         Self { size: 4, cost: 5 }
     }
 }
 
 impl Simulation {
-    /// Sizes of a tensor, in bytes.
+    /// Tensor sizes in bytes.
     pub(crate) const SIZES: [u64; 9] =
         [64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 42 << 20, 128 << 20, 512 << 20];
-    /// Costs of a tensor, in nanoseconds.
+    /// Overheads per tensor in nanoseconds.
     pub(crate) const COSTS: [u64; 9] = [0, 20_000, 50_000, 100_000, 300_000, 800_000, 1_500_000, 2_700_000, 5_000_000];
 
-    /// The size of a tensor.
+    /// The selected tensor size in bytes.
     pub(crate) fn size_bytes(self) -> u64 {
         Self::SIZES[self.size.min(Self::SIZES.len() - 1)]
     }
 
-    /// The cost of a tensor.
+    /// The selected overhead per tensor in nanoseconds.
     pub(crate) fn cost_ns(self) -> u64 {
         Self::COSTS[self.cost.min(Self::COSTS.len() - 1)]
     }
 
-    /// Time to load `bytes` one tensor after another on `slots` slots that together move `bytes_per_s`.
+    /// Time in nanoseconds to load `bytes` on `slots` slots that move `bytes_per_s` in total. Each slot loads one
+    /// tensor after another.
     pub(crate) fn wall_ns(self, bytes: u64, bytes_per_s: f64, slots: u64) -> f64 {
         let tensors = bytes.div_ceil(self.size_bytes().max(1)) as f64;
         tensors * self.cost_ns() as f64 / slots.max(1) as f64 + bytes as f64 * 1e9 / bytes_per_s.max(1.0)
     }
 
-    /// Share of that time that moves no byte.
+    /// Share of that time in which no bytes move.
     pub(crate) fn overhead(self, bytes: u64, bytes_per_s: f64, slots: u64) -> f64 {
         let all = self.wall_ns(bytes, bytes_per_s, slots);
         1.0 - bytes as f64 * 1e9 / bytes_per_s.max(1.0) / all.max(1.0)

@@ -10,37 +10,37 @@ use std::time::Duration;
 
 pub(super) type Ui<'a> = context::Ui<'a, Learn>;
 
-/// The duration of a step of the lesson.
+/// Duration of the animation of a step.
 pub(super) const PLAY: Duration = Duration::from_secs(6);
 
 /// The Learn screen.
 #[derive(Debug, Default)]
 pub(crate) struct Learn {
     pub(crate) step: usize,
-    /// Share of the timeline that was played.
+    /// The part of the animation that was played, from 0 to 1.
     pub(crate) at: f64,
     pub(crate) paused: bool,
-    /// Which slider the keys move.
+    /// The index of the slider that the keys move.
     pub(crate) slider: usize,
     pub(crate) simulation: Simulation,
-    /// Pane shown on small screens.
+    /// The pane that small screens show.
     pub(crate) pane: usize,
     pub(crate) scroll: Scroll,
-    /// The recordings, once they are read.
+    /// The lesson, after its recordings were read.
     pub(crate) lesson: Option<Result<Arc<Lesson>, String>>,
     /// The loads of this session.
     pub(crate) measured: Option<ModelLoads>,
-    /// Number of loads that `measured` was made from.
+    /// The number of loads from which `measured` was computed.
     pub(crate) measured_of: usize,
 }
 
 impl Learn {
-    /// Whether the timeline moves.
+    /// Whether the animation is playing.
     pub(super) fn is_playing(&self) -> bool {
         !self.paused && self.at < 1.0 && steps::figure(self.step).moves() && matches!(self.lesson, Some(Ok(_)))
     }
 
-    /// Begins a step.
+    /// Goes to a step and starts its animation.
     pub(crate) fn go(&mut self, step: usize) {
         self.step = step.min(steps::STEPS - 1);
         self.at = 0.0;

@@ -1,4 +1,4 @@
-//! The eight steps of the lesson in words, every figure in them taken from the recordings.
+//! The text of the eight steps in the lesson. Every figure in it is computed from the recordings.
 
 use crate::core::units::{bytes, count, duration, rate, three_digits};
 use crate::core::{CacheState, Engine, Phase};
@@ -10,26 +10,26 @@ pub(crate) const STEPS: usize = 8;
 /// The figure of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
-    /// The paths of a byte.
+    /// The paths of the bytes.
     Paths,
-    /// A few tensors of the small model, each read by itself.
+    /// A few tensors of the small model, each with a separate read.
     FewTensors,
     /// The complete load of the small model, tensor by tensor, with its phases.
     SmallWhole,
-    /// The same for the large model.
+    /// The complete load of the large model.
     LargeWhole,
-    /// Size against time with the crossover.
+    /// Size and time of the tensors, with the crossover.
     Crossover,
-    /// Tensor by tensor above, one registration below.
+    /// The load tensor by tensor, compared with the load with one registration.
     Slab,
-    /// Reads and their sizes.
+    /// The reads and their sizes.
     Reads,
-    /// All loads of both models.
+    /// A table of all loads of both models.
     Table,
 }
 
 impl Figure {
-    /// Whether it is animated; the others are drawn only once.
+    /// Whether the figure is animated. Other figures do not change.
     pub(crate) const fn moves(self) -> bool {
         matches!(self, Self::FewTensors | Self::SmallWhole | Self::LargeWhole | Self::Slab | Self::Reads)
     }
@@ -47,7 +47,7 @@ const ABOUT: [(&str, Figure); STEPS] = [
     ("When to use what", Figure::Table),
 ];
 
-/// The figure of the step with this number, from 0.
+/// The figure of a step, numbered from 0.
 pub(crate) fn figure(number: usize) -> Figure {
     ABOUT[number.min(STEPS - 1)].1
 }
@@ -57,7 +57,7 @@ pub(crate) fn figure(number: usize) -> Figure {
 pub(crate) struct Step {
     pub(crate) title: &'static str,
     pub(crate) text: Vec<String>,
-    /// Things that the keys of the screens can do and paper cannot.
+    /// Text about the keys, which is left out on paper.
     pub(crate) at_the_keys: Option<&'static str>,
     pub(crate) figure: Figure,
 }
@@ -88,7 +88,7 @@ fn time(load: &Load) -> String {
     duration(load.wall_ns)
 }
 
-/// Time of a load that moved no bytes, as a share.
+/// The share of a load's time in which no bytes moved.
 fn share(load: &Load) -> f64 {
     load.overhead_ns() as f64 * 100.0 / load.phases.total_ns().max(1) as f64
 }

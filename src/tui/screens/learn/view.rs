@@ -1,4 +1,5 @@
-//! Screen 5: why can GDS be slower on a small model? Eight steps on recorded loads, and a simulation that is marked as one.
+//! Screen 5: why can GDS be slower on a small model? Eight steps with recorded loads, and a simulation that is marked
+//! as such.
 //!
 //! ```text
 //!  headline: step and title
@@ -25,7 +26,7 @@ use crate::tui::widgets::scatter::{self, Cloud};
 use crate::tui::widgets::{bars, sheet, timeline};
 use crate::tui::words::Headline;
 
-/// Fewest rows of a figure below the words, its border included.
+/// Minimum number of rows of a figure below the text, including its border.
 const fn least_rows(figure: Figure) -> u16 {
     match figure {
         Figure::Paths => 6,
@@ -56,7 +57,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     };
     let number = ui.screen.step.min(STEPS - 1);
     let step = step(lesson, number);
-    // The question of the screen comes first if a line has space for it.
+    // The question of the screen comes first, if the line has space for it.
     let question = if pen.width() >= 80 { "Why can GDS be slower on a small model?  " } else { "" };
     let title = say(Status::Info, format!("{question}{} of {STEPS}: {}", number + 1, step.title));
     y += headline::draw(&mut pen.part(0, y, w, 2), &title, theme);
@@ -90,7 +91,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         1 => figure(&mut pen.part(0, y, w, rest), &step, lesson, ui, theme),
         _ => simulation(&mut pen.part(0, y, w, rest), lesson, ui, theme),
     }
-    // A key shows the other pane.
+    // Another key press shows the next pane.
     let next = ["the figure", "the simulation", "the words"][ui.screen.pane % 3];
     let hint = [(format!(" {} ", ui.ctx.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
     let x = w.saturating_sub(runs_width(&hint) as u16 + 2);
@@ -98,7 +99,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     ui.screen.scroll.drawn(most);
 }
 
-/// The text of the step, and the measurement of this session on the same subject.
+/// The text of a step, and the result of this session for the same subject.
 fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     let mut words = step.text.clone();
     words.extend(step.at_the_keys.map(str::to_owned));
@@ -131,7 +132,7 @@ fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     words
 }
 
-/// The figure of a step, and the simulation if the step uses it, for a page.
+/// Draws the figure of a step for a page, with the simulation if the step uses it.
 pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let simulated = if step.figure == Figure::SmallWhole { 7 } else { 0 };
@@ -141,7 +142,7 @@ pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>,
     }
 }
 
-/// Paragraphs as lines of `room` columns, with or without gaps between them.
+/// Paragraphs as lines of `room` columns, with or without empty lines between them.
 fn wrapped(words: &[String], room: u16, gap: bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in words {
@@ -153,7 +154,7 @@ fn wrapped(words: &[String], room: u16, gap: bool) -> Vec<String> {
     lines
 }
 
-/// The text of a step from line `scroll` on; returns its maximum scroll position.
+/// Draws the text of a step from line `scroll`. Returns the maximum scroll position.
 fn text(pen: &mut Pen<'_>, words: &[String], (number, scroll): (usize, usize), theme: &Theme) -> usize {
     let dots: String = (0..STEPS).map(|i| if i <= number { '●' } else { '○' }).collect();
     let mut inside = pen.frame(&[(dots, theme.accent)], theme.faint);
@@ -208,7 +209,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     let gap = if h >= 18 { 4 } else { 3 };
     for (i, (name, words, route, through)) in ways.into_iter().enumerate() {
         if h < 12 {
-            // One line each: the drawing replaces the words.
+            // Each path has one line, because the drawing replaces the words.
             let way = Way { route, gpu: true, through };
             let y = i as u16 * if h >= 7 { 2 } else { 1 };
             inside.text(2, y, name, theme.strong);
@@ -223,7 +224,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     }
 }
 
-/// The complete load of some engines, above each other on one scale of time.
+/// Draws the complete loads of some engines above each other, with a common time scale.
 fn whole(pen: &mut Pen<'_>, told: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>, theme: &Theme) {
     let loads: Vec<&Load> = engines.iter().filter_map(|engine| told.load(engine)).collect();
     let longest = loads.iter().map(|l| l.wall_ns).max().unwrap_or(0);
@@ -231,7 +232,7 @@ fn whole(pen: &mut Pen<'_>, told: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>,
     slots(pen, told, &rows, ui, theme);
 }
 
-/// Timelines of loads with their phases as a bar below each.
+/// Draws timelines of loads, with a bar of their phases below each.
 fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui: &Ui<'_>, theme: &Theme) {
     let title =
         [(told.model.clone(), theme.strong), ("  each row is a slot, recorded on an H200".to_owned(), theme.dim)];
@@ -260,7 +261,7 @@ fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui
             ),
         ];
         inside.runs(1, y, &name);
-        // Below a few rows the bar of phases is not drawn, and the slots have its place.
+        // If there are only a few rows, the bar of phases is not drawn and the slots use its space.
         let rows = each.saturating_sub(if each >= 6 { 4 } else { 1 }).clamp(2, 17);
         let mut page = inside.part(1, y + 1, w.saturating_sub(2), rows);
         let used = timeline::draw(&mut page, &load.spans, *window, ui.screen.at, theme);
@@ -279,7 +280,7 @@ fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui
     }
 }
 
-/// The average time of each phase for a tensor, with its share as a bar.
+/// Draws the mean time of each phase per tensor, with a bar for its share.
 fn by_phase(pen: &mut Pen<'_>, told: &ModelLoads, load: &Load, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let total = load.phases.total_ns().max(1) as f64;
@@ -324,16 +325,16 @@ fn cross(pen: &mut Pen<'_>, told: &ModelLoads, theme: &Theme) {
     scatter::draw(&mut inside, &clouds, mark, theme);
 }
 
-/// All loads of both models, and of the one measured here.
-/// Columns of a time with its star.
+/// Minimum width of a column with a time and its star, in columns of the terminal.
 const LEAST_TIME: u16 = 10;
 
+/// Draws a table of all loads of both models, and of the model that was measured here.
 fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
     let told: Vec<&ModelLoads> =
         [&lesson.small, &lesson.large].into_iter().chain(ui.screen.measured.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
-    // A column for each model in each state of the cache that it was loaded from, as many as there is room for.
+    // The columns: one for each model and cache state, as many as fit.
     let states = |told: &ModelLoads| {
         let has = |cache: &CacheState| told.loads.iter().any(|load| load.cache == *cache);
         [CacheState::Cold, CacheState::Hot].into_iter().filter(has).collect::<Vec<_>>()
@@ -376,7 +377,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     races(&mut inside.part(0, y + 3, w, h.saturating_sub(y + 3)), &told, theme);
 }
 
-/// The times of the table as bars, with a separate scale for each model and cache state, as many as fit.
+/// Draws the times of the table as bars. Each model and cache state has a separate scale. As many as fit are drawn.
 fn races(pen: &mut Pen<'_>, told: &[&ModelLoads], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let columns = w.saturating_sub(18 + 12);
@@ -401,7 +402,8 @@ fn races(pen: &mut Pen<'_>, told: &[&ModelLoads], theme: &Theme) {
     }
 }
 
-/// The simulation below its sliders: arithmetic with an overhead, a size and the recorded rate, and marked as such.
+/// Draws the simulation below its sliders. It is computed from an overhead, a size and the recorded rate, and it is
+/// marked as not measured.
 fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let title: [Run; 2] = [
         ("SIMULATION".to_owned(), theme.status(Status::Warn)),
@@ -452,7 +454,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let measured = told.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);
     let mmap = told.load(&Engine::Mmap).map_or(0.0, |l| l.wall_ns as f64);
     let scale = wall.max(measured).max(mmap).max(1.0);
-    // The bars leave room for their names before them and for their figures behind.
+    // The bars leave space for their names on the left and their values on the right.
     let (x, by_tensor) = if w < 70 { (20, "recorded, GDS") } else { (30, "recorded tensor by tensor") };
     let bar_room = w.saturating_sub(x + 30).max(8);
     let share = simulation.overhead(told.bytes, rate, slots);
