@@ -1,4 +1,4 @@
-//! The entry that is selected on the screens of measurements.
+//! The selected entry on the measurement screens.
 
 use super::context::Context;
 use crate::present::{EngineRow, row_groups};
@@ -9,7 +9,7 @@ pub(crate) fn entry_count(state: &State) -> usize {
     row_groups(state).iter().map(|h| h.rows.len()).sum()
 }
 
-/// The selected entry: the user's, else the one that runs, else the fastest, else the first.
+/// The selected entry: the user's choice, or else the running one, or else the fastest, or else the first.
 pub(crate) fn selected_entry(state: &State, ctx: &Context) -> Option<usize> {
     let groups = row_groups(state);
     let entries: Vec<&EngineRow<'_>> = groups.iter().flat_map(|h| &h.rows).collect();

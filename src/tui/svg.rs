@@ -1,26 +1,26 @@
-//! A frame as a picture: SVG made from the cells themselves, so that pictures of the screens are never drawn by hand.
+//! Converts a frame to an SVG picture, so that pictures of the screens are never drawn by hand.
 //!
-//! Lines, blocks and braille dots become shapes, since fonts draw them with seams; other glyphs become text, each run of it stretched to its
-//! cells. Nothing outside the file is referred to.
+//! Lines, blocks and braille dots become shapes, because fonts would draw them with gaps. Other characters become
+//! text, which is stretched to its cells. The file has no external references.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Width and height of a cell in the picture's units.
+/// Width and height of a cell in SVG units.
 const CELL: (f64, f64) = (8.4, 18.0);
-/// Free space around the frame.
+/// Margin around the frame in SVG units.
 const MARGIN: f64 = 14.0;
-/// Shown where the terminal's own background and text colour would be.
+/// The colours that replace the background and the text colour of the terminal.
 const PAPER: &str = "#0f1117";
 const INK: &str = "#d3d7df";
 
-/// The picture; `title` is for those who cannot see it.
+/// The picture. `title` is for users who cannot see it.
 pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
     let (columns, rows) = (usize::from(buffer.area.width).max(1), usize::from(buffer.area.height));
     let (w, h) = (columns as f64 * CELL.0 + 2.0 * MARGIN, rows as f64 * CELL.1 + 2.0 * MARGIN);
-    // A theme with a background paints the margin too.
+    // A theme with a background also fills the margin.
     let ground = buffer.content().first().map_or_else(|| PAPER.to_owned(), |cell| name(cell.bg, PAPER));
     let mut shapes = Shapes::default();
     let mut text = String::new();
@@ -36,7 +36,7 @@ pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
             let drawn = glyph == ' ' || shapes.glyph(&ink, origin, glyph);
             let bold = cell.modifier.contains(Modifier::BOLD);
             if drawn {
-                // One space inside a run keeps the words of a sentence together.
+                // A single space does not end the text, so that the words of a sentence stay together.
                 match &mut run {
                     Some(words) if glyph == ' ' && !words.text.ends_with(' ') => words.text.push(' '),
                     _ => flush(&mut text, run.take()),
@@ -65,7 +65,7 @@ pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
     )
 }
 
-/// Adjacent glyphs of one style.
+/// Adjacent characters with the same style.
 struct Words {
     ink: String,
     bold: bool,
@@ -92,8 +92,8 @@ fn flush(out: &mut String, words: Option<Words>) {
     );
 }
 
-/// Whether all monospace fonts have the glyph with its width. Others are placed separately, so that a fallback font
-/// cannot move their neighbours.
+/// Whether all monospace fonts contain the character with the width of a cell. Other characters are placed
+/// separately, so that a fallback font cannot move their neighbours.
 fn common(glyph: char) -> bool {
     glyph.is_ascii() || ('\u{a0}'..='\u{17f}').contains(&glyph) || matches!(glyph, '–' | '…' | '‘' | '’' | '“' | '”')
 }
@@ -117,19 +117,19 @@ fn colours(cell: &Cell) -> (String, String) {
 fn name(colour: Color, otherwise: &str) -> String {
     match colour {
         Color::Rgb(r, g, b) => format!("#{r:02x}{g:02x}{b:02x}"),
-        // Pictures are drawn with 24-bit themes; a cell without a colour has the terminal's own.
+        // Pictures use 24-bit themes. A cell without a colour has the default colour of the terminal.
         _ => otherwise.to_owned(),
     }
 }
 
-/// Two thirds of one colour and a third of the other, as terminals dim.
+/// Two thirds of one colour and one third of the other, like dim text in terminals.
 fn mixed(ink: &str, paper: &str) -> String {
     let part = |text: &str, at: usize| text.get(at..at + 2).and_then(|p| u32::from_str_radix(p, 16).ok()).unwrap_or(0);
     let blend = |at| (part(ink, at) * 2 + part(paper, at)) / 3;
     format!("#{:02x}{:02x}{:02x}", blend(1), blend(3), blend(5))
 }
 
-/// Shapes by colour: filled ones and lines. Backgrounds are first, because their cell is read first.
+/// Filled shapes and lines by colour. Backgrounds are first, because they are added first.
 #[derive(Default)]
 struct Shapes {
     papers: BTreeMap<String, String>,
@@ -138,14 +138,14 @@ struct Shapes {
 }
 
 impl Shapes {
-    /// A part of a cell, in shares of it.
+    /// Adds a rectangle. `part` contains fractions of a cell.
     fn rectangle(&mut self, colour: &str, origin: (f64, f64), part: (f64, f64, f64, f64)) {
         let whole = part == (0.0, 0.0, 1.0, 1.0);
         let layer = if whole { &mut self.papers } else { &mut self.fills };
         rectangle(layer.entry(colour.to_owned()).or_default(), origin, part);
     }
 
-    /// Draws a glyph that is a shape; false for one that is text.
+    /// Draws a character as a shape. Returns false if the character must be drawn as text.
     fn glyph(&mut self, ink: &str, origin: (f64, f64), glyph: char) -> bool {
         let eighths = |n: u32| f64::from(n) / 8.0;
         let code = glyph as u32;

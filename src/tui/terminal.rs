@@ -1,4 +1,4 @@
-//! The terminal as a loan: taken over on entry, restored on every exit (quit, error, panic, signal, suspension).
+//! Takes over the terminal, and restores it on every exit: quit, error, panic, signal and suspension.
 
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste};
 use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
@@ -8,23 +8,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
-/// Whether the terminal is in use, for the panic hook.
+/// Whether the terminal is taken over, for the panic hook.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// Panic messages of other threads, printed after the screens have ended.
+/// Panic messages of other threads. They are printed after the screens have ended.
 static LAST_WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The taken terminal. Dropping it restores the terminal.
+/// The terminal that was taken over. It is restored when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Loan {
     mouse: bool,
 }
 
 impl Loan {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste and, if `mouse` asks for it, clicks and the wheel. With
-    /// `ask_background` the terminal is asked for its background colour; the answer comes as input.
+    /// Takes over the terminal: raw mode, alternate screen, bracketed paste and, with `mouse`, clicks and the wheel.
+    /// With `ask_background` the background colour is queried, and the terminal's report arrives as input.
     ///
     /// # Errors
-    /// A sentence if standard input or output is not a terminal, or the system's error.
+    /// Returns a sentence if standard input or output is not a terminal, or the error of the operating system.
     pub(crate) fn take(mouse: bool, ask_background: bool) -> io::Result<Self> {
         for (name, is_terminal) in
             [("standard output", io::stdout().is_terminal()), ("standard input", io::stdin().is_terminal())]
@@ -50,14 +50,15 @@ impl Loan {
         Ok(loan)
     }
 
-    /// Gives the terminal back for a while (suspension, a password prompt).
+    /// Restores the terminal temporarily, for a suspension or a password prompt.
     pub(crate) fn pause(&self) {
         leave();
     }
 
-    /// Takes it again.
+    /// Takes over the terminal again.
     pub(crate) fn resume(&self) -> io::Result<()> {
-        // Raw mode may have been lost behind crossterm's back (a stop from outside, `stty sane`): it forgets first.
+        // Another program may have ended the raw mode (`stty sane`, or a stop from outside). crossterm does not know
+        // this, so its state is reset first.
         let _ = terminal::disable_raw_mode();
         enter(self.mouse)
     }
@@ -80,7 +81,8 @@ fn enter(mouse: bool) -> io::Result<()> {
     if mouse { execute!(io::stdout(), EnableMouse) } else { Ok(()) }
 }
 
-/// It never fails: the terminal may be closed (HUP), and each step is tried even if an earlier one failed.
+/// Restores the terminal. It never fails: the terminal may be closed (HUP), and each step is tried even if an earlier
+/// one failed.
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(
@@ -95,7 +97,7 @@ fn leave() {
     }
 }
 
-/// Clicks and the wheel (DEC private modes 1000 and 1006): movements are not asked for, so moving the mouse wakes no
+/// Enables clicks and the wheel (DEC private modes 1000 and 1006). Mouse movements are not enabled, so they wake no
 /// thread.
 struct EnableMouse;
 
@@ -105,7 +107,7 @@ impl crossterm::Command for EnableMouse {
     }
 }
 
-/// Ends a synchronized update that a panic may have cut in two (DEC private mode 2026).
+/// Ends a synchronized update (DEC private mode 2026) that a panic may have interrupted.
 struct EndUpdate;
 
 impl crossterm::Command for EndUpdate {
@@ -114,8 +116,8 @@ impl crossterm::Command for EndUpdate {
     }
 }
 
-/// A panic of the thread that holds the terminal restores it first; a panic elsewhere must not write over the screen
-/// and is printed afterwards.
+/// Installs a panic hook. If the thread that owns the terminal panics, the terminal is restored first. The message of
+/// another thread is printed after the screens have ended, because it would overwrite the screen.
 fn hook_panics() {
     static HOOKED: AtomicBool = AtomicBool::new(false);
     let owner: ThreadId = std::thread::current().id();
@@ -136,7 +138,8 @@ fn hook_panics() {
     }));
 }
 
-/// Collects a frame and writes it in one go between the marks of a synchronized update, so that no half frame is ever seen.
+/// Collects a frame and writes it at once, between the marks of a synchronized update. So the terminal never shows
+/// half a frame.
 #[derive(Debug)]
 pub(crate) struct FrameWriter<W: Write> {
     out: W,

@@ -1,4 +1,4 @@
-//! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
+//! Test data for drawing: invented machines and races that consist of events. Nothing here was measured.
 
 use crate::core::{
     AppliedFix, Basis, Change, Event, EventBody, Evidence, Finding, FixId, FixPlan, FixPolicy, FixProgress, FixRisk,
@@ -18,23 +18,23 @@ use std::path::PathBuf;
 /// A situation to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {
-    /// Checks arrive, no verdict yet.
+    /// Checks are arriving, and there is no verdict yet.
     Loading,
-    /// The third lane is loading.
+    /// The third run is loading.
     Live,
-    /// Everything went well.
+    /// All runs were successful.
     Done,
-    /// One lane died, one engine cannot run, no route works.
+    /// One run died, one engine cannot run, and no route works.
     Failed,
     /// A machine without a GPU.
     NoGpu,
 }
 
 impl Scene {
-    /// All of them.
+    /// All scenes.
     pub(crate) const ALL: [Self; 5] = [Self::Loading, Self::Live, Self::Done, Self::Failed, Self::NoGpu];
 
-    /// A name for files.
+    /// The name of the scene in file names.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
@@ -49,7 +49,7 @@ impl Scene {
 const MS: u64 = 1_000_000;
 const UUID: &str = "GPU-00000000-0000-0000-0000-000000000001";
 
-/// The events of a scene, by time.
+/// The events of a scene in the order of time.
 pub(crate) fn events(scene: Scene) -> Vec<Event> {
     let mut tape = Tape { events: Vec::new(), at_ns: 0 };
     tape.put(EventBody::SessionStarted {
@@ -83,7 +83,7 @@ pub(crate) fn state(scene: Scene) -> State {
     state
 }
 
-/// The state of a scene after its fix ran, up to a stage.
+/// The state of a scene in which a fix was applied up to this stage.
 pub(crate) fn fixing(stage: FixStage) -> State {
     let mut state = state(Scene::Failed);
     let told = [
@@ -285,7 +285,7 @@ fn udev_plan() -> FixPlan {
     }
 }
 
-/// The shape of a seven-billion model: few large tensors, many tiny ones.
+/// A model with the shape of a 7B model: few large tensors and many tiny ones.
 fn model() -> ModelInfo {
     const LAYER: [(&str, u64); 12] = [
         ("input_layernorm.weight", 7_168),

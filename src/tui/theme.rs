@@ -1,17 +1,17 @@
-//! Maps roles to styles. Only the palette and the terminal's colours determine a style.
+//! Maps roles to styles. Only the palette and the colours of the terminal determine a style.
 
 use crate::config::{Background, ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
 use crate::core::{Engine, LaneInks, Phase, Status, heat_colour};
 use ratatui::style::{Color, Modifier, Style};
 use std::borrow::Cow;
 
-/// The requested look, and the terminal's background if it is known.
+/// The requested theme, and the terminal's background if it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
     pub(crate) taste: Taste,
     pub(crate) palette: Option<Palette>,
     pub(crate) markers: Option<Markers>,
-    /// Theme and colours by file of the start, once another theme was chosen.
+    /// The initial theme and its colours from a file, if the user has chosen another theme since.
     pub(crate) asked: Option<(ThemeName, Option<Palette>)>,
 }
 
@@ -20,12 +20,12 @@ impl Look {
         Theme::with(self.taste, self.palette.as_ref(), self.markers)
     }
 
-    /// Whether the terminal's background decides over the colours.
+    /// Whether the colours depend on the terminal's background.
     pub(crate) fn depends_on_background(&self) -> bool {
         self.taste.theme == ThemeName::Auto && self.palette.is_none()
     }
 
-    /// Takes the colours of a theme; the theme that the session began with has its colours by file again.
+    /// Switches to a theme. If it is the initial theme, its colours from a file are used again.
     pub(crate) fn set_theme(&mut self, name: ThemeName) {
         let (theme, palette) = *self.asked.get_or_insert((self.taste.theme, self.palette));
         self.taste.theme = name;
@@ -40,7 +40,7 @@ impl Look {
 /// Styles by role.
 #[derive(Clone, Debug)]
 pub(crate) struct Theme {
-    /// The screen before anything is drawn.
+    /// The empty screen.
     pub(crate) ground: Style,
     /// Text.
     pub(crate) text: Style,
@@ -48,19 +48,19 @@ pub(crate) struct Theme {
     pub(crate) strong: Style,
     /// Less important text.
     pub(crate) dim: Style,
-    /// Borders, empty parts of bars.
+    /// Borders and the empty parts of bars.
     pub(crate) faint: Style,
-    /// The one accent: keys, focus, the current tab.
+    /// The accent colour: keys, focus and the current tab.
     pub(crate) accent: Style,
-    /// Added to the selected row.
+    /// Added to the style of the selected row.
     pub(crate) selected: Style,
-    /// Lines that a fix adds and removes.
+    /// Lines that a fix adds.
     pub(crate) added: Style,
     /// Lines that a fix removes.
     pub(crate) removed: Style,
-    /// No colour: patterns and weight instead.
+    /// Whether there are no colours. Patterns and weight are used instead.
     pub(crate) mono: bool,
-    /// Only ASCII characters reach the terminal.
+    /// Whether only ASCII characters are sent to the terminal.
     pub(crate) ascii: bool,
     /// The characters for lines in charts.
     pub(crate) markers: Markers,
@@ -74,13 +74,14 @@ pub(crate) struct Theme {
 }
 
 impl Theme {
-    /// The styles for a taste.
+    /// The theme for the user's choices.
     #[must_use]
     pub(crate) fn new(taste: Taste) -> Self {
         Self::with(taste, None, None)
     }
 
-    /// The styles for a taste, perhaps with the colours of a theme by file and with other markers in charts.
+    /// The theme for the user's choices, optionally with the colours of a theme file and with other characters for
+    /// charts.
     #[must_use]
     pub(crate) fn with(taste: Taste, palette: Option<&Palette>, markers: Option<Markers>) -> Self {
         let theme = match palette.copied().or_else(|| Palette::on(taste.theme, taste.background)) {
@@ -96,10 +97,10 @@ impl Theme {
         let heavy = |style: Style| {
             if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style }
         };
-        // Few pairs of sixteen colours are readable on a third, so the selected row has one colour, and its marks
-        // differ in shape.
+        // With sixteen colours, few pairs are readable on the selection colour. So the selected row has one text
+        // colour, and its marks differ only in shape.
         let row = Style::new().bg(colour(p.selected, taste.depth));
-        // The terminal's foreground may be any colour, so such a row has a foreground of the theme.
+        // The terminal's foreground may have any colour, so the row uses a foreground colour of the theme.
         let selected = match (taste.depth, p.strong) {
             (_, None) => row.patch(fg(p.on_accent)),
             (ColourDepth::Ansi16, Some(strong)) => row.patch(fg(strong)),
@@ -163,7 +164,7 @@ impl Theme {
         self.faint.fg(ink).bg(ground)
     }
 
-    /// The style of an outcome's mark and word.
+    /// The style of a status mark and its word.
     #[must_use]
     pub(crate) fn status(&self, status: Status) -> Style {
         self.status[match status {
@@ -175,27 +176,28 @@ impl Theme {
         }]
     }
 
-    /// The theme for a session with these lanes: those that have no colour by name are given one each.
+    /// The theme for a session with these engines. Engines without a fixed colour get one each.
     #[must_use]
     pub(crate) fn among<'e>(&self, engines: impl IntoIterator<Item = &'e Engine>) -> Cow<'_, Self> {
         let inks = LaneInks::of(engines);
         if inks.is_plain() { Cow::Borrowed(self) } else { Cow::Owned(Self { inks, ..self.clone() }) }
     }
 
-    /// The style of an engine: the same in every table and chart.
+    /// The style of an engine, which is the same in every table and chart.
     #[must_use]
     pub(crate) fn lane(&self, engine: &Engine) -> Style {
         self.lanes[self.inks.place(engine)]
     }
 
-    /// The marker of an engine next to its name. Label, colour and marker distinguish lanes.
+    /// The marker of an engine next to its name. Name, colour and marker distinguish engines.
     #[must_use]
     pub(crate) fn marker(&self, engine: &Engine) -> char {
         const OTHERS: [char; 8] = ['△', '▽', '▷', '◁', '◊', '◎', '▣', '◐'];
         self.inks.other(engine).map_or_else(|| marker(engine), |number| OTHERS[number % OTHERS.len()])
     }
 
-    /// A cell of a heat map: `warmth` from 0 to 1 as background, without colours as weight.
+    /// The style of a cell in a heat map. `warmth` (0 to 1) determines the background or, without colours, the
+    /// weight.
     #[must_use]
     pub(crate) fn heat(&self, warmth: f64) -> Style {
         if self.mono {
@@ -208,7 +210,7 @@ impl Theme {
             };
         }
         if self.depth == ColourDepth::Ansi16 {
-            // Magenta, blue, cyan, yellow: the order of the full scale in what sixteen colours have.
+            // With sixteen colours, the scale is magenta, blue, cyan, yellow, which has the order of the full scale.
             let (ground, ink) = [(5, 15), (4, 15), (6, 0), (3, 0)][((warmth * 4.0) as usize).min(3)];
             return Style::new().bg(Color::Indexed(ground)).fg(Color::Indexed(ink));
         }
@@ -219,20 +221,21 @@ impl Theme {
         Style::new().bg(colour(ground, self.depth)).fg(colour(ink, self.depth))
     }
 
-    /// Less important text: between dim and faint.
+    /// Less important text, between dim and faint.
     #[must_use]
     pub(crate) fn faint_text(&self) -> Style {
         self.dim.add_modifier(Modifier::DIM)
     }
 
-    /// A series that is not a lane: `index` selects one of the colours that the usual lanes leave free.
+    /// The style of a series that is not an engine. `index` selects one of the colours that common engines do not
+    /// use.
     #[must_use]
     pub(crate) fn series(&self, index: usize) -> Style {
         const ORDER: [usize; 4] = [6, 4, 0, 5];
         self.lanes[ORDER[index % ORDER.len()]]
     }
 
-    /// The colour of a phase as text, and the fill that distinguishes it without colour.
+    /// The text style of a phase, and the fill character that distinguishes it without colour.
     #[must_use]
     pub(crate) fn phase(&self, phase: Phase) -> (Style, char) {
         let fill = match phase {
@@ -252,15 +255,16 @@ impl Theme {
         (self.phases[phase as usize], if self.mono { fill } else { '█' })
     }
 
-    /// Text on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
+    /// The style of text on a fill with the colour of `style`. Without colour, the text is bold and interrupts the
+    /// fill.
     #[must_use]
     pub(crate) fn on(&self, style: Style) -> Style {
-        // Idle is near the ground, so what is written there is written as on the ground.
+        // The colour of idle is similar to the background, so the text has the style of text on the background.
         let idle = style.fg.is_some() && style.fg == self.phases[Phase::Idle as usize].fg;
         on(self.text.fg.filter(|_| idle).or(self.on_fill), style)
     }
 
-    /// Text on a fill of the accent's or a status's colour.
+    /// The style of text on a fill with the accent or a status colour.
     #[must_use]
     pub(crate) fn on_accent(&self, style: Style) -> Style {
         on(self.on_accent, style)
@@ -274,7 +278,7 @@ fn on(ink: Option<Color>, style: Style) -> Style {
     }
 }
 
-/// The mark of an engine, from its name only.
+/// The marker of an engine. It depends only on the engine's name.
 fn marker(engine: &Engine) -> char {
     match engine {
         Engine::Mmap => '○',

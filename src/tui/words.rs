@@ -1,4 +1,4 @@
-//! Answers as headlines of a screen, and names of engines in the columns that there are.
+//! Answers as headlines of a screen, and engine names for narrow columns.
 
 use crate::core::{Engine, Status, Verdict};
 use crate::present::engine_rows::EngineRow;
@@ -8,7 +8,7 @@ use crate::session::State;
 use crate::text::truncate_middle;
 use crate::tui::context::Context;
 
-/// An answer and how good it is.
+/// An answer with its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headline {
     pub(crate) status: Status,
@@ -21,7 +21,7 @@ impl From<Answer> for Headline {
     }
 }
 
-/// Answers with their conditions if they fit in `lines` lines of `room` columns, else without.
+/// The answers as a headline. Their conditions are included if everything fits into `lines` lines of `room` columns.
 pub(crate) fn headline_in(answers: &[Answer], room: u16, lines: usize) -> Headline {
     let whole = joined(answers.iter().map(Answer::text));
     let fits = super::pen::wrap(&whole, room).len() <= lines;
@@ -33,7 +33,7 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the session did without checks: they come first, so once a load was planned none will come.
+/// Whether the session runs no checks. Checks come first, so if a run was planned without them, none will follow.
 pub(crate) fn unchecked(state: &State, ctx: &Context) -> bool {
     let measured = !state.lanes.is_empty() || state.grid.is_some();
     state.checks.is_empty()
@@ -41,7 +41,7 @@ pub(crate) fn unchecked(state: &State, ctx: &Context) -> bool {
         && (ctx.unasked || ctx.over || state.ended.is_some() || measured)
 }
 
-/// Will reads of the path go straight to the GPU?
+/// The answer to the question whether reads of the path go straight to the GPU.
 pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ctx: &Context) -> Headline {
     let missing = match unchecked(state, ctx) {
         false => Missing::Running,
@@ -51,8 +51,8 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ctx: &Contex
     verdict.map_or_else(|| verdict::missing(state, missing), verdict::answer).into()
 }
 
-/// An engine's name in a narrow place. A command, which may be long, is named by the program that it runs; a workload
-/// by its variant, because its beginning and end distinguish it from others.
+/// An engine name with at most `room` columns. For a command it is the name of the program. For a workload it is the
+/// variant, because its beginning and end distinguish it from others.
 pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     let name = engine.to_string();
     match engine {
@@ -64,7 +64,7 @@ pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     }
 }
 
-/// The engine's name if only runs of one workload and direction are shown: its variant.
+/// The engine name if only runs of one workload and direction are shown: the variant.
 pub(crate) fn variant_name(engine: &Engine, room: u16) -> String {
     match engine {
         Engine::Workload(_) => truncate_middle(&engine.label(), room.into()).into_owned(),
@@ -72,7 +72,7 @@ pub(crate) fn variant_name(engine: &Engine, room: u16) -> String {
     }
 }
 
-/// The name of a row in `room` columns.
+/// The name of a row with at most `room` columns.
 pub(crate) fn row_name(row: &EngineRow<'_>, room: u16) -> String {
     match row.place() {
         Some(_) => super::pen::cut(&row.name(), room),
@@ -80,7 +80,7 @@ pub(crate) fn row_name(row: &EngineRow<'_>, room: u16) -> String {
     }
 }
 
-/// The engine that `auto` chose, after the name of its row.
+/// The engine that `auto` chose, as text after the name of its row.
 pub(crate) fn chosen(row: &EngineRow<'_>) -> Option<String> {
     row.auto_chose().map(|engine| format!(" → {}", labels::engine(engine)))
 }

@@ -1,4 +1,4 @@
-//! Made-up loads for the scenes: plans, progress, meters, spans and results.
+//! Invented loads for the scenes: plans, progress, meters, spans and results.
 
 use super::{MS, Scene, Tape, UUID, model};
 use crate::core::{
@@ -92,7 +92,7 @@ pub(super) fn race(tape: &mut Tape, scene: Scene) {
     tape.put(EventBody::SessionEnded { interrupted: false });
 }
 
-/// One lane; true when the scene ends in its middle.
+/// Adds one run. Returns true if the scene ends during it.
 fn run(tape: &mut Tape, lane: LaneId, plan: &Plan, total: u64, gpu: bool, dies: bool, stop_at: Option<f64>) -> bool {
     tape.put(EventBody::LaneStarted { lane, pid: 4000 + lane.0 });
     for stage in [LaneStage::Setup, LaneStage::PreparingCache] {
@@ -106,7 +106,7 @@ fn run(tape: &mut Tape, lane: LaneId, plan: &Plan, total: u64, gpu: bool, dies: 
     let steps = (plan.wall_ms / 50).max(1);
     for step in 1..=steps {
         tape.wait(plan.wall_ms * MS / steps);
-        // A gentle wave, so that the curve is not a straight line.
+        // A slow wave is added, so that the curve is not a straight line.
         let linear = step as f64 / steps as f64;
         let share = (linear - 0.04 * (linear * 9.0).sin() * (1.0 - linear)).clamp(0.0, 1.0);
         let landed_bytes = (total as f64 * share) as u64;
@@ -149,7 +149,7 @@ fn meters(tape: &mut Tape, lane: LaneId, plan: &Plan, share: f64, gpu: bool) {
     tape.put(EventBody::Sampled { sample: Sample { lane: Some(lane), values } });
 }
 
-/// A number between 0 and 1 that looks random and is always the same.
+/// A pseudo-random number between 0 and 1 that is always the same for a seed.
 fn noise(seed: u64) -> f64 {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24)
 }
@@ -184,7 +184,7 @@ fn spans(plan: &Plan, total: u64) -> Vec<Span> {
     spans
 }
 
-/// Blocks of several tensors, as coalescing engines read them.
+/// Blocks of several tensors, like the reads of coalescing engines.
 fn blocks(plan: &Plan, total: u64) -> Vec<Span> {
     let moving = if plan.phases.iter().any(|p| p.0 == Phase::Copy) { Phase::Copy } else { Phase::Transfer };
     let count = 120_u64;
@@ -192,7 +192,7 @@ fn blocks(plan: &Plan, total: u64) -> Vec<Span> {
     let image = model().image_bytes();
     (0..count)
         .map(|i| {
-            // Every seventh block is slow to begin.
+            // Every seventh block starts late.
             let late = if i % 7 == 0 { wall / count / 3 } else { 0 };
             let start_ns = wall / 20 + wall * 19 / 20 * i / count + late;
             let end_ns = wall / 20 + wall * 19 / 20 * (i + 1) / count;
@@ -257,7 +257,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
     }
 }
 
-/// A good run of `bytes` into host memory that took `wall_ns`.
+/// A successful run that loaded `bytes` into host memory in `wall_ns`.
 pub(super) fn plain_result(engine: crate::core::Engine, bytes: u64, wall_ns: u64) -> RunResult {
     let mut made = result(&plans()[0], bytes, false);
     made.phases = PhaseTimes::default();

@@ -1,4 +1,4 @@
-//! Sessions that measure something else than a load: a storage grid, a KV cache read layer by layer.
+//! Sessions that measure something other than a load: a storage grid, and a KV cache that is read layer by layer.
 
 use super::{MS, model};
 use crate::core::{
@@ -13,7 +13,7 @@ fn reduce(state: &mut State, bodies: Vec<EventBody>) {
     }
 }
 
-/// The rate of a cell in the test grid: higher for larger blocks and more threads, and with the direct route.
+/// The rate of a cell in the test grid. It is higher for larger blocks, more threads and the direct route.
 fn rate(cell: &crate::core::CellKey) -> f64 {
     let way = [1.3, 1.0, 0.6, 0.7][cell.transfer as usize];
     let block = (cell.block_bytes as f64 / 4096.0).sqrt().min(40.0);
@@ -21,7 +21,7 @@ fn rate(cell: &crate::core::CellKey) -> f64 {
     0.04e9 * way * block * f64::from(cell.threads).sqrt() * order
 }
 
-/// A grid of which `done` cells have ended; the next one runs. One failed, one had wrong bytes.
+/// A grid in which `done` cells have ended and the next one is running. One cell failed, and one had wrong bytes.
 pub(crate) fn grid(done: usize) -> State {
     let cells = GridPlan::cells_of(
         Transfer::ALL,
@@ -79,7 +79,7 @@ pub(crate) fn grid(done: usize) -> State {
     state
 }
 
-/// Layers whose loads run ahead of computing; the first, and every fourth, is waited for.
+/// Layers that are loaded before they are computed. Computing waits for the first layer and for every fourth one.
 fn layers(count: u64, ahead: bool) -> Vec<LayerTimes> {
     let (load, compute) = (900_000, 1_100_000);
     let mut layers: Vec<LayerTimes> = Vec::new();
@@ -101,7 +101,7 @@ fn layers(count: u64, ahead: bool) -> Vec<LayerTimes> {
     layers
 }
 
-/// A KV cache written and read by two variants, layer by layer.
+/// A KV cache that two variants write and read, layer by layer.
 pub(crate) fn kv() -> State {
     let mut state = State::default();
     let mut model = model();
@@ -168,7 +168,7 @@ pub(crate) fn offers() -> Vec<RacePlan> {
     ]
 }
 
-/// A session in which a KV cache and then a grid were measured, with the plans that it offers.
+/// A session that measured a KV cache and then a grid, with the plans that it offers.
 pub(crate) fn several() -> State {
     let mut state = kv();
     let told = |name: &str| EventBody::RacePlanStarted { name: name.into(), title: name.into() };

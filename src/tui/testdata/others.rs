@@ -1,4 +1,4 @@
-//! Made-up machines in use, and a model of very many tensors.
+//! Invented machines in use, and a model with very many tensors.
 
 use super::MS;
 use crate::core::{
@@ -9,7 +9,7 @@ use crate::session::State;
 
 const GIB: u64 = 1 << 30;
 
-/// A machine in use over some time: a model server that loads, another user's process, one that rests.
+/// A machine that is in use for some time: a model server that loads, a process of another user, and an idle process.
 pub(crate) fn in_use(mut state: State, gpu: bool) -> State {
     for step in 0..20_u64 {
         let at_ns = state.now_ns + 2_000 * MS;
@@ -19,7 +19,7 @@ pub(crate) fn in_use(mut state: State, gpu: bool) -> State {
     state
 }
 
-/// A machine whose GPUs and processes could not be looked at.
+/// A machine whose GPUs and processes could not be examined.
 pub(crate) fn unseen(mut state: State) -> State {
     let system = SystemSample {
         gpu_problem: Some(
@@ -122,7 +122,7 @@ fn system(step: u64, gpu: bool) -> SystemSample {
     }
 }
 
-/// A finished load of very many tensors, each read by itself.
+/// A completed load of very many tensors, with a separate read for each.
 pub(crate) fn many_tensors(count: u32) -> State {
     let bytes = |n: u32| u64::from(n % 977 + 1) * 4096;
     let mut file_offset = 4096;

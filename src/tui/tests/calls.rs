@@ -1,4 +1,4 @@
-//! The calls of a watched program on the second screen.
+//! Tests of the second screen with the calls of a watched program.
 
 use super::{app, frame, text};
 use crate::config::Taste;
@@ -29,7 +29,7 @@ fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
     }
 }
 
-/// A program that was watched for two seconds; nothing here was measured.
+/// A program that was watched for two seconds. Nothing here was measured.
 fn watched() -> State {
     let mut state = State::default();
     let call = |thread, start_ns| WatchedCall {

@@ -1,4 +1,4 @@
-//! Random events, random keys, random sizes: nothing panics and nothing is drawn outside of the frame.
+//! Tests with random events, keys and sizes: nothing panics, and nothing is drawn outside the frame.
 
 use super::{app, environment, frame, learn, race, system, tensors};
 use crate::config::{ColourDepth, Taste, ThemeName};
@@ -14,7 +14,7 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseBut
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 
-/// Small and reproducible; its quality does not matter here.
+/// A small random number generator with a seed. Its quality does not matter here.
 struct Dice(u64);
 
 impl Dice {
@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// The events of a scene with some lost, some moved in time, some spoilt.
+/// The events of a scene: some are lost, some have another time, and some are damaged.
 fn damaged(dice: &mut Dice) -> Vec<Event> {
     let scene = Scene::ALL[dice.roll(5) as usize];
     let mut tape = events(scene);
@@ -112,7 +112,7 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
     }
 }
 
-/// A key, a click, a wheel step or pasted text.
+/// A random key, click, wheel step or pasted text.
 fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
     const CODES: [KeyCode; 12] = [
         KeyCode::Up,
@@ -131,7 +131,7 @@ fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
     let key = |code| Input::Key(KeyEvent::new(code, KeyModifiers::NONE));
     match dice.roll(12) {
         0..3 => key(CODES[dice.roll(12) as usize]),
-        // The screens, and every letter there is.
+        // The keys of the screens, and all letters.
         3..5 => key(KeyCode::Char(char::from(b'1' + dice.roll(6) as u8))),
         5..10 => key(KeyCode::Char(char::from(b' ' + dice.roll(95) as u8))),
         10 => {
@@ -144,7 +144,7 @@ fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
     }
 }
 
-/// Sheets over a screen, opened without their keys.
+/// Opens sheets on top of a screen without their keys.
 fn overlay(ui: &mut App, dice: &mut Dice) {
     static LESSON: LazyLock<Result<Arc<Lesson>, String>> = LazyLock::new(|| Lesson::load().map(Arc::new));
     match dice.roll(8) {

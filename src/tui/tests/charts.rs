@@ -1,4 +1,4 @@
-//! Charts with input: cursor, zoom, pan, hold, clicks; and the widget with any data at any size.
+//! Tests of charts: cursor, zoom, pan, hold and clicks, and the widget with any data at any size.
 
 use super::{app, frame, race, system, text};
 use crate::config::{Markers, Taste};
@@ -34,7 +34,7 @@ fn mouse(ui: &mut App, state: &State, kind: MouseEventKind, (column, row): (u16,
     ui.input(&Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }), state);
 }
 
-/// The time that the charts of the race are about.
+/// The complete time range of the charts on the Race screen.
 fn race_whole(state: &State, ui: &mut App) -> (f64, f64) {
     let ctx = ui.ctx.clone();
     charts::whole(state, &Ui { ctx: &ctx, screen: race(ui) })

@@ -1,4 +1,4 @@
-//! The command palette: commands, screens, checks, tensors, plans and themes are found by a few letters.
+//! Tests of the command palette: it finds commands, screens, checks, tensors, plans and themes by a few letters.
 
 use super::{app, environment, frame, race, tensors};
 use crate::config::{Taste, ThemeName};

@@ -1,4 +1,4 @@
-//! The real loop, fed with events, keys and signals, on a backend that remembers.
+//! Tests of the real event loop with events, keys and signals, on a backend that stores the frames.
 
 use super::{app, text};
 use crate::config::{Background, ColourDepth, Taste, ThemeName};
@@ -20,12 +20,12 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Least time between two frames.
+/// Minimum time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
-/// Guards against a hang and nothing else.
+/// Time limit of the tests. It only prevents that a test hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The screen as the user sees it, for another thread.
+/// The current screen as text, for another thread.
 #[derive(Clone, Debug, Default)]
 struct Seen(Arc<Mutex<String>>);
 
@@ -39,7 +39,7 @@ impl Seen {
     }
 }
 
-/// A backend that shows each frame.
+/// A backend that publishes each frame.
 #[derive(Debug)]
 struct Watched {
     inner: TestBackend,
@@ -130,7 +130,7 @@ impl Stage {
         }
     }
 
-    /// The frame on the terminal, once the loop has ended.
+    /// The colour of a glyph in the last frame, after the loop has ended.
     fn colour_of(&mut self, glyph: &str) -> Color {
         self.painter.shown().content().iter().find(|cell| cell.symbol() == glyph).unwrap().fg
     }
@@ -220,7 +220,7 @@ fn the_colours_follow_the_background_that_the_terminal_reports() {
     for background in [None, Some(Background::Dark), Some(Background::Light)] {
         let mut stage = Stage::new(events(Scene::Done), true);
         background.iter().for_each(|background| stage.background.send(*background).unwrap());
-        // The loop ends with the quit key, after the frame that follows the background.
+        // The quit key ends the loop after the frame with the new background.
         let (input, events) = (stage.input.clone(), stage.events.take());
         let typist = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(300));

@@ -1,5 +1,5 @@
-//! The first minute of a new user: the problem, the reason and the key to press are visible at every size, and clicks
-//! act on their target.
+//! Tests of the first minute of a new user: the problem, the reason and the key to press are visible at every size,
+//! and a click acts on its target.
 
 use super::{app, environment, frame, learn, system, text};
 use crate::config::Taste;

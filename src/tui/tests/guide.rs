@@ -1,4 +1,5 @@
-//! The checklist on screen 1: its text is that of the command line, at every size, and its fixes are reached from it.
+//! Tests of the checklist on screen 1: its text is the same as on the command line, at every size, and its fixes can
+//! be opened.
 
 use super::{app, environment, frame, text};
 use crate::config::Taste;
@@ -26,7 +27,7 @@ fn step(title: &str, state: StepState) -> GuideStep {
     }
 }
 
-/// A scene with a checklist: one step done, one with a fix, one without, the proof.
+/// A scene with a checklist: a completed step, a step with a fix, a step without a fix, and the proof.
 fn state() -> State {
     let mut state = testdata::state(Scene::Failed);
     let mut udev = step("udev's record of the disk", StepState::Open);
@@ -59,7 +60,7 @@ fn press(ui: &mut App, state: &State, code: KeyCode) -> Effect {
     ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state)
 }
 
-/// The fix that is open, and whether the checklist is.
+/// The fix that is open, and whether the checklist is open.
 fn sheets(ui: &mut App) -> (Option<FixId>, bool) {
     let screen = environment(ui);
     (screen.fix.as_ref().map(|sheet| sheet.id), screen.guide.is_some())
@@ -133,14 +134,14 @@ fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
     assert_eq!(effect.lend, [Command::ApplyFix(FixId::UdevRecord, state.plans[0].digest())]);
 }
 
-/// A scene with a second fix: the udev record first, then the setting of cufile.json.
+/// A scene with a second fix: first the udev record, then the setting in cufile.json.
 fn with_second_fix(mut state: State) -> State {
     let plan = FixPlan { id: FixId::CufileP2pdmaKeys, check: "cufile-json".into(), ..state.plans[0].clone() };
     state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixPlanned { plan } });
     state
 }
 
-/// The same with the first fix applied.
+/// The same scene with the first fix applied.
 fn two_fixes() -> State {
     with_second_fix(testdata::fixing(FixStage::Fixed))
 }
@@ -170,7 +171,7 @@ fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
     environment(&mut ui).selected = Some(RowKey::Check("udev-database".into()));
     press(&mut ui, &between, KeyCode::Char('f'));
     assert_eq!(sheets(&mut ui).0, Some(FixId::CufileP2pdmaKeys));
-    // It is the only one that is left, so the key does nothing more.
+    // This is the only fix that is left, so the key has no effect.
     press(&mut ui, &between, KeyCode::Char('f'));
     assert_eq!(sheets(&mut ui).0, Some(FixId::CufileP2pdmaKeys));
 }

@@ -1,4 +1,4 @@
-//! Mouse, clipboard, export, zoom and the commands of the screens that look at the machine.
+//! Tests of mouse, clipboard, export, zoom and the commands that examine the machine.
 
 use super::{app, frame, race, tensors, text};
 use crate::config::Taste;

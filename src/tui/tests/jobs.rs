@@ -1,4 +1,4 @@
-//! Jobs for another thread: each is sent out once, and ends in what would have been computed at once.
+//! Tests of jobs for another thread: each is sent once, and its result is the same as without a thread.
 
 use super::{app, learn, tensors};
 use crate::session::State;

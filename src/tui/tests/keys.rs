@@ -1,4 +1,4 @@
-//! The one keymap: no key has two meanings at once, and settings replace keys.
+//! Tests of the keymap: no key has two meanings at the same time, and settings replace keys.
 
 use super::app;
 use crate::config::KeySetting;
@@ -19,7 +19,7 @@ fn setting(action: &str, keys: &[&str]) -> KeySetting {
     }
 }
 
-/// The effect of a key on the Report screen of an empty session.
+/// The action of a key on the Report screen of an empty session.
 fn action(map: &Keymap, code: KeyCode) -> Option<Action> {
     let mut ui = app(ScreenId::Report);
     ui.ctx.keys = map.bindings.clone();
@@ -39,7 +39,7 @@ fn no_key_means_two_things_at_once_on_an_empty_screen() {
         let mut seen: Vec<(Key, Action)> = Vec::new();
         for binding in ui.bindings(&state) {
             for key in &binding.keys {
-                // A row of a screen and one of everywhere may bind the same action.
+                // A row of a screen and a row for all screens may bind the same action.
                 let other = seen.iter().find(|(known, action)| known == key && *action != binding.action);
                 assert_eq!(other, None, "{screen:?}: {:?}", binding.action);
                 seen.push((*key, binding.action));

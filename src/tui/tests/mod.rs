@@ -1,4 +1,5 @@
-//! The screens together: snapshots, colours of the themes, random states at random sizes, the event loop on a test backend.
+//! Tests of the screens: snapshots, theme colours, random states at random sizes, and the event loop with a test
+//! backend.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -34,7 +35,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::any::Any;
 
-/// The screens with their own keys, one of them shown.
+/// The screens with their default keys. One of them is shown.
 pub(super) fn app(screen: ScreenId) -> App {
     App::new(screen, Context { keys: Keymap::default().bindings, ..Context::default() })
 }
@@ -65,7 +66,7 @@ pub(super) fn learn(app: &mut App) -> &mut Learn {
     of(app)
 }
 
-/// Draws one frame of a size, as the loop does.
+/// Draws one frame with the given size, like the event loop.
 pub(super) fn frame(state: &State, app: &mut App, theme: &Theme, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     app.resize(width, height);
@@ -75,7 +76,7 @@ pub(super) fn frame(state: &State, app: &mut App, theme: &Theme, width: u16, hei
     buffer
 }
 
-/// The glyphs of a frame, line by line.
+/// The characters of a frame, line by line.
 pub(super) fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width).max(1);
     let rows = buffer.content().chunks(width);

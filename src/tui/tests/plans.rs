@@ -1,4 +1,4 @@
-//! Plans, grids and layers: snapshots, keys and clicks.
+//! Tests of plans, grids and layers: snapshots, keys and clicks.
 
 use super::snapshots::check_all;
 use super::{app, frame, race, text};
@@ -93,7 +93,7 @@ fn earlier_plans_are_reached_by_the_brackets_and_by_the_list() {
     assert!(older.contains("lmcache/gds/read") && !older.contains("sequential read"), "{older}");
     press(&mut ui, &state, KeyCode::Char(']'));
     assert!(shown(&mut ui, &state, (120, 36)).contains("sequential read"));
-    // In a replay, where the brackets are the speed.
+    // In a replay, the brackets change the speed.
     ui.ctx.replay = true;
     press(&mut ui, &state, KeyCode::Char('P'));
     press(&mut ui, &state, KeyCode::End);
@@ -146,7 +146,7 @@ fn the_cursor_in_a_grid_that_is_too_large_is_always_in_sight() {
 fn the_arrows_go_from_layer_to_layer_and_charts_come_back_by_a_key() {
     let (state, mut ui) = (testdata::kv(), on_race());
     ui.ctx.entry = Some(3);
-    // The first layer was waited for longest.
+    // The first layer has the longest waiting time.
     assert!(
         shown(&mut ui, &state, (200, 60)).contains("layer 3 of 28")
             || shown(&mut ui, &state, (200, 60)).contains("layer 0 of 28")

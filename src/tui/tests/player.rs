@@ -1,4 +1,4 @@
-//! A replay as a player: its keys, its bar, and the session after a seek.
+//! Tests of the player of a replay: its keys, its progress bar, and the session after a seek.
 
 use super::{app, frame, text};
 use crate::config::Taste;

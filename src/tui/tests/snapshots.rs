@@ -1,4 +1,5 @@
-//! The glyphs of every screen in every situation at two sizes. `themes.rs` tests the colours.
+//! Snapshots of the characters on every screen in every situation, at two sizes. The tests in `themes.rs` cover the
+//! colours.
 
 use super::{app, environment, frame, learn, system, tensors, text};
 use crate::config::{ColourDepth, Taste, ThemeName};
@@ -23,7 +24,8 @@ pub(super) fn theme(name: ThemeName) -> Theme {
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (120, 36)];
 
-/// One file with the glyphs of a situation at both sizes. Without colour, nothing but weight and reversal is left of the styles.
+/// Writes one snapshot file for a situation with both sizes. The mono theme is used, so only weight and reversal
+/// remain of the styles.
 pub(super) fn check_all(name: &str, state: &State, ui: &mut App) {
     let mut shown = String::new();
     for (w, h) in SIZES {
@@ -35,7 +37,7 @@ pub(super) fn check_all(name: &str, state: &State, ui: &mut App) {
     compare(name, &shown);
 }
 
-/// One file with the glyphs of a frame of one size.
+/// Writes one snapshot file for a frame of one size.
 fn check(name: &str, state: &State, ui: &mut App, (w, h): (u16, u16)) {
     compare(&format!("{name}-{w}x{h}"), &text(&frame(state, ui, &theme(ThemeName::Dark), w, h)));
 }
@@ -144,7 +146,7 @@ fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
         let last = step.text.last().unwrap().split_whitespace().last().unwrap().to_owned();
         let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 60, 20));
         assert!(shown.contains(&last), "{number}: {last}\n{shown}");
-        // A text that does not fit scrolls.
+        // At this size the text does not fit, so it scrolls.
         frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12);
         (0..40).for_each(|_| {
             press(&mut ui, KeyCode::Down, &State::default());

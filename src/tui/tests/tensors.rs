@@ -1,4 +1,4 @@
-//! The Tensors screen: its orders, its filter, and the tensor that stays selected.
+//! Tests of the Tensors screen: its orders, its filter, and the selected tensor.
 
 use super::{app, tensors};
 use crate::analysis::TensorRow;

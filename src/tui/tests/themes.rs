@@ -1,4 +1,4 @@
-//! The colours of the themes on the screens: contrast of every letter, one colour for a status and for an engine.
+//! Tests of theme colours on the screens: the contrast of every letter, and one colour per status and per engine.
 
 use super::snapshots::theme;
 use super::{app, frame};
@@ -19,7 +19,8 @@ fn luminance(colour: Color) -> f64 {
     0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
 }
 
-/// Backgrounds of a terminal on which a theme must be readable: its own, or those that the terminal may have.
+/// The terminal backgrounds on which a theme must be readable: the background of the theme, or those that the
+/// terminal may have.
 fn grounds(name: ThemeName, background: Option<Background>) -> Vec<Color> {
     let (black, dark, white) = (Color::Rgb(0, 0, 0), Color::Rgb(0x1e, 0x1e, 0x1e), Color::Rgb(255, 255, 255));
     match (name, background) {
@@ -36,7 +37,7 @@ fn every_letter_stands_out_from_its_ground_in_every_theme() {
     let known = [Background::Dark, Background::Light].map(|known| (ThemeName::Auto, Some(known)));
     for (name, background) in named.chain(known) {
         let theme = Theme::new(Taste { theme: name, depth: ColourDepth::True, background, ..Taste::default() });
-        // The middle of all backgrounds allows no more than 4.1 on both ends.
+        // For an unknown background, no colour reaches a contrast above 4.1 on both black and white.
         let least = if (name, background) == (ThemeName::Auto, None) { 4.0 } else { 4.5 };
         for (scene, screen) in Scene::ALL
             .into_iter()
@@ -45,7 +46,7 @@ fn every_letter_stands_out_from_its_ground_in_every_theme() {
             let state = testdata::in_use(testdata::state(scene), true);
             let mut ui = app(screen);
             for cell in frame(&state, &mut ui, &theme, 200, 60).content() {
-                // The terminal's own foreground is readable on its own background.
+                // The default foreground of a terminal is readable on its default background.
                 let own = cell.fg == Color::Reset && cell.bg == Color::Reset;
                 if own || !cell.symbol().chars().all(char::is_alphanumeric) {
                     continue;
@@ -67,7 +68,7 @@ fn every_letter_stands_out_from_its_ground_in_every_theme() {
     assert!(poor.is_empty(), "{poor:#?}");
 }
 
-/// The cells of a frame with one of these glyphs, without the selected row.
+/// The cells of a frame that contain one of these characters, without the selected row.
 fn cells(screen: ScreenId, scene: Scene, theme: &Theme, glyph: char) -> Vec<Color> {
     let shown = frame(&testdata::state(scene), &mut app(screen), theme, 120, 36);
     let unselected = shown.content().iter().filter(|cell| theme.selected.bg.is_none_or(|bg| cell.bg != bg));

@@ -1,4 +1,4 @@
-//! Bars: progress in eighths of a column, phases stacked on a common scale of time.
+//! Bars: progress in eighths of a column, and stacked phases with a common time scale.
 
 use crate::core::{PHASES, Phase, PhaseTimes};
 use crate::present::phases::title;
@@ -8,7 +8,8 @@ use ratatui::style::Style;
 
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// A bar of `share` (0 to 1) of `columns`; the rest is `rest` in its own style. Filled with '█' it ends on an eighth of a column.
+/// Draws a bar that fills `share` (0 to 1) of `columns`. `rest` is the remaining part. A bar of '█' ends at an eighth
+/// of a column.
 pub(crate) fn bar(
     pen: &mut Pen<'_>,
     x: u16,
@@ -27,7 +28,7 @@ pub(crate) fn bar(
         } else if column == full && part > 0 && fill.0 == '█' {
             pen.cell(x + column, y, EIGHTHS[part], fill.1);
         } else if column == full && full == 0 && share > 0.0 && fill.0 != '▒' {
-            // Something is never drawn as nothing.
+            // A share above zero always has a visible part.
             pen.cell(x + column, y, if fill.0 == '█' { EIGHTHS[1] } else { '▖' }, fill.1);
         } else {
             pen.cell(x + column, y, rest.0, rest.1);
@@ -35,7 +36,8 @@ pub(crate) fn bar(
     }
 }
 
-/// The phases of a run as one bar; `scale_ns` is the time that fills all `columns`. Returns whether the greatest phase found room for its name.
+/// Draws the phases of a run as one bar. `scale_ns` is the time that fills all `columns`. Returns whether the name of
+/// the largest phase fits.
 pub(crate) fn phases(
     pen: &mut Pen<'_>,
     x: u16,
@@ -74,7 +76,7 @@ pub(crate) fn phases(
     named
 }
 
-/// The phase that fills most of each of `columns`, where `scale_ns` fills them all.
+/// For each of `columns`: the phase with the largest part of it. `scale_ns` is the time that fills all columns.
 fn by_column(times: &PhaseTimes, scale_ns: u64, columns: u16) -> Vec<Phase> {
     let mut fills = Vec::new();
     let mut sum = 0_u64;
@@ -88,7 +90,7 @@ fn by_column(times: &PhaseTimes, scale_ns: u64, columns: u16) -> Vec<Phase> {
     fills
 }
 
-/// The phases as a bar without words over the full width.
+/// Draws the phases as a bar with the full width and without text.
 pub(crate) fn fills(pen: &mut Pen<'_>, times: &PhaseTimes, scale_ns: u64, theme: &Theme) {
     for (x, phase) in by_column(times, scale_ns, pen.width()).into_iter().enumerate() {
         let (style, fill) = theme.phase(phase);
@@ -96,7 +98,8 @@ pub(crate) fn fills(pen: &mut Pen<'_>, times: &PhaseTimes, scale_ns: u64, theme:
     }
 }
 
-/// The phases of two in one row on one scale, one in the upper half of the cells, the other in the lower; needs colour.
+/// Draws two bars in one row with a common scale: one in the upper half of the cells, the other in the lower half. It
+/// needs colour.
 pub(crate) fn pair(pen: &mut Pen<'_>, upper: &PhaseTimes, lower: &PhaseTimes, scale_ns: u64, theme: &Theme) {
     let columns = pen.width();
     let (upper, lower) = (by_column(upper, scale_ns, columns), by_column(lower, scale_ns, columns));
@@ -123,7 +126,7 @@ pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
     runs
 }
 
-/// The phases that a legend names, in their order: those that took more than a hundredth of any load.
+/// The phases in a legend, in order: those that take more than a hundredth of any of the times.
 pub(crate) fn in_legend(times: &[PhaseTimes]) -> impl Iterator<Item = Phase> + '_ {
     PHASES.into_iter().filter(|phase| times.iter().any(|t| t.get(*phase) > t.total_ns() / 100))
 }

@@ -1,16 +1,17 @@
-//! Dots, two by four in a cell, shown as braille, as quarters of a cell or as ASCII; and lines of dots with gaps.
+//! A canvas with two by four dots per cell. Dots are drawn as braille, as quarters of a cell or as ASCII. Lines of
+//! dots can have gaps.
 
 use super::series::Series;
 use crate::config::Markers;
 use crate::tui::pen::Pen;
 use ratatui::style::Style;
 
-/// A paper of dots with the owner of each cell.
+/// A canvas of dots. Each cell has an owner.
 pub(crate) struct Canvas {
     columns: u16,
     rows: u16,
     markers: Markers,
-    /// Bits as in the Unicode braille patterns.
+    /// The dots of each cell, with the bits of the Unicode braille patterns.
     dots: Vec<u8>,
     owner: Vec<Option<usize>>,
     ends: Vec<(u16, u16, usize)>,
@@ -29,7 +30,7 @@ impl Canvas {
         }
     }
 
-    /// The characters for the dots.
+    /// Selects the characters for the dots.
     #[must_use]
     pub(crate) fn with(self, markers: Markers) -> Self {
         Self { markers, ..self }
@@ -46,7 +47,8 @@ impl Canvas {
         }
     }
 
-    /// A series over the times `x`, from 0 at the bottom to `top`. Points further apart than its gap are not joined.
+    /// Draws a series over the time range `x`, with values from 0 at the bottom to `top`. Points that are further
+    /// apart than the gap of the series are not joined.
     pub(crate) fn line(&mut self, series: &Series, owner: usize, x: (f64, f64), top: f64) {
         let length = x.1 - x.0;
         if !(length > 0.0 && length.is_finite() && top > 0.0) || self.columns == 0 || self.rows == 0 {
@@ -72,7 +74,8 @@ impl Canvas {
         }
     }
 
-    /// A straight line of dots, clipped at the left and right edge, so that a far point needs no time.
+    /// Draws a straight line of dots. It is clipped at the left and right edge, so that a distant point takes no
+    /// time.
     fn stroke(&mut self, a: (f64, f64), b: (f64, f64), wide: f64, owner: usize) {
         let across = b.0 - a.0;
         let (mut first, mut last) = (0.0_f64, 1.0_f64);
@@ -95,7 +98,7 @@ impl Canvas {
         }
     }
 
-    /// The lines, in the styles of their series, each with its marker at its end.
+    /// Writes the lines with the styles of their series, and a marker at the end of each line.
     pub(crate) fn put(&self, pen: &mut Pen<'_>, series: &[Series]) {
         let styles: Vec<Style> = series.iter().map(|s| s.style).collect();
         self.put_dots(pen, &styles);
@@ -106,7 +109,7 @@ impl Canvas {
         }
     }
 
-    /// The dots, in the styles of their owners.
+    /// Writes the dots with the styles of their owners.
     pub(crate) fn put_dots(&self, pen: &mut Pen<'_>, styles: &[Style]) {
         for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
             let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
@@ -116,9 +119,9 @@ impl Canvas {
     }
 }
 
-/// Dots as a character.
+/// The character for the dots of a cell.
 fn glyph(dots: u8, markers: Markers) -> char {
-    // The quarters of a cell that the dots touch: upper left, upper right, lower left, lower right.
+    // Tests each quarter of the cell for dots: upper left, upper right, lower left, lower right.
     let quarters = [0x03, 0x18, 0x44, 0xa0].iter().enumerate().map(|(i, mask)| usize::from(dots & mask != 0) << i);
     match markers {
         Markers::Braille => char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '),
@@ -135,20 +138,21 @@ fn glyph(dots: u8, markers: Markers) -> char {
     }
 }
 
-/// The points that are shown, and one more at each end, so that lines continue to the edges.
+/// The visible points and one more at each end, so that lines continue to the edges.
 fn shown(points: &[(f64, f64)], x: (f64, f64)) -> &[(f64, f64)] {
     let from = points.partition_point(|p| p.0 < x.0).saturating_sub(1);
     let to = (points.partition_point(|p| p.0 <= x.1) + 1).min(points.len());
     points.get(from..to).unwrap_or_default()
 }
 
-/// The stretches without a gap: no two points further apart than it, and no value that is not a number.
+/// Splits points at gaps: where two points are further apart than `gap`, and at values that are not numbers.
 fn runs(points: &[(f64, f64)], gap: f64) -> impl Iterator<Item = &[(f64, f64)]> {
     let whole = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
     points.chunk_by(move |a, b| b.0 - a.0 <= gap && whole(a) && whole(b)).filter(move |run| run.iter().all(whole))
 }
 
-/// At most two points a column (least and greatest), in their order, so that no peak is lost and no frame pays for ten thousand points.
+/// At most two points per column, the minimum and the maximum, in their order. So no peak is lost, and a frame does
+/// not draw ten thousand points.
 fn decimate(points: &[(f64, f64)], x: (f64, f64), columns: u16) -> Vec<(f64, f64)> {
     let buckets = usize::from(columns);
     if points.len() <= buckets * 2 || x.1 <= x.0 {
@@ -213,7 +217,8 @@ mod tests {
         fn a_gap_is_empty_and_never_a_zero(
             columns in 8_u16..120, rows in 2_u16..30, first in 5_usize..200, second in 5_usize..200, high in 0.6..1.0_f64,
         ) {
-            // Readings each tenth of a second, a pause of ten seconds, readings again; all above half of the axis.
+            // The data has readings every tenth of a second, a pause of ten seconds, and readings again. All values
+            // are above half of the axis.
             let mut points: Vec<(f64, f64)> = (0..first).map(|i| (i as f64 / 10.0, high)).collect();
             let (stop, go) = ((first - 1) as f64 / 10.0, (first - 1) as f64 / 10.0 + 10.0);
             points.extend((0..second).map(|i| (go + i as f64 / 10.0, high)));

@@ -1,4 +1,5 @@
-//! The one chart over time: lines, round axes, ceilings, events, gaps where data is missing, a cursor with the values at its time.
+//! The chart over time: lines, axes with round steps, ceilings, events, gaps for missing data, and a cursor with the
+//! values at its time.
 
 use super::canvas::Canvas;
 use super::series::Series;
@@ -8,33 +9,33 @@ use crate::tui::theme::Theme;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// A chart; drawn with [`Chart::draw`].
+/// A chart over time, which [`Chart::draw`] draws.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart<'a> {
     pub(crate) series: &'a [Series],
-    /// First and last x, in seconds.
+    /// The first and last x in seconds.
     pub(crate) x: (f64, f64),
-    /// A level that the left axis cannot exceed, with its name.
+    /// A level that the left axis does not exceed, with its name.
     pub(crate) ceiling: Option<(f64, String)>,
-    /// Time of the cursor; outside of `x` it is not drawn.
+    /// The time of the cursor in seconds. It is not drawn outside `x`.
     pub(crate) cursor: Option<f64>,
     /// The text of a chart without data.
     pub(crate) empty: &'a str,
 }
 
-/// The parts of a chart other than its lines.
+/// Optional parts of a chart, in addition to its lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
-    /// More levels of the left axis, with their names.
+    /// Further levels of the left axis, with their names.
     pub(crate) ceilings: Vec<(f64, String)>,
-    /// Times at which something happened, with a word for it.
+    /// Times of events in seconds, each with a word.
     pub(crate) events: Vec<(f64, String)>,
 }
 
-/// The minimum columns of a truncated name.
+/// Minimum width of a truncated name in columns.
 const LEAST_NAME: usize = 6;
 
-/// A scale from 0 to `top` in steps of `step`.
+/// A scale from 0 to `top` with steps of `step`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
     top: f64,
@@ -42,7 +43,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Round steps (1, 2, 2.5 or 5 times a power of ten), at most `most` of them, that reach over `max`.
+    /// A scale with at most `most` round steps (1, 2, 2.5 or 5 times a power of ten) that extends beyond `max`.
     fn over(max: f64, most: usize) -> Self {
         if !max.is_finite() || max <= 0.0 {
             return Self { top: 1.0, step: 1.0 };
@@ -57,20 +58,20 @@ impl Scale {
         Self { top: (max / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
-    /// As `over`, with ticks that fall evenly on `rows` rows; `None` if no round step does.
+    /// Like `over`, but with ticks at equal distances in `rows` rows. `None` if no round step allows this.
     fn even(max: f64, rows: u16) -> Option<Self> {
-        // With few rows each can have a tick. Otherwise the top would be far above the data.
+        // If there are few rows, each row can have a tick. Otherwise the top would be far above the data.
         let most = if rows < 6 { usize::from(rows.saturating_sub(1)).max(1) } else { usize::from(rows / 2).min(6) };
         let fits = |scale: &Self| {
             let steps = (scale.top / scale.step).round() as u16;
-            // Even ticks are not worth half of the plot.
+            // A scale that leaves half of the plot empty is rejected, even if its ticks have equal distances.
             let tight = scale.top <= max.max(0.0) * 1.5 || most < 3;
             steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3) && (tight || max <= 0.0)
         };
         (1..=most).rev().map(|n| Self::over(max, n)).find(fits)
     }
 
-    /// The best ticks for `rows` rows.
+    /// The best scale for `rows` rows.
     fn on(max: f64, rows: u16) -> Self {
         Self::even(max, rows).unwrap_or_else(|| Self::over(max, usize::from(rows / 2).clamp(1, 5)))
     }
@@ -91,12 +92,12 @@ impl Scale {
 }
 
 impl Chart<'_> {
-    /// Draws a legend line, the plot, and a line of x labels. Returns the area of the plot.
+    /// Draws a legend, the plot and the x labels. Returns the area of the plot.
     pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: &Theme) -> Option<Rect> {
         self.draw_with(pen, theme, &Extras::default())
     }
 
-    /// As `draw`, with more ceilings and with events.
+    /// Like `draw`, with further ceilings and with events.
     pub(crate) fn draw_with(&self, pen: &mut Pen<'_>, theme: &Theme, extras: &Extras) -> Option<Rect> {
         let (w, h) = (pen.width(), pen.height());
         if w < 12 || h < 3 {
@@ -107,7 +108,7 @@ impl Chart<'_> {
             let most = |values: &mut dyn Iterator<Item = f64>| {
                 values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max)
             };
-            // The axis suits the visible data; if there is none, all data.
+            // The axis fits the visible data or, if there is none, all data.
             let shown = most(&mut points().filter(|p| p.0 >= self.x.0 && p.0 <= self.x.1).map(|p| p.1));
             if shown > f64::NEG_INFINITY { shown } else { most(&mut points().map(|p| p.1)) }
         };
@@ -121,12 +122,12 @@ impl Chart<'_> {
         }
         let legend = u16::from(h >= 5);
         let rows = h - 1 - legend;
-        // A ceiling far above the data would flatten the lines, so it is only named.
+        // A ceiling far above the data would flatten the lines, so only its name is shown.
         let levels = || self.ceiling.iter().chain(&extras.ceilings).filter(|(level, _)| level.is_finite());
         let is_near = |level: f64| level > 0.0 && level <= left_max.max(0.0) * 2.5;
         let left_max = levels().map(|(level, _)| *level).filter(|l| is_near(*l)).fold(left_max, f64::max).max(0.0);
         let near: Vec<&(f64, String)> = levels().filter(|(level, _)| *level > 0.0 && *level <= left_max).collect();
-        // A row left empty at the top is a small price for ticks that are evenly apart.
+        // One row at the top may stay empty, if the ticks then have equal distances.
         let spare = rows > 4 && Scale::even(left_max, rows).is_none() && Scale::even(left_max, rows - 1).is_some();
         let (top, rows) = if spare { (legend + 1, rows - 1) } else { (legend, rows) };
         let left = Scale::on(left_max, rows);
@@ -148,7 +149,7 @@ impl Chart<'_> {
         self.x_axis(&mut pen.part(left_width + 1, h - 1, columns, 1), theme);
         let mut plot = pen.part(left_width + 1, top, columns, rows);
         if self.x.0 < 0.0 && self.x.1 > 0.0 {
-            // The clock's zero, where a lane's set-up ends.
+            // A vertical line marks the start of the clock, which is the end of a run's set-up.
             self.upright(&mut plot, 0.0, '┊', theme.faint);
         }
         let mut words: Vec<(u16, &String)> = Vec::new();
@@ -172,7 +173,7 @@ impl Chart<'_> {
             canvas.line(series, index, self.x, scale.top);
         }
         canvas.put(&mut plot, self.series);
-        // Names are placed away from lines.
+        // Names are placed where no line is.
         for (level, name) in near {
             let y = row_of(*level, left, rows);
             let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
@@ -198,7 +199,7 @@ impl Chart<'_> {
         Some(Rect { x: left_width + 1, y: top, width: columns, height: rows })
     }
 
-    /// A vertical line at a time; returns its column if the time is visible.
+    /// Draws a vertical line at a time. Returns its column if the time is visible.
     fn upright(&self, plot: &mut Pen<'_>, at: f64, glyph: char, style: Style) -> Option<u16> {
         let share = (at - self.x.0) / (self.x.1 - self.x.0);
         if !(-1e-9..=1.0 + 1e-9).contains(&share) {
@@ -217,7 +218,7 @@ impl Chart<'_> {
         if !(length > 0.0 && length.is_finite()) {
             return;
         }
-        // Fractions of a second are read as what they are called, and not as rows of zeros.
+        // The labels use a suitable unit, so that fractions of a second have no leading zeros.
         let (unit, factor) = time_unit(length);
         let (from, to, length) = (from * factor, to * factor, length * factor);
         let most = usize::from(pen.width() / 10).clamp(1, 8);
@@ -230,7 +231,7 @@ impl Chart<'_> {
             if value > to + length * 1e-9 {
                 break;
             }
-            // The unit is shown once: at zero, or at the first label if zero is not visible.
+            // The unit is shown once: at zero or, if zero is not visible, at the first label.
             let zero = value.abs() < scale.step * 1e-6;
             let number = if zero { "0".to_owned() } else { scale.label(value) };
             let text = if if has_zero { zero } else { i == first } { format!("{number} {unit}") } else { number };
@@ -243,7 +244,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Names and, at the cursor's time or at the end, values.
+    /// Draws the names and the values at the time of the cursor, or else the last values.
     fn legend(&self, pen: &mut Pen<'_>, far: Option<&(f64, String)>, theme: &Theme) {
         let time = self.cursor;
         let mut runs: Vec<Run> = Vec::new();
@@ -253,8 +254,8 @@ impl Chart<'_> {
         } else {
             runs.push((" ".to_owned(), theme.dim));
         }
-        // The last line is drawn on top and matters most, so it is named first. At a cursor, a name that does not fit
-        // leaves its marker and value.
+        // The last line is drawn on top and is the most important one, so it is named first. With a cursor, a name
+        // that does not fit is left out, but its marker and value are drawn.
         let mut drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
         // Series with a value at the cursor are first.
         drawn.sort_by_key(|series| time.is_some_and(|time| series.at(time).is_none()));
@@ -262,7 +263,7 @@ impl Chart<'_> {
             Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),
             None => String::new(),
         };
-        // Long names are cut so that all have room; the short ones stay complete.
+        // Long names are cut so that all names fit. Short names stay complete.
         let fixed: usize = drawn.iter().map(|s| width(&value(s)) + 4).sum();
         let names = usize::from(pen.width()).saturating_sub(runs_width(&runs) + fixed + 2);
         let fits = |most: usize| drawn.iter().map(|s| width(&s.name).min(most)).sum::<usize>() <= names;
@@ -273,7 +274,7 @@ impl Chart<'_> {
             let room = usize::from(pen.width()).saturating_sub(runs_width(&runs) + markers_after + 3);
             let name = cut(&series.name, most.map_or(u16::MAX, |most| most as u16));
             if time.is_none() && width(&name) + 2 > room {
-                // A marker alone is enough if the lanes above the chart have the same markers.
+                // The runs above the chart have the same markers, so a marker without a name is enough.
                 continue;
             }
             runs.push((format!("{} ", series.marker), series.style));
@@ -296,7 +297,8 @@ impl Chart<'_> {
 }
 
 impl Series {
-    /// The value that was read nearest to a time: only where the line is drawn, so never in a gap and never before or after the data.
+    /// The value of the reading nearest to a time. `None` where no line is drawn: in a gap, and before and after the
+    /// data.
     pub(crate) fn at(&self, time: f64) -> Option<f64> {
         let next = self.points.partition_point(|p| p.0 < time);
         let (before, after) = (next.checked_sub(1).and_then(|i| self.points.get(i)), self.points.get(next));
@@ -320,7 +322,7 @@ impl Series {
     }
 }
 
-/// The unit for a length of time in seconds, and the number of units in a second.
+/// The unit for a duration in seconds, and the number of these units per second.
 fn time_unit(length: f64) -> (&'static str, f64) {
     match length {
         l if l < 0.9e-3 => ("µs", 1e6),
@@ -329,7 +331,7 @@ fn time_unit(length: f64) -> (&'static str, f64) {
     }
 }
 
-/// Whether the place of a text has nothing but rulings.
+/// Whether a text at this position would cover only grid lines.
 fn is_free(plot: &Pen<'_>, x: u16, y: u16, text: &str) -> bool {
     (x..x + width(text) as u16).all(|x| matches!(plot.glyph(x, y), Some(' ' | '┄')))
 }

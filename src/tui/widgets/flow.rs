@@ -1,4 +1,5 @@
-//! The path of bytes in one line: stations, and between them an arrow with the measured rate. Dots run along while bytes move.
+//! The path of bytes in one line: stations with arrows between them. Each arrow has the measured rate, and dots move
+//! along it while bytes move.
 
 use crate::core::Status;
 use crate::core::units::rate;
@@ -7,12 +8,12 @@ use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
-/// Fewest columns of an arrow.
+/// Minimum width of an arrow in columns.
 const ARROW: usize = 8;
-/// Cells between two dots.
+/// Distance between two dots in columns.
 const APART: u64 = 5;
 
-/// Columns that the stations and the shortest arrows take.
+/// Number of columns of the stations with the shortest arrows.
 pub(crate) fn least_columns(flow: &Flow) -> u16 {
     let arrow = |hop: &Hop| label(hop).map_or(ARROW, |label| width(&label) + 4);
     let hops: usize = flow.hops.iter().map(|hop| width(hop.from) + 2 + arrow(hop)).sum();
@@ -23,14 +24,15 @@ fn label(hop: &Hop) -> Option<String> {
     hop.bytes_per_s.map(|bytes_per_s| format!(" {} ", rate(bytes_per_s)))
 }
 
-/// Draws the path over the width of the pen; nothing if that is too narrow. `frame` counts the frames, which move the dots.
+/// Draws the path over the width of the pen. Nothing is drawn if the pen is too narrow. `frame` is the number of the
+/// frame and determines the position of the dots.
 pub(crate) fn draw(pen: &mut Pen<'_>, flow: &Flow, frame: u64, theme: &Theme) {
     let w = pen.width();
     let least = least_columns(flow);
     if least > w || flow.hops.is_empty() {
         return;
     }
-    // The arrows share the rest of the line, up to a length that is easy to follow.
+    // The arrows share the remaining columns, up to a length that is easy to follow.
     let more = ((w - least) / flow.hops.len() as u16).min(12);
     let mut x = 0;
     for hop in &flow.hops {

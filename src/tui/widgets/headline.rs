@@ -1,10 +1,10 @@
-//! The headline of a screen: the answer and its mark.
+//! The headline of a screen: the mark of the status and the answer.
 
 use crate::tui::pen::{Pen, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::words::Headline;
 
-/// The answer, its mark first; returns the rows taken.
+/// Draws the mark and the answer. Returns the number of rows.
 pub(crate) fn draw(pen: &mut Pen<'_>, headline: &Headline, theme: &Theme) -> u16 {
     let lines = wrap(&headline.text, pen.width().saturating_sub(6));
     let shown = lines.len().min(usize::from(pen.height())).max(1);

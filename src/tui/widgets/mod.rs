@@ -1,4 +1,4 @@
-//! The pieces that screens are made of.
+//! The widgets of which screens consist.
 
 pub(crate) mod bars;
 pub(crate) mod canvas;

@@ -1,4 +1,5 @@
-//! The path of a byte as a drawing: stations and arrows, a double line if nothing is copied through host memory.
+//! A drawing of the path of the bytes: stations and arrows. A double line means that no bytes are copied through host
+//! memory.
 
 use crate::core::Route;
 use crate::tui::pen::{Pen, width};
@@ -9,24 +10,24 @@ use ratatui::style::Style;
 pub(crate) struct Way {
     /// The route.
     pub(crate) route: Route,
-    /// Whether there is a GPU at the end.
+    /// Whether the path ends at a GPU.
     pub(crate) gpu: bool,
-    /// The name of the host memory on the path, in at most eleven characters.
+    /// The name of the host memory on the path, with at most eleven characters.
     pub(crate) through: &'static str,
 }
 
-/// Any host memory.
+/// The default name of host memory.
 pub(crate) const HOST_MEMORY: &str = "host memory";
 
-/// Columns that the drawing takes.
+/// Width of the drawing in columns.
 pub(crate) const COLUMNS: u16 = 47;
 
-/// Draws a way from column `x`; both ways of a screen end at the same column.
+/// Draws a path from column `x`. All paths on a screen end at the same column.
 pub(crate) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, way: &Way, theme: &Theme) {
     draw_as(pen, (x, y), way, true, theme);
 }
 
-/// The same; without `filled` as words, for lines that stand close: blocks would run into each other.
+/// Like [`draw`]. Without `filled`, the stations are words, because filled blocks on adjacent lines would merge.
 pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: bool, theme: &Theme) {
     let station = |pen: &mut Pen<'_>, x, y, name: &str, style| station(pen, (x, y), name, style, filled, theme);
     let plain = theme.text;

@@ -1,4 +1,4 @@
-//! Size against time on logarithmic axes, with fitted lines and the size at which two of them cross.
+//! A scatter chart of size and time with logarithmic axes, fitted lines, and the size at which two lines cross.
 
 use super::canvas::Canvas;
 use crate::core::units::{bytes, duration};
@@ -6,17 +6,17 @@ use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
-/// Points of one run and the line through them.
+/// The points of one run and the line through them.
 pub(crate) struct Cloud<'a> {
-    /// (bytes, nanoseconds).
+    /// Points of (bytes, nanoseconds).
     pub(crate) points: &'a [(u64, u64)],
-    /// Nanoseconds for a size, where a line could be fitted.
+    /// The time in nanoseconds for a size, if a line was fitted.
     pub(crate) line: Option<&'a dyn Fn(u64) -> f64>,
     pub(crate) style: Style,
-    /// The marker on the line: colour alone does not distinguish two clouds.
+    /// The marker on the line, because two clouds cannot be distinguished by colour alone.
     pub(crate) marker: char,
-    /// Slots that worked at once: times are divided by them, so that all clouds have one clock; 1 shows a slot's own
-    /// time.
+    /// Number of slots that worked at the same time. Times are divided by it, so that all clouds are in wall time.
+    /// With 1, the time of one slot is shown.
     pub(crate) slots: f64,
 }
 
@@ -29,10 +29,10 @@ impl Cloud<'_> {
     }
 }
 
-/// Points drawn at most of one cloud: more only fall on the same dots.
+/// Maximum number of points that are drawn per cloud. Further points would cover the same dots.
 const MOST: usize = 20_000;
 
-/// Draws the clouds, the last on top; `mark` is a size to point out, with words.
+/// Draws the clouds, with the last one on top. `mark` is a size with a label.
 pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, String)>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let points = || clouds.iter().flat_map(Cloud::times);
@@ -86,7 +86,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
             }
         }
     }
-    // The lines are under the points, fine if those are coarse, so that they differ without colour.
+    // The lines are drawn below the points. If the points are coarse, the lines are fine, so that both can be
+    // distinguished without colour.
     let mut canvas = Canvas::new(columns, rows).with(theme.markers);
     for (owner, cloud) in clouds.iter().enumerate() {
         let Some(line) = cloud.line else { continue };
@@ -110,7 +111,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     let mut styles: Vec<Style> = clouds.iter().map(|c| c.style).collect();
     styles.extend(clouds.iter().map(|_| theme.dim));
     canvas.put_dots(&mut plot, &styles);
-    // Near the left end, where lines are furthest apart.
+    // The labels are near the left end, where the lines have the largest distance.
     let column = (columns / 6).max(1);
     for cloud in clouds {
         let Some(line) = cloud.line else { continue };
@@ -123,12 +124,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     }
 }
 
-/// `10.0 ms` as `10 ms`: a label of an axis is an integer.
+/// Removes zeros after the decimal point, so that `10.0 ms` becomes `10 ms`, because axis labels are integers.
 fn round(text: &str) -> String {
     text.replace(".00 ", " ").replace(".0 ", " ")
 }
 
-/// Integer powers of `base` around the values.
+/// The integer powers of `base` around the values.
 fn range(values: impl Iterator<Item = u64> + Clone, base: f64) -> Option<(f64, f64)> {
     let (low, high) = (values.clone().min()? as f64, values.max()? as f64);
     let (low, high) = (low.log(base).floor(), high.log(base).ceil());

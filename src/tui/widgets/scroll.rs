@@ -1,4 +1,4 @@
-//! The scroll position of a text. Its end is known only after it was drawn.
+//! The scroll position of a text. The end of the text is known only after it was drawn.
 
 use crate::tui::keys::action::Action;
 use std::cell::Cell;
@@ -10,12 +10,12 @@ pub(crate) struct Scroll {
 }
 
 impl Scroll {
-    /// Lines above the first that is shown.
+    /// Number of lines above the first visible line.
     pub(crate) const fn at(&self) -> usize {
         self.at.get()
     }
 
-    /// The maximum position of the last frame.
+    /// The maximum position, from the last frame.
     pub(crate) const fn last(&self) -> usize {
         self.last.get()
     }
@@ -24,12 +24,12 @@ impl Scroll {
         self.at.set(at);
     }
 
-    /// Scrolls. The next frame limits the position to the end of the text.
+    /// Scrolls by an action. The next frame limits the position to the end of the text.
     pub(crate) fn act(&self, action: Action) {
         self.set(action.moved(self.at.get(), usize::MAX).unwrap_or(self.at.get()));
     }
 
-    /// Stores the maximum position from a frame.
+    /// Stores the maximum position after drawing.
     pub(crate) fn drawn(&self, last: usize) {
         self.last.set(last);
         self.at.set(self.at.get().min(last));

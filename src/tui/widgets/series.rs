@@ -6,13 +6,13 @@ use ratatui::style::Style;
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// It is at the end of the line and before its name.
+    /// The marker at the end of the line and before its name.
     pub(crate) marker: char,
     pub(crate) style: Style,
-    /// (x, y) by rising x.
+    /// Points (x, y) with increasing x.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Two points further apart than this are not joined: nothing was read between them.
+    /// Maximum distance in x between two joined points. A larger distance means that readings are missing.
     pub(crate) gap: f64,
-    /// Belongs to the axis on the right.
+    /// Whether the line belongs to the right axis.
     pub(crate) right: bool,
 }

@@ -1,4 +1,4 @@
-//! Sheets: text over the screen, scrollable, with its keys in the lower border.
+//! Sheets: scrollable text on top of the screen, with the available keys in the lower border.
 
 use crate::tui::clicks::Spot;
 use crate::tui::keys::bindings::Binding;
@@ -7,8 +7,8 @@ use crate::tui::theme::Theme;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Draws a sheet in the middle of the pen; returns its maximum scroll position. `end` shows the end of the text
-/// instead of `scroll`, for output that arrives.
+/// Draws a sheet in the middle of the pen and returns its maximum scroll position. With `end`, the end of the text is
+/// shown instead of `scroll`; this is for output that is still arriving.
 pub(crate) fn draw(
     pen: &mut Pen<'_>,
     title: &[Run],
@@ -19,7 +19,8 @@ pub(crate) fn draw(
     theme: &Theme,
 ) -> usize {
     let Rect { x, y, width: w, height: h } = place(pen, lines.len(), widest);
-    // Without colour the accent is an underline, which a border would lend to its title.
+    // Without colour, the accent is an underline. On the border it would also underline the title, so another style
+    // is used.
     let edge = if theme.mono { theme.strong } else { theme.accent };
     let mut sheet = pen.part(x, y, w, h);
     sheet.wipe(theme.ground);
@@ -47,19 +48,19 @@ fn place(pen: &Pen<'_>, lines: usize, widest: u16) -> Rect {
     Rect { x: pen.width().saturating_sub(w) / 2, y: pen.height().saturating_sub(h) / 2, width: w, height: h }
 }
 
-/// The page of a sheet: where its lines are.
+/// The page of a sheet, which is the area of its lines.
 pub(crate) fn page<'p>(pen: &'p mut Pen<'_>, lines: usize, widest: u16) -> Pen<'p> {
     let Rect { x, y, width: w, height: h } = place(pen, lines, widest);
     pen.part(x + 3, y + 2, w.saturating_sub(6), h.saturating_sub(3))
 }
 
-/// The keys of a sheet that do something now, for its lower border.
+/// The available keys for the lower border of a sheet.
 pub(crate) fn keys(bindings: &[&Binding], theme: &Theme) -> Vec<Run> {
     let words = |b: &&Binding| [(b.label.clone(), theme.accent), (format!(" {}  ", b.short), theme.dim)];
     bindings.iter().flat_map(words).collect()
 }
 
-/// Makes the keys in the lower border of a drawn sheet clickable.
+/// Makes the keys in the lower border of a sheet clickable.
 pub(crate) fn click(pen: &Pen<'_>, lines: usize, widest: u16, bindings: &[&Binding]) {
     let Rect { x, y, width: w, height: h } = place(pen, lines, widest);
     let wide = |b: &&Binding| (width(&b.label) + width(b.short) + 3) as u16;
@@ -74,7 +75,7 @@ pub(crate) fn click(pen: &Pen<'_>, lines: usize, widest: u16, bindings: &[&Bindi
     }
 }
 
-/// Lines from `scroll` on, with a scrollbar if there are more; returns the maximum scroll position.
+/// Draws lines from `scroll`, with a scrollbar if not all fit. Returns the maximum scroll position.
 pub(crate) fn text(pen: &mut Pen<'_>, lines: &[Vec<Run>], scroll: usize, theme: &Theme) -> usize {
     let height = usize::from(pen.height());
     let most = lines.len().saturating_sub(height);
@@ -88,7 +89,7 @@ pub(crate) fn text(pen: &mut Pen<'_>, lines: &[Vec<Run>], scroll: usize, theme: 
     most
 }
 
-/// A bar on the right edge that shows where in `total` lines the visible ones are.
+/// Draws a bar on the right edge that shows the position of the visible lines among `total` lines.
 pub(crate) fn scrollbar(pen: &mut Pen<'_>, total: usize, first: usize, theme: &Theme) {
     let height = usize::from(pen.height());
     if total <= height || height == 0 {
@@ -103,12 +104,12 @@ pub(crate) fn scrollbar(pen: &mut Pen<'_>, total: usize, first: usize, theme: &T
     }
 }
 
-/// A label in a narrow left column, and text wrapped next to it.
+/// A label in a narrow left column, with text wrapped next to it.
 pub(crate) fn labelled(label: &str, text: &str, room: u16, label_style: Style, style: Style) -> Vec<Vec<Run>> {
     labelled_in(8, label, text, room, label_style, style)
 }
 
-/// The same with a label column of this width.
+/// Like [`labelled`], with a label column of the given width.
 pub(crate) fn labelled_in(
     columns: u16,
     label: &str,

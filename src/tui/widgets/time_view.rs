@@ -1,25 +1,26 @@
-//! Which part of a stretch of time charts show, and where the cursor is in it: zoom, pan, follow.
+//! The visible part of a time range and the cursor in it, with zoom, pan and follow.
 
 use crate::tui::keys::action::Action;
 
-/// Deepest zoom: a 1024th of the complete time.
+/// Maximum zoom level. It shows a 1024th of the complete range.
 const DEEPEST: u32 = 10;
-/// Steps of the cursor over what is shown.
+/// Number of cursor steps across the visible part.
 const STEPS: f64 = 50.0;
 
-/// Choices of a person; times are in the charts' own unit (seconds). It follows the right end unless it was moved away from there.
+/// The user's choices. Times have the unit of the chart (seconds). The visible part follows the right end unless the
+/// user has moved it away.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TimeView {
-    /// The part shown is `1 / 2^zoom` of the complete time.
+    /// The visible part is `1 / 2^zoom` of the complete range.
     zoom: u32,
-    /// Time of the cursor.
+    /// The time of the cursor.
     pub(crate) cursor: Option<f64>,
-    /// Last time shown; `None` follows the right end.
+    /// The last visible time. `None`: the visible part follows the right end.
     end: Option<f64>,
 }
 
 impl TimeView {
-    /// Moves the cursor or the visible range by a key.
+    /// Moves the cursor or the visible part by the action of a key.
     pub(crate) fn act(&mut self, action: Action, whole: (f64, f64)) {
         match action {
             Action::Left => self.step(whole, false),
@@ -33,12 +34,12 @@ impl TimeView {
         }
     }
 
-    /// Whether there is time outside the shown part.
+    /// Whether a part of the range is not visible.
     pub(crate) const fn zoomed(&self) -> bool {
         self.zoom > 0
     }
 
-    /// The shown part of a time range. It contains the cursor if the range does.
+    /// The visible part of a time range. It contains the cursor if the range does.
     pub(crate) fn window(&self, (from, to): (f64, f64)) -> (f64, f64) {
         let all = to - from;
         if self.zoom == 0 || !(all > 0.0 && all.is_finite()) {
@@ -53,8 +54,8 @@ impl TimeView {
         (end - part, end)
     }
 
-    /// Moves the cursor; the first step sets it at an end of the shown part, a step beyond the right end takes it
-    /// away and follows again.
+    /// Moves the cursor. The first step puts it at an end of the visible part. A step beyond the right end removes it
+    /// and follows the right end again.
     pub(crate) fn step(&mut self, whole: (f64, f64), right: bool) {
         let (from, to) = self.window(whole);
         let step = (to - from) / STEPS;
@@ -62,7 +63,8 @@ impl TimeView {
             return;
         }
         let at = match self.cursor {
-            // A run's clock starts at 0, and not every chart shows the set-up before it.
+            // The first step goes to the start of a run's clock (0), because not every chart shows the set-up before
+            // it.
             None if right && from < 0.0 && to > 0.0 => 0.0,
             None if right => from,
             None => to - step,
@@ -77,7 +79,7 @@ impl TimeView {
         self.settle(to, whole);
     }
 
-    /// Moves what is shown by half of it; the cursor stays at its time unless that leaves the picture.
+    /// Moves the visible part by half of its length. The cursor keeps its time unless it would no longer be visible.
     pub(crate) fn pan(&mut self, whole: (f64, f64), right: bool) {
         let (from, to) = self.window(whole);
         let part = to - from;
@@ -87,7 +89,7 @@ impl TimeView {
         self.settle(end, whole);
     }
 
-    /// Remembers the last time shown, or that it is the right end.
+    /// Stores the last visible time, or that it is the right end.
     fn settle(&mut self, end: f64, whole: (f64, f64)) {
         let end = self.cursor.map_or(end, |at| end.max(at));
         self.end = (end < whole.1 - (whole.1 - whole.0) * 1e-9).then_some(end);
@@ -101,7 +103,7 @@ impl TimeView {
         self.zoom_to(self.zoom.saturating_sub(1), whole);
     }
 
-    /// The complete time again; the cursor stays.
+    /// Shows the complete range. The cursor keeps its time.
     pub(crate) fn zoom_all(&mut self) {
         (self.zoom, self.end) = (0, None);
     }
@@ -115,7 +117,8 @@ impl TimeView {
         }
     }
 
-    /// With a cursor the picture is around it, so that it stays in sight however deep the zoom; else its right end stays.
+    /// Changes the zoom. With a cursor, the visible part is around it, so that it stays visible at every zoom level.
+    /// Otherwise the right end stays the same.
     fn zoom_to(&mut self, zoom: u32, whole: (f64, f64)) {
         let end = self.window(whole).1;
         self.zoom = zoom;

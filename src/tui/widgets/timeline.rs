@@ -1,12 +1,13 @@
-//! A timeline of slots: the spans of each worker in the colours of the phases, up to the time that was played.
+//! A timeline of slots: the spans of each worker in the colours of the phases, up to the current position of the
+//! animation.
 
 use crate::core::units::duration;
 use crate::core::{PHASES, Phase, Span};
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
 
-/// Draws the slots of `spans` within `window` (nanoseconds on the load's clock) and a line of times below; `played` is the share of the window
-/// that is shown. Returns the rows taken.
+/// Draws the slots of `spans` within `window`, which is in nanoseconds since the clock started, and a line of times
+/// below. `played` is the share of the window that is drawn. Returns the number of rows.
 pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played: f64, theme: &Theme) -> u16 {
     let (w, h) = (usize::from(pen.width()), usize::from(pen.height()));
     let length = window.1.saturating_sub(window.0);
@@ -18,7 +19,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
     slots.sort_unstable();
     slots.dedup();
     slots.truncate(h - 1);
-    // Time of each phase in each cell.
+    // The time of each phase in each cell.
     let mut cells = vec![[0_u64; PHASES.len()]; w * slots.len()];
     let edge = |column: usize| window.0 + (length as f64 * column as f64 / w as f64) as u64;
     for span in here() {
@@ -55,8 +56,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, spans: &[Span], window: (u64, u64), played
     y + 1
 }
 
-/// The phase of each cell of a slot, so that each phase has as many cells as it has time: a cell often holds several phases, and the largest
-/// of them alone would make the others disappear. The part that a cell owes to a phase goes on to the next cell. `None` is time without a span.
+/// Assigns a phase to each cell of a slot, so that the number of cells of each phase is proportional to its time. A
+/// cell often contains several phases, and drawing only the largest would hide the others. So the remaining part of
+/// each phase is carried over to the next cell. `None` is time without a span.
 fn proportional(cells: &[[u64; PHASES.len()]], lengths: &[u64]) -> Vec<Option<Phase>> {
     let mut owed = [0.0_f64; PHASES.len() + 1];
     let mut drawn = Vec::with_capacity(cells.len());
@@ -76,8 +78,8 @@ fn proportional(cells: &[[u64; PHASES.len()]], lengths: &[u64]) -> Vec<Option<Ph
     drawn
 }
 
-/// A part of a load with a few tensors from near its middle, by the spans of one slot; the complete load if it is
-/// shorter.
+/// A time range near the middle of a load that contains a few tensors, from the spans of one slot. If the load is
+/// shorter, it is the complete load.
 pub(crate) fn few_tensors(spans: &[Span], wanted: usize) -> (u64, u64) {
     let end = spans.iter().map(|s| s.end_ns).max().unwrap_or(0);
     let mut starts: Vec<u64> = spans.iter().filter(|s| s.phase == Phase::RegisterBuffer).map(|s| s.start_ns).collect();
@@ -99,7 +101,8 @@ mod tests {
 
     #[test]
     fn each_phase_has_as_many_cells_as_it_has_time() {
-        // In each cell a registration of 3 parts, a transfer of 4 and no span for 3: the transfer is the largest everywhere.
+        // Each cell has a registration of 3 parts, a transfer of 4 parts, and 3 parts without a span. So the transfer
+        // is always the largest.
         let mut cell = [0; PHASES.len()];
         (cell[Phase::RegisterBuffer as usize], cell[Phase::Transfer as usize]) = (300, 400);
         let drawn = proportional(&[cell; 100], &[1_000; 100]);

@@ -1,4 +1,4 @@
-//! The time axis of the lanes: bars, the set-up before them, a dot for each run, and the ends of the axis.
+//! The time axis of the runs: the bars, the set-up before them, a dot for each run, and the labels of the axis.
 
 use crate::core::units::duration;
 use crate::present::progress::elapsed_ns;
@@ -9,23 +9,23 @@ use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
-/// The time axis of a group: its bars and its phases are drawn on it.
+/// The time axis of a group. Its bars and its phases use this axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     /// The column at which the clocks start.
     pub(super) zero: u16,
-    /// Columns before it, for the set-up of a run.
+    /// Number of columns before the start, for the set-up of a run.
     head: u16,
-    /// Columns from the start of the clocks on.
+    /// Number of columns after the start of the clocks.
     pub(super) columns: u16,
-    /// The time that fills these.
+    /// The time that fills these columns, in nanoseconds.
     pub(super) scale_ns: u64,
 }
 
 impl Axis {
-    /// The axis of a group in a column of bars that begins at `name` and is `bar` columns wide.
+    /// Creates the axis of a group, in a bar column that begins after `name` columns and has `bar` columns.
     pub(super) fn new(name: u16, bar: u16, group: &RowGroup<'_>, state: &State, ctx: &Context) -> Self {
-        // Too few columns show no difference between set-ups.
+        // With few columns, set-ups could not be compared, so they are not drawn.
         let head = if bar >= 30 { bar / 7 } else { 0 };
         Self { zero: name + head, head, columns: bar.saturating_sub(head + 1), scale_ns: scale_ns(group, state, ctx) }
     }
@@ -34,7 +34,7 @@ impl Axis {
         if self.scale_ns == 0 { 0.0 } else { ns as f64 / self.scale_ns as f64 }
     }
 
-    /// The set-up of a run, right before the start of its clock; a longer one than the axis has room for begins with an arrow.
+    /// Draws the set-up of a run directly before the start of its clock. If it does not fit, it begins with an arrow.
     pub(super) fn setup(self, pen: &mut Pen<'_>, ns: u64, theme: &Theme) {
         let wanted = (self.share(ns) * f64::from(self.columns)).round();
         let shown = wanted.min(f64::from(self.head)) as u16;
@@ -46,7 +46,7 @@ impl Axis {
         }
     }
 
-    /// One dot for each run, where several show how far they are apart.
+    /// Draws one dot for each run if there are several, which shows their spread.
     pub(super) fn dots(self, pen: &mut Pen<'_>, walls: &[u64], style: Style) {
         for ns in walls {
             let at = (self.share(*ns) * f64::from(self.columns)).ceil() as u16;
@@ -54,7 +54,7 @@ impl Axis {
         }
     }
 
-    /// The ends of the axis.
+    /// Draws the labels at the ends of the axis.
     pub(super) fn label(self, pen: &mut Pen<'_>, y: u16, style: Style) {
         let end = duration(self.scale_ns);
         if self.scale_ns > 0 && usize::from(self.columns) > width(&end) + 4 {
@@ -64,12 +64,13 @@ impl Axis {
     }
 }
 
-/// The time that fills a bar: the slowest finished run of the group, or the expected time of a running one if that is longer.
+/// The time that fills a bar, in nanoseconds: the slowest ended run of the group, or the expected time of a running
+/// one if that is longer.
 fn scale_ns(group: &RowGroup<'_>, state: &State, ctx: &Context) -> u64 {
     let expected = |entry: &EngineRow<'_>| {
         let lane = entry.running()?;
         let elapsed = elapsed_ns(lane, ctx.clock_ns)?;
-        // Before some bytes have arrived there is no basis for an estimate.
+        // The estimate needs a minimum share of the bytes.
         let share = loaded_share(lane, state).filter(|share| *share > 0.02).unwrap_or(1.0);
         Some((elapsed as f64 / share) as u64)
     };
@@ -77,7 +78,7 @@ fn scale_ns(group: &RowGroup<'_>, state: &State, ctx: &Context) -> u64 {
     group.rows.iter().filter_map(|entry| expected(entry).max(slowest(entry))).max().unwrap_or(0)
 }
 
-/// The share of its bytes that a running lane has on the target.
+/// The share of its bytes that a running load has on the target.
 pub(super) fn loaded_share(lane: &Lane, state: &State) -> Option<f64> {
     let total = state.bytes_of(lane);
     (total > 0).then(|| lane.landed_bytes() as f64 / total as f64)

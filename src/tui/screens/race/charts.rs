@@ -1,4 +1,4 @@
-//! The charts of the race: bandwidth of all lanes on one clock; memory and GPU of the selected one.
+//! The charts of the race: the bandwidth of all runs with a common clock, and the memory and GPU of the selected run.
 
 use super::names::entry_marker;
 use super::phases;
@@ -17,18 +17,19 @@ use crate::tui::widgets::series::Series;
 use crate::tui::words::{row_name, variant_name};
 
 const GIB: f64 = (1_u64 << 30) as f64;
-/// Meters are read ten times a second; twice that apart and more, something was not read.
+/// Meters are read ten times a second. A longer distance than this between two readings is a gap.
 const METER_GAP_S: f64 = 0.45;
-/// Columns of a lane's name in a legend, because a command can be long.
+/// Width of a run's name in a legend, because a command can be long.
 const LEGEND: u16 = 24;
-/// Charts that there are, where the time went included.
+/// Number of charts, including the one with the phases.
 const COUNT: usize = 4;
-/// A rate meter is the average of a tenth of a second. Of a load shorter than two of them it shows mostly the time before and after.
+/// Minimum load time in seconds for which a rate meter is shown. A meter is an average over a tenth of a second, so
+/// for a shorter load it mostly shows the time before and after.
 pub(crate) const SHORTEST_METERED_S: f64 = 0.2;
-/// Progress arrives twenty times a second.
+/// Progress messages arrive twenty times a second. A longer distance than this is a gap.
 const PROGRESS_GAP_S: f64 = 0.6;
 
-/// The charts that fit. `phases` requests the phases in a pane between them.
+/// Draws the charts that fit. With `phases`, a pane with the phases is between them.
 pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     ui.screen.more.set(w < 116 || (phases && !on_host(state, ui)));
@@ -42,7 +43,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
         }
         return;
     }
-    // Without a GPU its chart would be empty, and the lanes' title shows that there is none.
+    // Without a GPU, the GPU chart would be empty, and the title of the runs already shows that there is none.
     let host = on_host(state, ui);
     let useful: u16 = if host { 2 } else { 3 };
     let count = match w {
@@ -55,7 +56,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
         return;
     }
     if h >= 30 {
-        // If there is height to spare: the chart of the answer over the full width, the others below it.
+        // If there is enough height, the chart with the answer has the full width and the others are below it.
         let top = h * 11 / 20;
         one(&mut pen.part(0, 0, w, top), state, ui, theme, 0);
         let left = if host { w } else { w / 2 };
@@ -65,7 +66,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
         }
         return;
     }
-    // The first chart answers the screen's question and gets the odd columns.
+    // The first chart answers the question of the screen, so it gets the remaining columns.
     let narrow = w * 3 / (3 * count + 1);
     let first = w - narrow * (count - 1);
     let mut x = 0;
@@ -77,12 +78,12 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
     }
 }
 
-/// The part of a stretch of time that is shown.
+/// The visible part of a time range.
 fn part(whole: (f64, f64), ui: &Ui<'_>) -> (f64, f64) {
     ui.screen.time.window(whole)
 }
 
-/// The time that the charts are about, in seconds on the clock of the lanes: what zoom, pan and cursor move in.
+/// The complete time range of the charts in seconds since the clock started. Zoom, pan and cursor move in this range.
 pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     let group = group(state, ui);
     let end = group.as_ref().map_or(0.0, |group| end_of(group, ui));
@@ -93,12 +94,12 @@ pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     (from, if to > from { to } else { from + 1.0 })
 }
 
-/// Session time of the charts: now, unless they are held still.
+/// The session time of the charts in nanoseconds: the current time, unless the charts are on hold.
 fn now_ns(ui: &Ui<'_>) -> u64 {
     ui.screen.held_ns.map_or(ui.ctx.clock_ns, |held| held.min(ui.ctx.clock_ns))
 }
 
-/// Seconds of a lane's clock, as shown in the charts.
+/// The elapsed time of a run in seconds, as the charts show it.
 fn seconds(lane: &Lane, ui: &Ui<'_>) -> f64 {
     let ran = elapsed_ns(lane, ui.ctx.clock_ns).unwrap_or(0);
     let held = ui.screen.held_ns.map(|held| held.saturating_sub(lane.clock_ns.or(lane.started_ns).unwrap_or(held)));
@@ -130,7 +131,7 @@ fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, theme: &Theme, extras: &Extras) {
     }
 }
 
-/// One chart: 0 bandwidth, 1 host memory, 2 GPU, 3 where the time went.
+/// Draws one chart: 0 is bandwidth, 1 host memory, 2 GPU, 3 the phases.
 pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme, which: usize) {
     ui.screen.charted.set(ui.screen.charted.get() || which % COUNT != 3);
     match which % COUNT {
@@ -141,12 +142,12 @@ pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme, 
     }
 }
 
-/// The bandwidth over the complete time, for a page without a cursor.
+/// Draws the bandwidth over the complete time, for a page without a cursor.
 pub(crate) fn bandwidth_of_all(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     bandwidth(pen, state, &Ui { ctx, screen: &Race::default() }, theme);
 }
 
-/// The chart after the one that is shown; without a GPU its chart has nothing to show.
+/// The number of the chart after the current one. The GPU chart is skipped if there is no GPU.
 pub(crate) fn next(state: &State, ui: &Ui<'_>) -> usize {
     match (ui.screen.chart + 1) % COUNT {
         2 if on_host(state, ui) => 3,
@@ -154,12 +155,12 @@ pub(crate) fn next(state: &State, ui: &Ui<'_>) -> usize {
     }
 }
 
-/// Whether the charts are about a load into host memory.
+/// Whether the charts show a load into host memory.
 fn on_host(state: &State, ui: &Ui<'_>) -> bool {
     chosen(state, ui).is_some_and(|lane| lane.target == Target::Host)
 }
 
-/// The lane that the memory charts are about.
+/// The run that the memory charts show.
 pub(super) fn chosen<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s Lane> {
     let at = selected_entry(state, ui.ctx)?;
     row_groups(state).iter().flat_map(|h| &h.rows).nth(at)?.shown()
@@ -182,7 +183,8 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let end = group.as_ref().map_or(0.0, |group| end_of(group, ui));
     for entry in entries {
         let Some(lane) = entry.shown() else { continue };
-        // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
+        // One mean value per column, but at most thirty per run, because a finer curve shows only the noise of single
+        // blocks.
         let step = (end / f64::from(pen.width().max(20))).max(seconds(lane, ui) / 30.0).max(ui.ctx.stats.grain_s(lane));
         let points = ui.ctx.stats.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
@@ -198,7 +200,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
             right: false,
         });
     }
-    // The selected lane is drawn last, over the others.
+    // The selected run is drawn last, on top of the others.
     let shown: Vec<_> = entries.iter().filter_map(|e| e.shown()).map(|lane| lane.id).collect();
     let on_top = chosen(state, ui).and_then(|lane| shown.iter().position(|id| *id == lane.id));
     if let Some(at) = on_top.filter(|at| *at < series.len()) {
@@ -222,18 +224,18 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     put(&chart, &mut inside, theme, &Extras::default());
 }
 
-/// The text of an empty chart of a lane: a lane that has ended gets no more readings.
+/// The text of an empty chart. The second text is for a run that has ended and will get no more readings.
 fn unread(lane: Option<&Lane>, [so_far, at_all]: [&'static str; 2]) -> &'static str {
     if lane.is_some_and(|lane| lane.ended_ns.is_some()) { at_all } else { so_far }
 }
 
-/// The lowest ceiling that was measured for loads of a group, in GB/s.
+/// The lowest ceiling that applies to the loads of a group: its rate in GB/s and its name.
 fn measured_ceiling(state: &State, group: &RowGroup<'_>) -> Option<(f64, String)> {
     series::ceiling(state, group.rows.first()?.lanes.first()?)
 }
 
-/// The capacity of the GPU's PCIe link by its generation and width, in GB/s (PCI Express Base Specification: transfer
-/// rate times coding).
+/// The capacity of the GPU's PCIe link in GB/s, from its generation and width (PCI Express Base Specification:
+/// transfer rate times coding).
 fn pcie_ceiling(state: &State, target: &Target) -> Option<(f64, String)> {
     const LANE_GB_S: [f64; 7] = [0.0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563];
     let Target::Gpu { uuid, ordinal, .. } = target else { return None };
@@ -242,14 +244,15 @@ fn pcie_ceiling(state: &State, target: &Target) -> Option<(f64, String)> {
         Some(uuid) => gpus.iter().find(|g| g.uuid == *uuid)?,
         None => gpus.get(*ordinal as usize)?,
     };
-    // A link rests at a lower generation while idle, so its best counts.
+    // An idle link runs at a lower generation, so the highest generation is used.
     let (_, generation) = gpu.pcie_generation?;
     let (_, lanes) = gpu.pcie_width?;
     let lane = LANE_GB_S.get(generation as usize).filter(|rate| **rate > 0.0)?;
     (lanes > 0).then(|| (lane * f64::from(lanes), format!("PCIe {generation}.0 ×{lanes} link")))
 }
 
-/// The time that the lane's process lived, as seconds on its clock, and the session time of that clock's zero.
+/// The lifetime of the run's process in seconds since its clock started, and the session time of that start in
+/// nanoseconds.
 fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
     let started = lane.started_ns?;
     let zero = lane.clock_ns.unwrap_or(started);
@@ -258,7 +261,7 @@ fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
     Some(((on_clock(started), on_clock(end)), zero))
 }
 
-/// The events of the lane.
+/// The events of a run.
 fn events(lane: Option<&Lane>) -> Extras {
     let landed = lane.and_then(|lane| lane.result.as_deref()).filter(|result| result.error.is_none());
     let events = landed.map(|result| (result.wall_ns as f64 / 1e9, "loaded".to_owned())).into_iter().collect();
@@ -268,11 +271,11 @@ fn events(lane: Option<&Lane>) -> Extras {
 struct Meter {
     metric: Metric,
     name: &'static str,
-    /// Belongs to the lane, not to the machine.
+    /// Whether the values belong to the run and not to the machine.
     of_lane: bool,
     scale: f64,
     right: bool,
-    /// Counted from its least value in the window.
+    /// Whether the values are shown as the increase above their minimum in the time range.
     rise: bool,
     marker: char,
 }

@@ -1,4 +1,5 @@
-//! The Race screen of a storage measurement: what does the storage under this folder give, in which way and at which size?
+//! The Race screen of a storage measurement: which rate does the storage of this folder reach, by transfer and block
+//! size?
 //!
 //! ```text
 //!  Reads: 3.18 GB/s at best, by cpu, 1.00 MiB blocks, 4 threads, sequential …
@@ -20,20 +21,20 @@ use crate::tui::widgets::bars;
 use crate::tui::widgets::headline;
 use ratatui::style::{Modifier, Style};
 
-/// Columns of the block sizes, and between two transfers.
+/// Width in columns of the block sizes, and of the space between two transfers.
 const LABEL: u16 = 10;
 const GAP: u16 = 2;
-/// Columns of the narrowest and of the widest cell, and rows of the tallest.
+/// Minimum and maximum width of a cell in columns, and its maximum height in rows.
 const CELL: u16 = 6;
 const WIDEST: u16 = 18;
 const TALLEST: u16 = 4;
-/// Columns and rows of a table around its cells.
+/// Columns and rows of a table in addition to its cells.
 const BESIDE: u16 = LABEL + 3;
 const ABOVE: u16 = 4;
-/// Rows of the scale and of the words about the cell.
+/// Number of rows for the scale and the text about the cell.
 const FOOT: u16 = 4;
 
-/// Draws the screen; `cell` is the cell under the cursor, counted row by row through the tables.
+/// Draws the screen. `cell` is the index of the cell under the cursor, counted row by row through all tables.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, cell: Option<usize>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
@@ -60,7 +61,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, cell: Option<u
     let keys = cursor_order(grid);
     let cursor = selected(grid, cell).and_then(|at| keys.get(at)).copied();
     let meanings = tables.first().map_or(0, |table| meaning_rows(&table.transfers, w));
-    // The meaning of the transfer names is below the tables, so that no row is lost.
+    // The explanation of the transfer names is below the tables, if there is space for it.
     let explained = airy && h > y + FOOT + meanings + 12;
     let room = h.saturating_sub(y + FOOT + if explained { meanings } else { 0 });
     let Some(sizes) = tables.first().map(|table| Sizes::new(table, tables.len(), (w, room), cursor)) else { return };
@@ -89,7 +90,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, cell: Option<u
     }
 }
 
-/// Several transfers in one line of explanations.
+/// Number of transfers per line of the explanations.
 const fn meanings_across(w: u16) -> usize {
     if w >= 116 { 2 } else { 1 }
 }
@@ -108,22 +109,22 @@ fn meaning(pen: &mut Pen<'_>, transfers: &[Transfer], theme: &Theme) {
     }
 }
 
-/// The size of cells, and the shown cells.
+/// The size of the cells, and the visible cells.
 struct Sizes {
     /// Columns and rows of a cell.
     cell: (u16, u16),
-    /// Columns and rows of a table with its border.
+    /// Columns and rows of a table including its border.
     table: (u16, u16),
     across: usize,
     down: usize,
-    /// The columns and the rows that are shown.
+    /// The visible columns and rows.
     columns: std::ops::Range<usize>,
     rows: std::ops::Range<usize>,
 }
 
 impl Sizes {
-    /// The arrangement with the largest cells that shows all tables. If there is none: as many tables as fit, and for
-    /// a table larger than the screen the part around the cursor.
+    /// Finds the arrangement with the largest cells that shows all tables. If there is none, it shows as many tables
+    /// as fit. If a table is larger than the screen, it shows the part around the cursor.
     fn new(table: &GridTable, tables: usize, (w, h): (u16, u16), cursor: Option<CellKey>) -> Self {
         let count = table.columns().count().max(1);
         let blocks = table.blocks.len().max(1);
@@ -150,12 +151,12 @@ impl Sizes {
             return sizes;
         }
         let fit_columns = usize::from(w.saturating_sub(BESIDE + gaps) / CELL).clamp(1, count);
-        // Complete transfers if at least one fits, because a column with half a name is not useful.
+        // Only complete transfers are shown if at least one fits, because a column with half a name is not useful.
         let each = table.threads.len().max(1);
         let whole = if fit_columns >= each { each } else { 1 };
         let fit_columns = fit_columns / whole * whole;
         let fit_rows = usize::from(h.saturating_sub(ABOVE)).clamp(1, blocks);
-        // The shown table has all the space.
+        // If only one table is shown, it uses all the space.
         let cell = (
             (w.saturating_sub(BESIDE + gaps) / fit_columns as u16).clamp(CELL, WIDEST),
             (h.saturating_sub(ABOVE) / fit_rows as u16).clamp(1, TALLEST),
@@ -182,7 +183,7 @@ fn holding(tables: &[GridTable], key: &CellKey) -> Option<usize> {
     tables.iter().position(|t| t.access == key.access && t.pattern == key.pattern)
 }
 
-/// The cells in the order in which the cursor visits them: table by table, row by row.
+/// The cells in the order of the cursor: table by table, row by row.
 pub(crate) fn cursor_order(grid: &Grid) -> Vec<CellKey> {
     let row =
         |table: &GridTable, block: u64| table.columns().map(|column| table.key(block, column)).collect::<Vec<_>>();
@@ -192,12 +193,12 @@ pub(crate) fn cursor_order(grid: &Grid) -> Vec<CellKey> {
         .collect()
 }
 
-/// Cells of a row.
+/// Number of cells in a row.
 pub(crate) fn columns(grid: &Grid) -> usize {
     grid_tables(grid).first().map_or(1, |table| table.columns().count()).max(1)
 }
 
-/// The cell under the cursor: the user's, else the one that runs, else the fastest.
+/// The index of the cell under the cursor: the user's choice, or else the running cell, or else the fastest one.
 pub(crate) fn selected(grid: &Grid, cell: Option<usize>) -> Option<usize> {
     let keys = cursor_order(grid);
     let at = |key: &CellKey| keys.iter().position(|k| k == key);
@@ -206,14 +207,14 @@ pub(crate) fn selected(grid: &Grid, cell: Option<usize>) -> Option<usize> {
         None => grid
             .running
             .and_then(|cell| at(grid.plan.cells.get(cell as usize)?))
-            // The first sentence of the headline.
+            // This is the cell that the headline names first.
             .or_else(|| at(&grid.best(|key| key.access == Access::Read)?.key))
             .or_else(|| at(&grid.best(|_| true)?.key))
             .or((!keys.is_empty()).then_some(0)),
     }
 }
 
-/// `first` is the number of the table's first cell in the order of the cursor.
+/// Draws a table. `first` is the index of its first cell in the order of the cursor.
 fn draw_table(
     pen: &mut Pen<'_>,
     (grid, table, first): (&Grid, &GridTable, usize),
@@ -231,7 +232,7 @@ fn draw_table(
     inside.right(LABEL - 1, 1, "threads", theme.dim);
     let range = rate_range(grid).unwrap_or_default();
     let running = grid.running.and_then(|cell| grid.plan.cells.get(cell as usize)).copied();
-    // Between two cells the last one that ran has its result already.
+    // Between two cells, the last cell that ran already has its result.
     let running = running.filter(|key| grid.result(key).is_none());
     let (wide, tall) = sizes.cell;
     let shown = || table.blocks.iter().enumerate().skip(sizes.rows.start).take(sizes.rows.len());
@@ -274,7 +275,7 @@ fn draw_table(
     }
 }
 
-/// The legend of the colours: from the slowest rate to the fastest, by the logarithm.
+/// Draws the legend of the colours, from the slowest to the fastest rate on a logarithmic scale.
 fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
     let w = pen.width();
     let mut x = 3;
@@ -299,7 +300,7 @@ fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
     }
 }
 
-/// The heat of a cell as its background; without colours, as weight.
+/// The background of a cell, which shows its rate. Without colours, the weight of the text shows it.
 fn cell_style(grid: &Grid, key: &CellKey, range: (f64, f64), theme: &Theme) -> Style {
     let Some(result) = grid.result(key) else { return theme.faint };
     if result.error.is_some() {
@@ -309,7 +310,7 @@ fn cell_style(grid: &Grid, key: &CellKey, range: (f64, f64), theme: &Theme) -> S
     theme.heat(warmth)
 }
 
-/// The cell under the cursor in words.
+/// Draws the text about the cell under the cursor.
 fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
     let w = pen.width();
     let mut lines = words::details(grid, key);
@@ -321,7 +322,7 @@ fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
     }
 }
 
-/// The cell under the cursor, for the clipboard.
+/// The text about the cell under the cursor, for the clipboard.
 pub(crate) fn copied(grid: &Grid, cell: Option<usize>) -> Vec<String> {
     let mut lines: Vec<String> = words::answers(grid).iter().take(1).map(Answer::text).collect();
     if let Some(key) = selected(grid, cell).and_then(|at| cursor_order(grid).get(at).copied()) {

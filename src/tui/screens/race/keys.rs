@@ -1,4 +1,4 @@
-//! The keys of the Race screen and of its plans, and when they do something.
+//! The keys of the Race screen and of its plans, with their conditions.
 
 use super::layers;
 use super::plans::{self, Row as PlanRow};
@@ -154,7 +154,7 @@ fn has_plans(ui: &Ui<'_>, state: &State) -> bool {
     !state.race_plans.is_empty() || ui.ctx.earlier > 0
 }
 
-/// In a replay the brackets are the speed; there the list leads to the other plans.
+/// Whether brackets switch between plans. In a replay they change the speed, and the list is used instead.
 fn several_plans(ui: &Ui<'_>, _: &State) -> bool {
     ui.ctx.earlier > 0 && !ui.ctx.replay
 }
@@ -175,12 +175,12 @@ fn has_charts(_: &Ui<'_>, state: &State) -> bool {
     !state.lanes.is_empty()
 }
 
-/// The charts take a cursor: there was room for them.
+/// Whether the charts are drawn, so that they can have a cursor.
 fn shows_charts(ui: &Ui<'_>, state: &State) -> bool {
     has_charts(ui, state) && ui.screen.charted.get()
 }
 
-/// There was no room for charts next to the lanes.
+/// Whether the charts are hidden, because there is no space next to the runs.
 fn hides_charts(ui: &Ui<'_>, state: &State) -> bool {
     has_charts(ui, state) && !ui.screen.charted.get() && !ui.screen.expanded
 }
@@ -189,7 +189,8 @@ fn reads_charts(ui: &Ui<'_>, state: &State) -> bool {
     shows_charts(ui, state) && !on_layers(ui, state)
 }
 
-/// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
+/// Whether the charts are zoomed, so that they can be moved. In a replay the brackets change the speed, so the label
+/// begins with the commas.
 fn can_pan(ui: &Ui<'_>, state: &State) -> bool {
     shows_charts(ui, state) && ui.screen.time.zoomed()
 }

@@ -1,4 +1,4 @@
-//! The lanes of a race: bars of time on one axis, figures, routes with their proof.
+//! The runs of a race: time bars on a common axis, figures, and routes with their proof.
 
 use super::axis::{Axis, loaded_share};
 use super::names::{entry_marker, longest_name};
@@ -23,11 +23,11 @@ use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::{chosen, row_name};
 use ratatui::style::Style;
 
-/// Columns of the figures, from the right; a column of width 0 is not shown.
+/// Widths of the columns with figures, from the right. A column of width 0 is hidden.
 struct Columns {
     name: u16,
     bar: u16,
-    /// How much of its bytes a running lane has loaded; of a finished one the share of the ceiling.
+    /// The loaded share of a running load; for an ended run, the share of its ceiling.
     share: u16,
     rate: u16,
     time: u16,
@@ -44,7 +44,7 @@ impl Columns {
         let placed = places.max().unwrap_or(0) as u16;
         let repeats = entries().any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
-        // Parts of one model have nothing that they could be compared with.
+        // Parts of one model are not compared with each other.
         let compared = groups.iter().any(|h| !h.together())
             || entries().filter_map(|e| e.lanes.first()).any(|lane| state.alone_ns(lane).is_some());
         let mut columns = Self {
@@ -58,7 +58,7 @@ impl Columns {
             route: match w {
                 _ if !cufile => 0,
                 0..90 => 0,
-                // As wide as the words are.
+                // The column is as wide as its widest text.
                 _ => 4 + entries().map(|entry| width(&route(entry).0)).max().unwrap_or(0).max(9) as u16,
             },
             verified: if w >= 110 { 14 } else { 3 },
@@ -69,7 +69,7 @@ impl Columns {
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
         if columns.bar < 3 {
-            // The time has the same information as the rate.
+            // The rate is dropped first, because it shows the same as the time.
             columns.rate = 0;
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
@@ -81,7 +81,7 @@ impl Columns {
     }
 }
 
-/// Rows that the lanes take with their border, without phases.
+/// Number of rows that the runs need, including their border but not the phases.
 pub(crate) fn rows(state: &State) -> u16 {
     let groups = row_groups(state);
     if groups.is_empty() {
@@ -122,7 +122,7 @@ fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<R
     }
     let mut runs: Vec<Run> = Vec::new();
     for part in parts {
-        // A part that does not fit is left out, because half a word is not useful.
+        // A part that does not fit is left out, because a cut word is not useful.
         if !runs.is_empty() && runs_width(&runs) + width(&part.0) + 4 > usize::from(w.saturating_sub(6)) {
             continue;
         }
@@ -134,7 +134,8 @@ fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<R
     runs
 }
 
-/// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went. `refused` is the selected line of the engines that cannot run.
+/// Draws the runs and, in the last `phase_rows` rows of the pane, the phases. `refused` is the selected line among
+/// the engines that cannot run.
 pub(crate) fn draw(
     pen: &mut Pen<'_>,
     state: &State,
@@ -185,7 +186,7 @@ pub(crate) fn draw(
         sheet::scrollbar(&mut lanes.part(0, 1, w, room as u16), rows.len(), first, theme);
     }
     for (y, row) in rows.iter().skip(first).take(room).enumerate() {
-        // The first visible line needs its cache state too, so its heading stays above it.
+        // The cache state of the first visible row must stay visible, so the heading of its group is kept.
         let above = rows.iter().take(first).rfind(|r| matches!(r, Row::Group(_)));
         let row = match (y, row, above) {
             (0, Row::Entry(..) | Row::StderrTail(_), Some(heading)) => heading,
@@ -219,8 +220,8 @@ pub(crate) fn draw(
             Row::Unavailable(number, engine, why) => {
                 line.hit(0, 0, w, Spot::Row(index + number));
                 line.text(2, 0, "–", theme.status(Status::Na));
-                // One engine keeps to the column of names; several with the same reason take as many columns as they
-                // need.
+                // A single engine uses the column of names. Several engines with the same reason use as many columns
+                // as they need.
                 let room = if engine.contains(", ") { w } else { columns.name.saturating_sub(5) };
                 let name = line.fit(4, 0, room, engine, theme.dim);
                 let at = columns.name.max(name + 1);
@@ -249,7 +250,7 @@ enum Row<'a, 's> {
 }
 
 fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<usize>), theme: &Theme) {
-    // Nothing will run in a session that is over, or on a captured machine.
+    // No run will follow if the session has ended or the machine is a capture.
     let still = state.ended.is_some() || ctx.over || ctx.captured;
     let spinner = if still { '–' } else { ctx.spinner() };
     for answer in headline::race(state, ctx.clock_ns).iter().take(1) {
@@ -273,7 +274,7 @@ fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<u
     }
 }
 
-/// Things that can be run or looked at if nothing was run: a key or a command, and its effect.
+/// Suggestions if no run exists: a key or a command, and its effect.
 fn invitation(state: &State, ctx: &Context) -> Vec<(String, &'static str)> {
     let mut rows = Vec::new();
     if ctx.captured {
@@ -293,20 +294,20 @@ fn invitation(state: &State, ctx: &Context) -> Vec<(String, &'static str)> {
     rows
 }
 
-/// The last line that a lane which died wrote to standard error.
+/// The last line on the standard error of a run whose process died.
 fn last_line(entry: &EngineRow<'_>) -> Option<String> {
     let (lane, _) = entry.failed()?;
     stderr_tail(lane.stderr_tail.as_deref()?).pop()
 }
 
-/// Whether lanes of the group have not started.
+/// Whether some runs of the group have not started.
 fn racing(group: &RowGroup<'_>, state: &State, ctx: &Context) -> bool {
     !group.settled() && !ctx.over && state.ended.is_none()
 }
 
 fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], bounded: bool, theme: &Theme) {
     let style = theme.faint_text();
-    // The axis itself is labelled, if there is one for all rows.
+    // The axis has labels if all rows use the same axis.
     if groups.len() > 1 || columns.bar < 30 {
         let long = "time, shorter is faster";
         let bar = if width(long) < usize::from(columns.bar) { long } else { "time" };
@@ -340,7 +341,7 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], b
 
 fn group_row(pen: &mut Pen<'_>, group: &RowGroup<'_>, theme: &Theme) {
     let words = group.title();
-    // Half a sentence is worse than its first clause.
+    // If the sentence does not fit, only its first clause is shown.
     let room = usize::from(pen.width().saturating_sub(2));
     let clause = words.rsplit_once(", ").map_or(words.as_str(), |(first, _)| first);
     let shown = if width(&words) <= room { words.as_str() } else { clause };
@@ -428,7 +429,7 @@ fn entry_row(
         (None, wall) => wall.map_or_else(|| GAP.to_owned(), duration),
     };
     figure(pen, &mut x, columns.time, &time, theme.strong);
-    // Lanes that run together are compared with their time alone.
+    // Runs that load together are compared with their time alone.
     let alone = || entry.lanes.first().and_then(|lane| state.alone_ns(lane)).filter(|ns| *ns > 0);
     let ratio = match ranked {
         Some(ranked) if group.together() => alone().map(|alone| labels::factor(ranked.wall_ns as f64 / alone as f64)),
@@ -449,7 +450,7 @@ fn entry_row(
     pen.text(x + 2, 0, &text, style);
 }
 
-/// The route of a row's reads, and how good it is.
+/// The route of a row's reads with its status.
 fn route(entry: &EngineRow<'_>) -> (String, Option<Status>) {
     let counts = entry.typical().and_then(|lane| lane.result.as_deref()?.route.as_ref());
     let row = entry.ranked().map(|ranked| ResultRow::new(ranked, entry.good().collect()));

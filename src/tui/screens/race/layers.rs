@@ -1,4 +1,5 @@
-//! The layers of a read that goes layer by layer: when each was loaded and computed, and where computing waited.
+//! The layers of a read layer by layer: when each layer was loaded and computed, and for which layers computing had
+//! to wait.
 //!
 //! ```text
 //! ╭ Layers ── lmcache/gds/read ── computing is simulated ─────────╮
@@ -21,16 +22,16 @@ use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
-/// Columns of the names at the left.
+/// Width in columns of the names on the left.
 const LABEL: u16 = 9;
-/// Rows of the pane's frame, its two timelines and its words.
+/// Number of rows for the border, the two timelines and the text.
 const AROUND: u16 = 6;
 
-/// Panes that small screens show one at a time: lanes, phases, three charts.
+/// Number of panes that small screens show one at a time: runs, phases, three charts.
 const PANES: usize = 5;
-/// The pane with the layers of a read.
+/// The number of the pane with the layers of a read.
 pub(crate) const LAYERS_PANE: usize = PANES;
-/// Panes that small screens show now.
+/// The number of panes that small screens show now.
 pub(super) fn panes(state: &State, ui: &Ui<'_>) -> usize {
     PANES + usize::from(shown(state, ui).is_some())
 }
@@ -42,9 +43,9 @@ pub(super) struct Read<'s> {
     result: &'s WorkloadResult,
 }
 
-/// The selected entry's read, where it went layer by layer.
+/// The read of the selected entry, if it was a read layer by layer.
 pub(super) fn shown<'s>(state: &'s State, ui: &Ui<'_>) -> Option<Read<'s>> {
-    // Asked for several keys in every frame, and no load of weights has any.
+    // This early exit matters, because several keys call the function in every frame.
     if !state.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_))) {
         return None;
     }
@@ -59,18 +60,18 @@ pub(super) fn shown<'s>(state: &'s State, ui: &Ui<'_>) -> Option<Read<'s>> {
     if chosen.is_some() || ui.ctx.entry.is_some() || state.running_lane().is_some() {
         return chosen;
     }
-    // Without a selection: the fastest read from storage, because memory is only the comparison.
+    // Without a selection it is the fastest read from storage, because reads from memory are only a comparison.
     let reads = || lanes.iter().flatten().copied().filter_map(read);
     let wall = |read: &Read<'_>| read.lane.result.as_deref().map_or(u64::MAX, |result| result.wall_ns);
     reads().filter(|read| !read.result.variant.starts_with("ram")).min_by_key(wall).or_else(|| reads().min_by_key(wall))
 }
 
-/// Whether the layers are what the arrows move in.
+/// Whether the arrow keys move between the layers.
 pub(super) fn takes_arrows(ui: &Ui<'_>) -> bool {
     if ui.ctx.small { ui.screen.pane == LAYERS_PANE } else { !ui.screen.charts }
 }
 
-/// The layer after the one under the cursor, or before it.
+/// The layer after the one under the cursor, or the layer before it.
 pub(super) fn step(ui: &Ui<'_>, state: &State, forward: bool) -> Option<usize> {
     let read = shown(state, ui)?;
     let (at, last) = (read.cursor(ui), read.result.layers.len() - 1);
@@ -78,7 +79,7 @@ pub(super) fn step(ui: &Ui<'_>, state: &State, forward: bool) -> Option<usize> {
 }
 
 impl Read<'_> {
-    /// The layer under the cursor: the user's, else the one that was waited for longest.
+    /// The layer under the cursor: the user's choice, or else the layer with the longest waiting time.
     fn cursor(&self, ui: &Ui<'_>) -> usize {
         let layers = &self.result.layers;
         let longest = || {
@@ -88,7 +89,8 @@ impl Read<'_> {
         ui.screen.layer.or_else(longest).unwrap_or(0).min(layers.len().saturating_sub(1))
     }
 
-    /// The hidden share of loading, in a sentence of at most `room` columns if words allow.
+    /// A sentence about the share of loading that computing hides. It has at most `room` columns, unless a word is
+    /// longer.
     fn headline(&self, room: u16) -> (Status, String) {
         let layers = &self.result.layers;
         let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();
@@ -118,7 +120,7 @@ const fn end_of(layer: &LayerTimes) -> u64 {
     if load > compute { load } else { compute }
 }
 
-/// Begin and end of a layer's load, of the waiting for it, and of its computing.
+/// The start and end of a layer's loading, of the waiting for it, and of its computing, in nanoseconds.
 fn spans(layer: &LayerTimes) -> [(u64, u64); 3] {
     let compute = layer.compute_start_ns;
     [
@@ -161,7 +163,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &Ui<'_>, theme: &Them
     axis(&mut inside, 3, (0, end));
     if let Some(layer) = layers.get(cursor) {
         let at = LABEL + column(layer.compute_start_ns, (0, end), columns);
-        // If the mark covers a figure of the axis, the mark is drawn.
+        // If the mark covers a label of the axis, the mark is drawn.
         if at == LABEL {
             inside.text(LABEL, 3, " ", theme.dim);
         }
@@ -189,7 +191,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &Ui<'_>, theme: &Them
     }
 }
 
-/// The first text that fits into `room` columns, else the last.
+/// The first text that fits into `room` columns, or else the last text.
 fn shortest(texts: [String; 3], room: u16) -> String {
     let [whole, short, least] = texts;
     let fits = |text: &String| crate::tui::pen::width(text) <= usize::from(room);
@@ -202,7 +204,7 @@ fn shortest(texts: [String; 3], room: u16) -> String {
     }
 }
 
-/// Glyph and style of loading, computing and waiting.
+/// Character and style of loading, computing and waiting.
 struct Inks {
     load: (char, Style),
     compute: (char, Style),
@@ -225,13 +227,13 @@ fn legend(pen: &mut Pen<'_>, inks: &Inks, w: u16, theme: &Theme) {
         .flat_map(|((glyph, style), word)| [(glyph.to_string(), style), (format!(" {word}  "), theme.dim)])
         .collect();
     let width = crate::tui::pen::runs_width(&runs) as u16;
-    // Between the two ends of the axis, if there is space for it.
+    // The mark has a label between the ends of the axis, if there is space for it.
     if width + 26 < w - LABEL {
         pen.runs(LABEL + (w - LABEL - width) / 2, 3, &runs);
     }
 }
 
-/// A row for each layer around the cursor, on their own time.
+/// Draws a row for each layer around the cursor. The rows have a separate time range.
 fn rows_of(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], (cursor, rows): (usize, usize), inks: &Inks, theme: &Theme) {
     let columns = pen.width() - LABEL - 2;
     let first = cursor.saturating_sub(rows / 2).min(all.len().saturating_sub(rows));
@@ -245,7 +247,7 @@ fn rows_of(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], (cursor, rows): (usize, u
             pen.cell(1, y, '▸', theme.accent);
         }
         pen.right(LABEL - 2, y, &number.to_string(), style);
-        // The part of the load that the reader waited for is drawn over the load.
+        // Waiting is drawn on top of loading.
         let order = [(0, inks.load), (2, inks.compute), (1, inks.wait)];
         timeline(&mut pen.part(LABEL, y, columns, 1), std::slice::from_ref(spans), (from, to), &order);
     }
@@ -263,7 +265,8 @@ fn column(at: u64, (from, to): (u64, u64), columns: u16) -> u16 {
     ((share * f64::from(columns)) as u16).min(columns.saturating_sub(1))
 }
 
-/// A row of time: each column has the last of the kinds that fill a good part of it, and something short is never lost.
+/// Draws a timeline. If several kinds fill a large part of a column, the last of them is drawn. Short spans are
+/// always visible.
 fn timeline(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], window: (u64, u64), kinds: &[(usize, (char, Style))]) {
     let columns = pen.width();
     if columns == 0 {
@@ -274,7 +277,7 @@ fn timeline(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], window: (u64, u64), kind
         let mut filled = vec![0.0_f64; usize::from(columns)];
         for (from, to) in all.iter().map(|spans| spans[*kind]).filter(|(from, to)| to > from) {
             let (a, b) = (from.saturating_sub(window.0) as f64 / step, to.saturating_sub(window.0) as f64 / step);
-            // The column with most of a short span counts as full.
+            // If a span is shorter than a column, the column with its largest part counts as full.
             if b - a < 1.0 {
                 let middle = f64::midpoint(a, b) as usize;
                 if let Some(cell) = filled.get_mut(middle).filter(|_| b - a > 0.25) {

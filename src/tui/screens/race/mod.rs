@@ -36,7 +36,7 @@ use crate::tui::selection::{entry_count, selected_entry};
 use crate::tui::theme::Theme;
 use crate::tui::words::headline_in;
 
-/// The tables of keys: the screen's, and that of the plans.
+/// The key tables of the screen and of the plans.
 const TABLES: [&[Row<Race>]; 2] = [keys::TABLE, keys::PLANS];
 const PLANS_TABLE: usize = 1;
 
@@ -44,7 +44,7 @@ pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
     TABLES.iter().enumerate().map(|(n, table)| (Place::Screen(ScreenId::Race, n), specs(table))).collect()
 }
 
-/// A page that has nothing but the storage grid.
+/// Whether the page contains only a storage grid.
 fn shows_grid(page: &State) -> bool {
     page.grid.is_some() && page.lanes.is_empty()
 }
@@ -56,7 +56,7 @@ impl Screen for Race {
 
     fn tab(&self, session: &State, ctx: &Context) -> Tab {
         let page = ctx.page(session);
-        // A watched program has its calls in the place of the race.
+        // For a watched program, the screen shows its calls instead of the race.
         let is_watched = super::calls::is_shown(page);
         let title = match page.lanes.first().map(|lane| &lane.engine) {
             _ if is_watched => "Calls",
@@ -76,7 +76,7 @@ impl Screen for Race {
     }
 
     fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool {
-        // The plans of the session, independent of the shown page.
+        // The plans belong to the session and not to the shown page.
         let state = if self.plans.is_some() { session } else { ctx.page(session) };
         (TABLES[self.table()][row].when)(&Ui { ctx, screen: self }, state)
     }
@@ -139,7 +139,7 @@ impl Screen for Race {
     }
 
     fn wheel(&mut self, step: Action, _under: Option<Spot>, session: &State, ctx: &mut Context) {
-        // A list of a few lines moves by one.
+        // A short list moves by one line.
         for _ in 0..if self.plans.is_some() { 3 } else { 1 } {
             self.act(step, session, ctx);
         }
@@ -194,7 +194,7 @@ impl Screen for Race {
     }
 }
 
-/// Runs what the page shows again.
+/// The command that repeats the measurement on this page.
 fn run_again(page: &State) -> Command {
     match (&page.race_plan, page.grid.is_some()) {
         (Some((name, _)), _) => Command::RunPlan(name.clone()),
@@ -204,7 +204,7 @@ fn run_again(page: &State) -> Command {
 }
 
 impl Race {
-    /// Runs the selected plan, or shows what ran.
+    /// Runs the selected plan, or shows its earlier runs.
     fn run_plan(&mut self, session: &State, ctx: &mut Context) -> Effect {
         let rows = plans::rows(session);
         let mut effect = Effect::default();
@@ -245,7 +245,7 @@ impl Race {
         }
     }
 
-    /// Selects an entry, or an engine that cannot run: its reason is then shown in full.
+    /// Selects an entry, or an engine that cannot run. For such an engine the complete reason is shown.
     fn select(&mut self, number: usize, page: &State, ctx: &mut Context) {
         self.refused = number.checked_sub(entry_count(page));
         match self.refused.and_then(|at| unavailable(page).into_iter().nth(at)) {
@@ -254,7 +254,7 @@ impl Race {
         }
     }
 
-    /// Closes the topmost thing: the plans, the expanded chart, the cursor.
+    /// Closes the topmost item: the plans, the expanded chart or the cursor.
     fn close(&mut self) {
         if self.plans.take().is_none() && !std::mem::take(&mut self.expanded) {
             self.time.cursor = None;

@@ -1,4 +1,5 @@
-//! The phases of each lane: stacked bars on one scale of time, in the pane of the lanes or in a separate one.
+//! The phases of each run as stacked bars with a common time scale. They are in the pane of the runs or in a separate
+//! pane.
 
 use super::axis::Axis;
 use super::names::{entry_marker, longest_name};
@@ -13,11 +14,11 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::row_name;
 
-/// Rows that the phases take below the lanes of a pane of `w` columns: a heading, the bars, a legend. They are kept from the start of a race, so
-/// that the panes below do not move when a load ends.
+/// Number of rows that the phases need below the runs in a pane of `w` columns: a heading, the bars and a legend. The
+/// rows are reserved from the start of a race, so that the panes below do not move when a load ends.
 pub(crate) fn rows(state: &State, ctx: &Context, w: u16) -> u16 {
     let Some(shown) = Shown::of(state, ctx) else { return 0 };
-    // A session that is over has all of its phases.
+    // If the session has ended, no more phases will arrive.
     if (ctx.over || state.ended.is_some()) && shown.timed().is_empty() {
         return 0;
     }
@@ -31,12 +32,13 @@ pub(super) fn shown_group<'s>(state: &'s State, ctx: &Context) -> Option<RowGrou
     Shown::of(state, ctx).map(|shown| shown.group)
 }
 
-/// Only the group of the selected entry, because times of a cold and a hot cache need different scales.
+/// The group of the selected entry. Only one group is shown, because times of a cold and a hot cache need different
+/// scales.
 struct Shown<'s> {
     group: RowGroup<'s>,
-    /// The selected entry in it.
+    /// The index of the selected entry in the group.
     selected: usize,
-    /// Of several groups.
+    /// Whether there are several groups.
     several: bool,
 }
 
@@ -56,7 +58,7 @@ impl<'s> Shown<'s> {
         None
     }
 
-    /// Entries whose phases are known, with their number and their typical run.
+    /// The entries with known phases: their number and their run with the median time.
     fn timed(&self) -> Vec<(usize, &EngineRow<'s>, &'s RunResult)> {
         let entries = self.group.rows.iter().enumerate();
         entries
@@ -66,7 +68,7 @@ impl<'s> Shown<'s> {
     }
 }
 
-/// Draws the bars below the lanes under a heading, on the axis of the lanes.
+/// Draws the bars with a heading below the runs, on the axis of the runs.
 pub(super) fn below(pen: &mut Pen<'_>, state: &State, ctx: &Context, (name, axis): (u16, Axis), theme: &Theme) {
     let Some(shown) = Shown::of(state, ctx) else { return };
     let group = if shown.several { format!(", {} cache", shown.group.cache) } else { String::new() };
@@ -89,14 +91,15 @@ pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Them
         return;
     };
     let (w, h) = (inside.width(), inside.height());
-    // Next to a chart, the names leave half of the pane to the bars.
+    // Next to a chart, the names use at most half of the pane.
     let name = (longest_name(state, w) + 5).min((w / 2).max(11));
     let airy = u16::from(usize::from(h) >= shown.timed().len() + 3);
     bars_of(&mut inside.part(0, airy, w, h.saturating_sub(airy)), &shown, name, None, theme);
 }
 
-/// Stacked bars on one scale of time, so that a bar's length is its time and its parts are the reasons, and below them the
-/// legend of the colours. If not all fit, those around the selected lane. `axis` is that of the lanes above.
+/// Draws stacked bars with a common time scale, and the legend below them. The length of a bar is the time, and its
+/// parts are the phases. If not all bars fit, those around the selected run are drawn. `axis` is the axis of the runs
+/// above.
 fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, axis: Option<Axis>, theme: &Theme) {
     let timed = shown.timed();
     let (w, h) = (pen.width(), pen.height());
@@ -108,7 +111,7 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, axis: Option<Axis>, 
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, _, r)| r.phases).collect();
     let items: Vec<Vec<Run>> = bars::phase_legend(&times, theme).chunks(2).map(<[Run]>::to_vec).collect();
     let legend = legend(&items, w.saturating_sub(4));
-    // A bar without its legend cannot be read, so the legend keeps its lines and the bars scroll.
+    // A bar cannot be read without the legend, so the legend keeps its lines and the bars scroll.
     let lines = legend.len().min(usize::from(h).saturating_sub(1));
     let room = usize::from(h) - lines.min(usize::from(h));
     let selected = timed.iter().position(|(number, _, _)| *number == shown.selected).unwrap_or(0);
@@ -138,12 +141,12 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, axis: Option<Axis>, 
     }
 }
 
-/// The legend in lines of `room` columns.
+/// The legend as lines of `room` columns.
 fn legend(items: &[Vec<Run>], room: u16) -> Vec<Vec<Run>> {
     let mut lines: Vec<Vec<Run>> = vec![Vec::new()];
     for item in items {
         if let Some(last) = lines.last_mut() {
-            // The gap behind the last word may be cut.
+            // The space after the last word may be cut.
             if last.is_empty() || runs_width(last) + runs_width(item) <= usize::from(room) + 2 {
                 last.extend_from_slice(item);
                 continue;
@@ -154,7 +157,7 @@ fn legend(items: &[Vec<Run>], room: u16) -> Vec<Vec<Run>> {
     lines
 }
 
-/// The greatest phases in words, for bars too short to hold them.
+/// The largest phases as text, for bars that are too short for labels.
 fn greatest(times: &PhaseTimes, most: usize, theme: &Theme) -> Vec<Run> {
     let shares = split(times, times.total_ns()).into_iter().filter(|(_, share)| *share >= 0.005);
     shares.take(most).map(|phase| (format!("{}  ", share(phase)), theme.dim)).collect()

@@ -1,5 +1,5 @@
-//! The plans of the Race screen: everything that can be run here, the question and the files of each, and the earlier
-//! runs of this session.
+//! The plans of the Race screen: everything that can be run here, with the question and the files of each plan, and
+//! the earlier runs of this session.
 
 use crate::core::{RacePlan, Status};
 use crate::session::State;
@@ -9,7 +9,7 @@ use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
 
-/// Columns of the widest sheet.
+/// Maximum width of the sheet in columns.
 const WIDEST: u16 = 104;
 
 /// A line that can be selected.
@@ -17,11 +17,11 @@ const WIDEST: u16 = 104;
 pub(super) enum Row<'s> {
     /// A plan that can be run.
     Offer(&'s RacePlan),
-    /// The run: its number among the earlier ones, `None` for the newest.
+    /// A plan that ran: its index among the earlier plans, or `None` for the newest.
     Ran(Option<usize>),
 }
 
-/// The lines in order: the plans that can be run, then those that ran, the newest first.
+/// The lines in order: first the plans that can be run, then the plans that ran, with the newest first.
 pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = state.race_plans.iter().map(Row::Offer).collect();
     if !state.earlier.is_empty() || rows.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     rows
 }
 
-/// The reason why the plan cannot run now, in a sentence.
+/// A sentence with the reason why the plan cannot run now; `None` if it can.
 pub(super) fn obstacle(state: &State, ctx: &Context, plan: &RacePlan) -> Option<String> {
     if !ctx.is_live() {
         return Some("nothing can be run any more in this session".to_owned());
@@ -42,7 +42,7 @@ pub(super) fn obstacle(state: &State, ctx: &Context, plan: &RacePlan) -> Option<
     plan.obstacle.clone()
 }
 
-/// Draws the list with line `at` selected, and the keys that do something now.
+/// Draws the list with line `at` selected, and with the available keys.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, bindings: &[&Binding], theme: &Theme) {
     let rows = rows(state);
     let at = at.min(rows.len().saturating_sub(1));
@@ -58,7 +58,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, b
                 let from = lines.len();
                 lines.push(vec![(mark.to_owned(), theme.accent), (plan.title.clone(), name_style)]);
                 indented(&mut lines, &plan.answers, room, theme.text);
-                // Enter consents to the files that it writes, so they are listed before.
+                // Enter means consent to the files that the plan writes, so they are listed before it.
                 match obstacle(state, ctx, plan) {
                     Some(why) => indented(&mut lines, &format!("– {why}"), room, theme.status(Status::Na)),
                     None => indented(&mut lines, &plan.writes, room, theme.dim),

@@ -9,34 +9,34 @@ pub(super) type Ui<'a> = context::Ui<'a, Race>;
 /// The Race screen.
 #[derive(Debug, Default)]
 pub(crate) struct Race {
-    /// The chart that is shown if only one fits.
+    /// The number of the chart that is shown if only one fits.
     pub(crate) chart: usize,
-    /// The part of the time that the charts show, and the cursor in it.
+    /// The time range of the charts and their cursor.
     pub(crate) time: TimeView,
-    /// Session time at which the charts were held still, in nanoseconds.
+    /// Session time in nanoseconds at which the charts were put on hold.
     pub(crate) held_ns: Option<u64>,
-    /// Pane shown on small screens.
+    /// The pane that small screens show.
     pub(crate) pane: usize,
-    /// One chart fills the screen.
+    /// Whether one chart fills the screen.
     pub(crate) expanded: bool,
-    /// The cell of the storage grid under the cursor; `None`: the one that runs, else the fastest.
+    /// The cell of the storage grid that the user selected. `None`: the running cell, or else the fastest one.
     pub(crate) cell: Option<usize>,
-    /// The layer under the cursor; `None`: the one that was waited for longest.
+    /// The layer that the user selected. `None`: the one with the longest waiting time.
     pub(crate) layer: Option<usize>,
-    /// The charts are shown where the layers of a read would be.
+    /// Whether charts are shown instead of the layers of a read.
     pub(crate) charts: bool,
-    /// The last frame had room for charts over time.
+    /// Whether the last frame showed charts over time.
     pub(crate) charted: Cell<bool>,
-    /// There were more than it had room for.
+    /// Whether there were more charts than the last frame could show.
     pub(crate) more: Cell<bool>,
-    /// The selected line of the engines that cannot run.
+    /// The selected line among the engines that cannot run.
     pub(crate) refused: Option<usize>,
     /// The selected line of the plans, if they are open.
     pub(crate) plans: Option<usize>,
 }
 
 impl Race {
-    /// Drops what was chosen among the runs of another plan.
+    /// Resets the choices that belong to the runs of another plan.
     pub(super) fn forget(&mut self) {
         let (chart, pane, charts, plans) = (self.chart, self.pane, self.charts, self.plans);
         *self = Self { chart, pane, charts, plans, ..Self::default() };

@@ -25,13 +25,13 @@ use crate::tui::widgets::flow::least_columns;
 use crate::tui::widgets::{self, headline};
 use crate::tui::words::headline_in;
 
-/// The minimum height of a useful chart, with its border.
+/// Minimum height of a useful chart in rows, including its border.
 const CHART_ROWS: u16 = 8;
 
-/// The minimum height of the two timelines of a read's layers, with their border.
+/// Minimum height in rows of the two timelines of a read's layers, including their border.
 const LAYER_ROWS: u16 = 6;
 
-/// The path of the bytes of the selected run, or of the one that runs.
+/// Draws the path of the bytes of the selected run, or of the running one.
 fn flow(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let Some(path) = charts::chosen(state, ui).and_then(|lane| of_run(state, lane, ui.ctx.clock_ns)) else { return };
     let words = path.bottleneck().unwrap_or_default();
@@ -53,17 +53,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let room = w.saturating_sub(6);
     let answers = race(state, ui.ctx.clock_ns);
     let answer = headline_in(&answers, room, if airy && h < 40 { 2 } else { 3 });
-    // The question ends with "and why?": the reason for the fastest, first of the cuFile engines, or else the largest
-    // avoidable overhead.
+    // The question of the screen ends with "and why?". The answer is the advice about the fastest cuFile engine, or
+    // else about the largest avoidable overhead.
     let advice = ui.ctx.stats.advice();
     let about_cufile = |advice: &&Advice| advice.engine.as_ref().is_some_and(Engine::opens_cufile);
     let why = || advice.iter().filter(|advice| advice.explains);
     let advice = why().find(about_cufile).or(why().next()).or(advice.first());
     let advice = advice.filter(|_| airy && state.running_lane().is_none());
     let mut advice: Vec<String> = advice.map(|advice| wrap(&sentence(advice), room)).unwrap_or_default();
-    // The words have the same number of rows during a race and after it, so that the panes do not move.
+    // The text has the same number of rows during and after a race, so that the panes do not move.
     let block = if airy { 3 } else { 0 };
-    // Air above and below the words is worth less than a pane, and so is the reason in words: the panes show it.
+    // If there is little space, empty lines and the reason are left out before a pane, because the panes also show
+    // the reason.
     let said = wrap(&answer.text, room).len().min(3) as u16;
     let fewest = lanes::rows(state).saturating_add(CHART_ROWS);
     let roomy = h > fewest.saturating_add(block);
@@ -89,7 +90,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         pen.text(3, row, line, theme.dim);
     }
     y += block.saturating_sub(said) + below;
-    // The path of the bytes has its line from the start, so that nothing moves when a load begins.
+    // The line for the path of the bytes is always reserved, so that nothing moves when a load begins.
     if h >= 30 && w >= WIDE && !ui.ctx.small && layers::shown(state, ui).is_none() {
         flow(&mut pen.part(3, y, w.saturating_sub(6), 1), state, ui, theme);
         y += 1;
@@ -125,8 +126,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let bare = lanes::rows(state);
     let phase_rows = phases::rows(state, ui.ctx, w);
     let with_phases = bare.saturating_add(phase_rows);
-    // The lanes answer the question. The phases give the reason, in the same pane or, if that is full, in a separate
-    // one next to a chart.
+    // The runs answer the question, and the phases give the reason. The phases are in the same pane or, if that is
+    // full, in a separate pane next to a chart.
     let least = if layered.is_some() { LAYER_ROWS } else { CHART_ROWS };
     let (top, shown, beside) = if with_phases + CHART_ROWS <= rest {
         (with_phases, phase_rows, false)

@@ -1,4 +1,4 @@
-//! The keys of the Report screen, and when they do something.
+//! The keys of the Report screen, with their conditions.
 
 use super::state::{Report, Ui};
 use crate::session::State;

@@ -18,11 +18,11 @@ use crate::tui::words::{Headline, headline_in};
 
 type Lines = Vec<Vec<Run>>;
 
-/// Columns from which there is room for a page and pictures.
+/// Minimum number of columns for a page and charts side by side.
 const PICTURES_FROM: u16 = 170;
-/// Columns of the labels of the machine's facts.
+/// Width in columns of the labels of the machine's facts.
 const LABEL: u16 = 11;
-/// Columns between two cells.
+/// Number of spaces between two cells.
 const GAP: usize = 2;
 
 /// Draws the screen.
@@ -35,10 +35,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     y += headline::draw(&mut pen.part(0, y, w, lines), &answer, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
-    // Next to the page, if there is room, the pictures that the exported report has too.
+    // If there is space next to the page, it shows the charts of the exported report.
     let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
     if pictures > 0 {
-        // Bars, a legend that may take two lines, and the border.
+        // The height is enough for the bars, a legend of up to two lines, and the border.
         let upper = (phases::rows(state, ui.ctx, pictures).max(2) + 2).min(rest / 2);
         let x = w - pictures;
         phases::pane(&mut pen.part(x, y, pictures, upper), state, ui.ctx, theme);
@@ -70,7 +70,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     ui.screen.scroll.drawn(last);
 }
 
-/// The winners, else the storage, else the verdict; and what the session did.
+/// The answer: the winners, or else the storage, or else the verdict. It also shows what the session did.
 fn answer_of(state: &State, ui: &Ui<'_>, room: u16, lines: usize) -> Headline {
     let verdict = || state.verdicts.first().map(verdict::answer);
     let mut all = match &state.grid {
@@ -100,7 +100,7 @@ fn facts(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
 }
 
-/// A text with the mark of its status before its first line.
+/// Adds a text with the mark of its status before the first line.
 fn marked(lines: &mut Lines, status: Status, text: &str, room: u16, theme: &Theme) {
     for (i, line) in wrap(text, room.saturating_sub(2)).into_iter().enumerate() {
         let mark = if i == 0 { status.mark() } else { ' ' };
@@ -123,7 +123,7 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
         }
     }
     let mut wrong: Vec<_> = state.checks.iter().filter(|f| matches!(f.status, Status::Warn | Status::Fail)).collect();
-    // Failures before warnings, causes before consequences.
+    // Failures are before warnings, and causes before consequences.
     wrong.sort_by_key(|f| (f.status != Status::Fail, f.cause.is_some()));
     for finding in wrong {
         marked(lines, finding.status, &format!("{}: {}", finding.id, finding.summary), room, theme);
@@ -135,7 +135,7 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
 }
 
-/// The results table of each group, as many columns as fit.
+/// Adds the results table of each group with as many columns as fit.
 fn results(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     let comparisons = comparisons(state);
     let naming = naming(&comparisons);
@@ -160,7 +160,7 @@ fn results(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
 }
 
-/// The columns that fit with their widths, in order: those that a terminal shows before the others.
+/// The columns that fit, with their widths. If not all fit, the columns that a terminal shows have priority.
 fn columns(rows: &[ResultRow<'_>], room: usize) -> Vec<(&'static Column, usize)> {
     let needs = |column: &Column| {
         let cells = rows.iter().map(|row| width(&column.marked(row)));
@@ -200,7 +200,7 @@ fn failures(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
 }
 
-/// The results of the storage grid; all figures are on its screen and in the exported report.
+/// Adds the results of the storage grid. The complete figures are on its screen and in the exported report.
 fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     let Some(measured) = &state.grid else { return };
     section(lines, "Storage", theme);
@@ -213,7 +213,7 @@ fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
 }
 
-/// Sentences under a title; nothing without any.
+/// Adds sentences below a title. If there are no sentences, nothing is added.
 fn list(lines: &mut Lines, title: &str, sentences: &[String], room: u16, theme: &Theme) {
     if !sentences.is_empty() {
         section(lines, title, theme);

@@ -8,15 +8,15 @@ use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::series::Series;
 
-/// The minimum height of useful charts.
+/// Minimum height of useful charts in rows.
 pub(super) const ROWS: u16 = 9;
-/// Lines in one chart; more cannot be distinguished.
+/// Maximum number of lines in one chart. More lines could not be distinguished.
 const MOST: usize = 4;
 const MARKERS: [char; MOST] = ['•', '▪', '◦', '▫'];
 
 const SOON: &str = "Rates need two looks; the second comes in a moment.";
 
-/// Draws the charts next to each other: storage, and the links of the GPUs if there are any.
+/// Draws the charts side by side: storage and, if there are any, the links of the GPUs.
 pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let left = if sample.gpus.is_empty() { w } else { w / 2 };
@@ -26,7 +26,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: 
     }
 }
 
-/// A chart of bytes per second, in the unit of its largest value.
+/// Draws a chart of rates, in the unit of its largest value.
 pub(super) fn chart(
     pen: &mut Pen<'_>,
     (title, empty): (&str, &str),
@@ -52,7 +52,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, t
     let mut disks: Vec<_> = sample.disks.iter().collect();
     disks.sort_by(|a, b| b.read_bytes_per_s.unwrap_or(0.0).total_cmp(&a.read_bytes_per_s.unwrap_or(0.0)));
     disks.truncate(MOST);
-    // In the order of names, so that a line keeps its colour while the ranks change.
+    // The disks are sorted by name, so that a line keeps its colour when their order by rate changes.
     disks.sort_by(|a, b| a.name.cmp(&b.name));
     let lines: Vec<Series> = disks
         .iter()

@@ -1,4 +1,4 @@
-//! The keys of the System screen, and when they do something.
+//! The keys of the System screen, with their conditions.
 
 use super::state::{System, Ui, is_past};
 use crate::session::State;
@@ -80,12 +80,13 @@ fn has_rows(ui: &Ui<'_>, state: &State) -> bool {
     ui.screen.open || lists_processes(ui, state)
 }
 
-/// Charts over time that take a cursor: there was room for them.
+/// Whether charts are drawn, so that they can have a cursor.
 fn shows_charts(ui: &Ui<'_>, state: &State) -> bool {
     ui.screen.charted.get() && (state.system.len() > 1 || is_past(state, ui.ctx))
 }
 
-/// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
+/// Whether the charts are zoomed, so that they can be moved. In a replay the brackets change the speed, so the label
+/// begins with the commas.
 fn can_pan(ui: &Ui<'_>, state: &State) -> bool {
     shows_charts(ui, state) && ui.screen.time.zoomed()
 }

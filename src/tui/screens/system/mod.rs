@@ -29,7 +29,7 @@ use crate::tui::theme::Theme;
 use order::selected;
 use state::ProcessSort;
 
-/// Panes of all layouts: the number of panes of each divides it.
+/// A multiple of the number of panes in each layout.
 const PANES: usize = 12;
 
 pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
@@ -106,7 +106,7 @@ impl Screen for System {
         view::draw(pen, session, &Ui { ctx, screen: self }, theme);
     }
 
-    /// The machine is watched only while the screen is shown.
+    /// The machine is only sampled while the screen is shown.
     fn enter(&mut self, ctx: &Context) -> Effect {
         watch(ctx, true)
     }
@@ -145,7 +145,7 @@ impl System {
         }
     }
 
-    /// Leaves what is on top: the cursor, one process, the filter.
+    /// Closes the topmost item: the cursor, the process or the filter.
     fn close(&mut self) {
         if self.time.cursor.take().is_none() && !std::mem::take(&mut self.open) {
             self.filter.clear();

@@ -1,10 +1,10 @@
-//! The processes in the order of the table, and the one that is selected.
+//! The order of the processes in the table, and the selected process.
 
 use super::state::{ProcessSort, Ui};
 use crate::core::{ProcessUse, SeenRoute, SystemSample};
 use crate::session::State;
 
-/// The processes in the order of the table: by the chosen column, else those that read most first, then by GPU memory.
+/// The processes in the order of the table: by the chosen column, or else by read rate and then by GPU memory.
 pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s ProcessUse> {
     let filter = ui.screen.filter.to_lowercase();
     let matches = |p: &&ProcessUse| {
@@ -19,7 +19,7 @@ pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s Proces
     // Unknown values are last.
     let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
         match ui.screen.sort {
-            // Small reads are noise; they must not make the rows jump.
+            // Small read rates are rounded away, so that noise does not change the order of the rows.
             ProcessSort::Activity => (Some(reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
             ProcessSort::Storage => (whole(p.storage_bytes_per_s), None),
             ProcessSort::Calls => (whole(p.call_bytes_per_s), None),
@@ -36,7 +36,7 @@ pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s Proces
     all
 }
 
-/// The process under the selection.
+/// The selected process.
 pub(super) fn selected<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s ProcessUse> {
     let (_, sample) = state.system.back()?;
     let order = order(sample, ui);
@@ -44,12 +44,13 @@ pub(super) fn selected<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s ProcessU
     chosen.or_else(|| order.first()).copied()
 }
 
-/// Bytes that a process reads a second, by whichever count is greater: the page cache serves calls without storage, mappings storage without calls.
+/// The read rate of a process in bytes per second. It is the larger one of two counters: read calls from the page
+/// cache cause no storage reads, and mapped files cause no read calls.
 pub(super) fn reading(process: &ProcessUse) -> f64 {
     process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
 }
 
-/// The way as a word, and whether it is worth a colour.
+/// The route as a word, and whether it should be coloured.
 pub(super) const fn route_word(route: SeenRoute) -> &'static str {
     match route {
         SeenRoute::Unknown => "not seen",

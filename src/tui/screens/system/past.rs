@@ -1,5 +1,5 @@
-//! The System screen of a recording: the meters of the machine while loads ran. Processes are never recorded, so
-//! there are none to show.
+//! The System screen of a recording: the meters of the machine during the loads. Processes are never recorded, so
+//! none are shown.
 
 use super::state::Ui;
 use super::time;
@@ -12,11 +12,11 @@ use crate::tui::widgets::chart::{Chart, Extras};
 use crate::tui::widgets::series::Series;
 
 const GIB: f64 = (1_u64 << 30) as f64;
-/// Meters are read ten times a second; further apart than this, nothing was read.
+/// Meters are read ten times a second. A longer distance than this between two readings is a gap.
 const GAP_S: f64 = 0.45;
-/// Closer together than this, the difference of two counts is noise more than a rate.
+/// For readings that are closer together than this, the difference of two counters is mostly noise.
 const LEAST_S: f64 = 0.04;
-/// The minimum size of a useful chart.
+/// Minimum height of a useful chart in rows.
 const ROWS: u16 = 8;
 const COLUMNS: u16 = 50;
 
@@ -26,7 +26,7 @@ fn readings(state: &State, metric: Metric, scale: f64) -> Points {
     state.series(metric, None).map(|(at, value)| (at as f64 / 1e9, value / scale)).collect()
 }
 
-/// The slope of a count, in its unit a second, at the middle of each two readings.
+/// The rate of a counter between each two readings, in its unit per second.
 fn rate(counts: &[(f64, f64)], scale: f64) -> Points {
     let mut rates = Points::new();
     let mut before: Option<(f64, f64)> = None;
@@ -38,7 +38,7 @@ fn rate(counts: &[(f64, f64)], scale: f64) -> Points {
         if at - since < LEAST_S {
             continue;
         }
-        // A counter that fell was reset, and one that was not read for a long time has no rate at a moment.
+        // A counter that decreased was reset. After a long gap, the rate at one time is unknown.
         if at - since <= GAP_S && count >= least {
             rates.push((f64::midpoint(since, at), (count - least) / (at - since) / scale));
         }
@@ -55,11 +55,11 @@ struct Picture {
 }
 
 fn pictures(state: &State) -> [Picture; 4] {
-    // The page cache is shown as its growth, because its other content does not belong to the load.
+    // Only the growth of the page cache is shown, because its other content does not belong to the load.
     let mut cache = readings(state, Metric::PageCacheBytes, GIB);
     let least = cache.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     cache.iter_mut().for_each(|p| p.1 -= least);
-    // Some virtual machines do not count files there, and a line at zero would be wrong.
+    // Some virtual machines do not count files there. A line at zero would be wrong, so there is no line.
     if cache.iter().all(|p| p.1 < 0.1) {
         cache.clear();
     }
@@ -100,14 +100,14 @@ fn pictures(state: &State) -> [Picture; 4] {
     ]
 }
 
-/// Draws as many charts as there is room for: all on one clock, that of the session.
+/// Draws as many charts as fit. All have the session time as their axis.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let across = if w >= 2 * COLUMNS { 2 } else { 1 };
     let down = (h / ROWS).clamp(1, 4 / across);
     let shown = usize::from(across * down);
     let all = pictures(state);
-    // If not all fit, Tab shows the next.
+    // If not all charts fit, Tab shows the next one.
     let first = if shown < all.len() { ui.screen.pane % all.len() } else { 0 };
     ui.screen.charted.set(true);
     ui.screen.more.set(shown < all.len());

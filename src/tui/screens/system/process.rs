@@ -1,4 +1,4 @@
-//! One process of the System screen: its reads over time, and the model files that it has mapped or open.
+//! One process on the System screen: its reads over time, and the model files that it has open or mapped.
 
 use super::charts;
 use super::order::route_word;
@@ -13,7 +13,7 @@ use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, flow};
 
-/// The panes of a process on a small screen, one at a time: reads, memory, files.
+/// Number of panes for a process on a small screen: reads, memory, files. One is shown at a time.
 const SMALL_PANES: usize = 3;
 
 /// Draws the process.
@@ -53,7 +53,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &
     }
 }
 
-/// One fact per line below the process. The headline above shows the apparent route of its reads.
+/// Draws one fact per line. The headline already shows the apparent route of the reads.
 fn small(
     pen: &mut Pen<'_>,
     process: &ProcessUse,
@@ -110,7 +110,7 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     lines
 }
 
-/// The path of the process' reads; into the GPU the rate of the link if no other process uses a GPU.
+/// The path of the process's reads. The rate into the GPU is the rate of its link, if no other process uses a GPU.
 fn path(process: &ProcessUse, state: &State) -> Flow {
     let into_gpu = state.system.back().and_then(|(_, sample)| {
         let alone = sample.processes.iter().filter(|other| other.cuda).count() == 1;
@@ -119,7 +119,7 @@ fn path(process: &ProcessUse, state: &State) -> Flow {
     flows::of_process(process, into_gpu)
 }
 
-/// One value of a process over the time that it was watched, in seconds before now.
+/// A value of a process over time, in seconds before now.
 fn of_process(state: &State, ui: &Ui<'_>, pid: u32, value: impl Fn(&ProcessUse) -> Option<f64>) -> Vec<(f64, f64)> {
     over_time(state, ui, |sample| sample.processes.iter().find(|p| p.pid == pid).and_then(&value))
 }

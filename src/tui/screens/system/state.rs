@@ -10,7 +10,7 @@ pub(super) type Ui<'a> = context::Ui<'a, System>;
 /// The sort key of the processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProcessSort {
-    /// In the order of bytes read, then of GPU memory.
+    /// By read rate, then by GPU memory.
     #[default]
     Activity,
     Storage,
@@ -25,7 +25,7 @@ impl ProcessSort {
     pub(super) const ALL: [Self; 7] =
         [Self::Activity, Self::Storage, Self::Calls, Self::Memory, Self::Gpu, Self::Cpu, Self::Pid];
 
-    /// The next column, and after the last one by activity again.
+    /// The next sort key. After the last column it is the activity again.
     pub(super) fn next(self) -> Self {
         let at = Self::ALL.iter().position(|sort| *sort == self).unwrap_or(0);
         Self::ALL[(at + 1) % Self::ALL.len()]
@@ -35,26 +35,26 @@ impl ProcessSort {
 /// The System screen.
 #[derive(Debug, Default)]
 pub(crate) struct System {
-    /// `None`: the busiest.
+    /// The selected process. `None`: the busiest one is selected.
     pub(crate) pid: Option<u32>,
-    /// The part of the time that the charts show, and the cursor in it, in seconds of the session.
+    /// The time range of the charts and their cursor, in seconds of the session.
     pub(crate) time: TimeView,
-    /// Session time at which the charts were held still, in nanoseconds.
+    /// Session time in nanoseconds at which the charts were put on hold.
     pub(crate) held_ns: Option<u64>,
-    /// Charts were drawn in the last frame: there was room for them.
+    /// Whether the last frame contained charts.
     pub(crate) charted: Cell<bool>,
-    /// More charts than fit: Tab shows the next.
+    /// Whether there are more charts than fit. Tab shows the next one.
     pub(crate) more: Cell<bool>,
     pub(crate) sort: ProcessSort,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// Only the process is shown.
+    /// Whether only the selected process is shown.
     pub(crate) open: bool,
-    /// Pane shown on small screens.
+    /// The pane that small screens show.
     pub(crate) pane: usize,
 }
 
-/// A session that is over, or a recording of one, of which meters were kept.
+/// Whether the screen shows the past: the session has ended, or it is a recording, and it contains meters.
 pub(super) fn is_past(state: &State, ctx: &Context) -> bool {
     !ctx.is_live() && !ctx.captured && state.system.is_empty() && !state.samples.is_empty()
 }

@@ -1,6 +1,6 @@
-//! The time of the System screen's charts: the part that they show, the cursor in it, and whether they are held.
+//! The time axis of the charts on the System screen: the visible range, the cursor, and the hold.
 //!
-//! Cursor and window are kept in session time, so that they do not move while time goes on; the axis counts back from
+//! Cursor and range are stored in session time, so that they do not move while time passes. The axis counts back from
 //! now.
 
 use super::state::{Ui, is_past};
@@ -12,22 +12,23 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::chart::{Chart, Extras};
 use crate::tui::widgets::series::Series;
 
-/// Samples arrive every two seconds. At a distance of four seconds one was missed.
+/// Samples arrive every two seconds. A longer distance than this between two samples is a gap.
 const GAP_S: f64 = 5.0;
-/// Charts are at least this long, in seconds.
+/// Minimum length of the time axis in seconds.
 const LEAST_S: f64 = 10.0;
 
 fn seconds(at_ns: u64) -> f64 {
     at_ns as f64 / 1e9
 }
 
-/// The session time that the charts call now: that of the newest picture, unless they are held still.
+/// The session time that the charts treat as now, in seconds: the time of the newest sample, unless the charts are on
+/// hold.
 fn now_s(state: &State, ui: &Ui<'_>) -> f64 {
     let newest = state.system.back().map_or(0, |(at, _)| *at);
     seconds(ui.screen.held_ns.map_or(newest, |held| held.min(newest)))
 }
 
-/// The visible time range, in seconds of the session.
+/// The complete time range in seconds of the session.
 pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     if is_past(state, ui.ctx) {
         let end = |sample: Option<&crate::session::TimedSample>| sample.map_or(0.0, |s| seconds(s.at_ns));
@@ -39,7 +40,7 @@ pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     (first.min(now - LEAST_S), now)
 }
 
-/// A value over the time that was watched, in seconds before now.
+/// A value over time, in seconds before now.
 pub(super) fn over_time(state: &State, ui: &Ui<'_>, value: impl Fn(&SystemSample) -> Option<f64>) -> Vec<(f64, f64)> {
     let now = now_s(state, ui);
     let before = |at: u64| seconds(at) - now;
@@ -47,7 +48,7 @@ pub(super) fn over_time(state: &State, ui: &Ui<'_>, value: impl Fn(&SystemSample
     shown.filter_map(|(at, sample)| Some((before(*at), value(sample)?))).collect()
 }
 
-/// Draws lines over the stretch that is shown, and remembers where they can be clicked.
+/// Draws lines over the visible range and records the clickable area.
 pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let now = now_s(state, ui);
     let (from, to) = ui.screen.time.window(whole(state, ui));
@@ -62,7 +63,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &Sta
     }
 }
 
-/// The title of a chart, which names the time if the chart is held.
+/// The title of a chart. It contains the time if the charts are on hold.
 pub(super) fn title(name: &str, unit: &str, ui: &Ui<'_>, theme: &Theme) -> Vec<Run> {
     let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
     if ui.screen.held_ns.is_some() {

@@ -45,13 +45,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         super::process::draw(&mut pen.part(0, y, w, rest), process, state, ui, theme);
         return;
     }
-    // A problem of NVML is a sentence of a few lines.
+    // An error of NVML is a sentence that needs several lines.
     let lines = if sample.gpus.is_empty() && sample.gpu_problem.is_some() { 3 } else { sample.gpus.len().max(1) };
     let rows = lines.max(sample.disks.len().max(1)).min(8) as u16 + 3;
     let top = rows.min(rest / 2);
     let no_gpu = sample.gpus.is_empty();
     if no_gpu && !ui.ctx.small {
-        // The disks have the width that the GPUs do not need.
+        // The disks get the width that the GPUs do not need.
         let lines = sample.disks.len().clamp(1, 8) as u16 + 3;
         let gpu_rows = wrap(no_gpu_words(sample), w.saturating_sub(4)).len().clamp(1, 3) as u16 + 2;
         gpus(&mut pen.part(0, y, w, gpu_rows), sample, theme);
@@ -79,10 +79,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     }
 }
 
-/// The processes, and below them, if there is space, the activity of disks and links.
+/// Draws the processes and, if there is space below them, the charts of disks and links.
 fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    // An empty table is a line of text.
+    // An empty table is a single line of text.
     let need = if sample.processes.is_empty() { 3 } else { sample.processes.len().min(30) as u16 + 4 };
     let charts = if need + charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
@@ -116,7 +116,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
             say(Status::Info, "Looking at GPUs, disks and processes …".into())
         };
     };
-    // Only the opened process is queried.
+    // Only the selected process is examined.
     if let Some(p) = selected(state, ui).filter(|_| ui.screen.open) {
         let reads =
             if reading(p) > 1e6 { format!("reads {}", rate(reading(p))) } else { "reads nothing now".to_owned() };
@@ -142,8 +142,8 @@ fn or_gap(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// A line of right-aligned figures that end at the given widths; gaps and zeros are dim, so that activity is
-/// prominent.
+/// Draws a line of right-aligned figures with the given column widths. Missing values and zeros are dim, so that
+/// activity is prominent.
 fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], theme: &Theme) -> u16 {
     let mut x = from;
     for (room, text) in columns.iter().filter(|(room, _)| *room > 0) {
@@ -154,7 +154,7 @@ fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], them
     x
 }
 
-/// The widths of columns, with the rest of `w` columns shared among them, after a name of `longest` columns.
+/// The column widths after a name of `longest` columns. The rest of `w` columns is divided among them.
 fn spread<const N: usize>(rooms: [u16; N], w: u16, longest: u16) -> [u16; N] {
     let taken: u16 = rooms.iter().sum();
     let shown = rooms.iter().filter(|room| **room > 0).count().max(1) as u16;
@@ -162,7 +162,7 @@ fn spread<const N: usize>(rooms: [u16; N], w: u16, longest: u16) -> [u16; N] {
     rooms.map(|room| if room > 0 { room + more } else { 0 })
 }
 
-/// Why there is no GPU.
+/// The reason why no GPU is listed.
 fn no_gpu_words(sample: &SystemSample) -> &str {
     sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.")
 }
@@ -180,7 +180,7 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
         }
         return;
     }
-    // The name identifies the GPU, so it has precedence over the bar.
+    // The name identifies the GPU, so it has priority over the bar.
     let longest = sample.gpus.iter().map(|gpu| width(&gpu.name) + 4).max().unwrap_or(0) as u16;
     let bar = if w >= 40 + 10 + longest { 10 } else { 0 };
     let columns = |texts: [String; 6]| -> Vec<(u16, String)> {
@@ -258,7 +258,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         let n = sample.hidden_processes;
         let count = if n == 1 { "one more".to_owned() } else { format!("{n} more") };
         let words = format!("  {count} hidden from this user");
-        // A cut sentence in a border is left out.
+        // A text that does not fit into the border is left out.
         if width(&words) + 34 <= usize::from(pen.width()) {
             title.push((words, theme.dim));
         }
@@ -297,7 +297,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         end += room;
         let sort = sorts.get(i).copied();
         let chosen = sort == Some(ui.screen.sort);
-        // A sign shows the order, in addition to colour.
+        // A sign shows the sort direction, in addition to the colour.
         let sign = if ui.screen.reversed { '▴' } else { '▾' };
         let text = if chosen { format!("{sign}{head}") } else { head };
         inside.right(end, 0, &text, if chosen { theme.accent } else { theme.dim });
@@ -343,7 +343,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     sheet::scrollbar(&mut below, order.len(), first, theme);
 }
 
-/// The program's name and arguments, without the folders, which are not needed to distinguish processes.
+/// The program name and the arguments without folder names, which are not needed to distinguish processes.
 fn short_command(process: &ProcessUse) -> String {
     let mut words = process.command.split_whitespace();
     let Some(program) = words.next() else { return process.name.clone() };

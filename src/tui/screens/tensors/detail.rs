@@ -1,4 +1,4 @@
-//! One tensor: its type and place, its phases with one engine or two, and its reads.
+//! One tensor: its type and location, its phases with one or two engines, and its reads.
 
 use super::state::Ui;
 use super::table::{Shown, shorten};
@@ -13,7 +13,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::words::short_engine;
 
-/// Columns of the names of phases.
+/// Width in columns of the phase names.
 const LABEL: u16 = 16;
 
 /// Draws the selected tensor.
@@ -29,7 +29,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let shape: Vec<String> = info.shape.iter().map(ToString::to_string).collect();
     let place = format!("shard {}, offset {}", info.shard + 1, count(info.file_offset));
     let whole = format!("{place} ({aligned})");
-    // If one line is too short for both, there are two.
+    // If one line is too short for both texts, there are two lines.
     let (place, aligned) = if width(&whole) + 2 <= usize::from(w) { (whole, None) } else { (place, Some(aligned)) };
     let mut about = vec![
         format!("{} [{}], {}", info.dtype, shape.join(", "), bytes(info.bytes)),
@@ -51,7 +51,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     reads(&mut inside.part(0, y, w, h.saturating_sub(y)), row, &detail.reads, theme);
 }
 
-/// The phases as a table, a column an engine; returns the row after it.
+/// Draws the phases as a table with one column per engine. Returns the row after it.
 fn phases(
     pen: &mut Pen<'_>,
     top: u16,
@@ -102,7 +102,7 @@ fn phases(
     y
 }
 
-/// The spans that moved the bytes, by start.
+/// Draws the spans that moved the bytes, in the order of their start.
 fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::core::Span], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     if h < 2 {

@@ -1,4 +1,4 @@
-//! The keys of the Tensors screen, and when they do something.
+//! The keys of the Tensors screen, with their conditions.
 
 use super::runs::entries_with_spans;
 use super::state::{Tensors, Ui};

@@ -76,7 +76,7 @@ impl Screen for Tensors {
                 return self.act(Action::Open, session, ctx);
             }
             Spot::Column(column) => {
-                // A second click on the same head turns the order around, as in every table.
+                // A second click on the same heading reverses the order, as in other tables.
                 let sort = Sort::ALL.get(column).copied().unwrap_or_default();
                 self.reversed = self.sort == sort && !self.reversed;
                 self.sort = sort;
@@ -124,7 +124,8 @@ impl Screen for Tensors {
     }
 
     fn matches(&self, query: &str, session: &State, ctx: &Context) -> Vec<(&'static str, String, Jump)> {
-        // A model may have a hundred thousand names, and a letter is in most of them.
+        // At least two letters are required, because a model may have a hundred thousand names and most contain any
+        // single letter.
         let Some(model) = ctx.page(session).model.as_ref().filter(|_| query.trim().len() >= 2) else {
             return Vec::new();
         };
@@ -153,7 +154,7 @@ impl Screen for Tensors {
     }
 }
 
-/// Selects the next engine with a timeline, or the one before.
+/// Selects the next or previous engine with a timeline.
 fn change_engine(page: &State, ctx: &mut Context, forward: bool) {
     let count = entry_count(page).max(1);
     let at = runs::entry_index(page, ctx).unwrap_or(0);

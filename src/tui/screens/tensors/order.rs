@@ -1,4 +1,4 @@
-//! The order of the tensors, made when the choice changes and not in every frame.
+//! The order of the tensors. It is computed when the choice changes, and not in every frame.
 
 use super::state::{OrderKey, Tensors};
 use crate::session::Lane;
@@ -28,7 +28,8 @@ pub(super) fn put_in_order(screen: &mut Tensors, lane: &Lane) {
     if key.reversed {
         screen.order.reverse();
     }
-    // With another engine the same tensor stays selected; in another order the first line answers.
+    // After a change of the engine the same tensor stays selected. After a change of the order the first line is
+    // selected.
     let moved = screen.key.as_ref().is_some_and(|old| (old.sort, old.reversed) != (key.sort, key.reversed));
     screen.at = match kept.and_then(|tensor| screen.order.iter().position(|t| *t == tensor)) {
         Some(at) => at,
@@ -38,7 +39,7 @@ pub(super) fn put_in_order(screen: &mut Tensors, lane: &Lane) {
     screen.key = Some(key);
 }
 
-/// All tensors in the order of a key, its filter and direction left out.
+/// All tensors in the order of a key, without its filter and direction.
 fn sorted(screen: &mut Tensors, key: &OrderKey) -> Option<Vec<u32>> {
     let count = screen.runs.get(&key.lane)?.rows.len();
     match key.sort {

@@ -1,5 +1,5 @@
-//! The runs whose tensors are shown and compared, and the selected tensor. They are computed when the choice changes,
-//! not in every frame.
+//! The runs whose tensors are shown and compared, and the selected tensor. They are updated when the choice changes,
+//! and not in every frame.
 
 use super::order::put_in_order;
 use super::state::{Detail, Tensors};
@@ -18,15 +18,15 @@ fn with_spans<'s>(entry: &EngineRow<'s>) -> Option<&'s Lane> {
     entry.typical().filter(|lane| !lane.spans.is_empty())
 }
 
-/// Entries (numbered as on the Race screen) whose tensors are known.
+/// The indices of the entries whose tensors are known. Entries are numbered as on the Race screen.
 pub(super) fn entries_with_spans(state: &State) -> Vec<usize> {
     let groups = row_groups(state);
     let entries = groups.iter().flat_map(|h| &h.rows).enumerate();
     entries.filter(|(_, e)| with_spans(e).is_some()).map(|(i, _)| i).collect()
 }
 
-/// The entry whose tensors are shown: the user's, else the one that pays for each tensor (that cost is what the screen is about), else the
-/// first that has a timeline.
+/// The entry whose tensors are shown: the user's choice, or else an engine that reads tensor by tensor, because the
+/// screen is about the overhead per tensor, or else the first entry with a timeline.
 pub(super) fn entry_index(state: &State, ctx: &Context) -> Option<usize> {
     let known = entries_with_spans(state);
     let groups = row_groups(state);
@@ -38,12 +38,13 @@ pub(super) fn entry_index(state: &State, ctx: &Context) -> Option<usize> {
     known.contains(&selected).then_some(selected).or_else(|| known.first().copied())
 }
 
-/// The lane whose tensors are shown, and the one that it is compared with.
+/// The run whose tensors are shown, and the run with which it is compared.
 fn chosen<'s>(screen: &Tensors, ctx: &Context, state: &'s State) -> Option<(&'s Lane, Option<&'s Lane>)> {
     let groups = row_groups(state);
     let entry = entry_index(state, ctx).and_then(|at| groups.iter().flat_map(|h| &h.rows).nth(at))?;
     let lane = with_spans(entry)?;
-    // mmap is what people use without thinking about it; against mmap itself the fastest other run is the question.
+    // Runs are compared with mmap, because it is the usual method. mmap itself is compared with the fastest other
+    // run.
     let mut others: Vec<&EngineRow<'_>> = group_of(&groups, lane)
         .into_iter()
         .flat_map(|h| h.ranked())
@@ -54,7 +55,7 @@ fn chosen<'s>(screen: &Tensors, ctx: &Context, state: &'s State) -> Option<(&'s 
     Some((lane, rival))
 }
 
-/// The jobs whose results the screen needs. Runs that are no longer shown are dropped.
+/// The jobs whose results the screen needs. Results of runs that are no longer shown are removed.
 pub(super) fn jobs(screen: &mut Tensors, ctx: &Context, state: &State) -> Vec<Job> {
     let Some((lane, rival)) = chosen(screen, ctx, state) else { return Vec::new() };
     let mut jobs = Vec::new();
@@ -73,7 +74,7 @@ pub(super) fn jobs(screen: &mut Tensors, ctx: &Context, state: &State) -> Vec<Jo
     jobs
 }
 
-/// Updates the shown run, its rival and the order.
+/// Updates the shown run, the run for comparison, and the order.
 pub(super) fn prepare(screen: &mut Tensors, ctx: &Context, state: &State) {
     let chosen = chosen(screen, ctx, state);
     let Some((lane, rival, model)) = chosen.and_then(|(lane, rival)| Some((lane, rival, state.model_of(lane)?))) else {
@@ -97,7 +98,7 @@ pub(super) fn prepare(screen: &mut Tensors, ctx: &Context, state: &State) {
     look_at(screen, model, lane);
 }
 
-/// The reads of the open tensor.
+/// Reads the spans of the open tensor.
 fn look_at(screen: &mut Tensors, model: &ModelInfo, lane: &Lane) {
     let Some(tensor) = screen.tensor().filter(|_| screen.open) else {
         screen.detail = None;

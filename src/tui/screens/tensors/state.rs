@@ -1,4 +1,4 @@
-//! The state of the Tensors screen, and values derived from it.
+//! The state of the Tensors screen, with values that are derived from it.
 
 use crate::analysis::Crossover;
 use crate::core::{LaneId, Span};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub(super) type Ui<'a> = context::Ui<'a, Tensors>;
 
-/// The inputs of an order.
+/// The inputs from which an order is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OrderKey {
     pub(super) lane: LaneId,
@@ -20,13 +20,13 @@ pub(super) struct OrderKey {
     pub(super) filter: String,
 }
 
-/// One tensor in two runs, span by span.
+/// One tensor in two runs, with its spans.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Detail {
     pub(super) tensor: u32,
     pub(super) lane: LaneId,
     pub(super) spans: usize,
-    /// The spans that moved its bytes, by start.
+    /// The spans that moved its bytes, in the order of their start.
     pub(crate) reads: Vec<Span>,
 }
 
@@ -36,21 +36,21 @@ pub(crate) struct Tensors {
     pub(crate) sort: Sort,
     pub(crate) reversed: bool,
     pub(crate) filter: String,
-    /// Selected line of `order`.
+    /// The index of the selected line in `order`.
     pub(crate) at: usize,
-    /// The scatter instead of the table, where only one has room.
+    /// Whether the scatter chart is shown if only one of chart and table fits.
     pub(crate) scatter: bool,
-    /// One tensor is shown.
+    /// Whether one tensor is shown.
     pub(crate) open: bool,
-    /// The number of the run for comparison, which the key increments; none after the last.
+    /// The number of the run for comparison, which the key increments. After the last run, there is no comparison.
     pub(crate) against: usize,
-    /// Rows shown, as indices into the model's tensors.
+    /// The shown rows as indices of the model's tensors.
     pub(crate) order: Vec<u32>,
     pub(crate) lane: Option<LaneId>,
-    /// The run that it is compared with, and the size from which they cost the same.
+    /// The run for comparison, and the tensor size at which both runs take the same time.
     pub(crate) rival: Option<(LaneId, Option<Crossover>)>,
     pub(crate) detail: Option<Detail>,
-    /// The input of `order`.
+    /// The inputs from which `order` was computed.
     pub(super) key: Option<OrderKey>,
     pub(super) names: NameIndex,
     pub(super) runs: BTreeMap<LaneId, TensorRows>,
@@ -61,16 +61,16 @@ impl Tensors {
         self.runs.get(&lane)
     }
 
-    /// The run that it is compared with.
+    /// The run for comparison.
     pub(crate) fn other(&self) -> Option<(LaneId, &TensorRows)> {
         let (id, _) = self.rival.as_ref()?;
         Some((*id, self.run(*id)?))
     }
 
-    /// Takes in the rows of a run.
+    /// Stores the rows of a run.
     pub(super) fn take_rows(&mut self, lane: LaneId, run: TensorRows) {
         self.runs.insert(lane, run);
-        // Orders by difference to an older state of this run are made again.
+        // Orders by difference to this run are outdated, so they are removed.
         for run in self.runs.values_mut() {
             run.forget_differences_to(lane);
         }
@@ -86,7 +86,7 @@ impl Tensors {
         self.order.get(self.at).copied()
     }
 
-    /// Columns of the longest name.
+    /// Width of the longest name in columns.
     pub(crate) const fn longest_name(&self) -> u16 {
         self.names.longest()
     }

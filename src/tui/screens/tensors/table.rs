@@ -1,4 +1,4 @@
-//! The table of tensors: the columns that fit, and the phases of one or two engines as a bar in each row.
+//! The table of tensors with the columns that fit. Each row has a bar with the phases of one or two engines.
 
 use super::state::Ui;
 use crate::analysis::TensorRow;
@@ -14,7 +14,7 @@ use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::short_engine;
 use ratatui::style::Style;
 
-/// The run that is drawn, and the one that it is compared with.
+/// The run that is drawn, and the run for comparison.
 pub(super) struct Shown<'a> {
     pub(super) model: &'a ModelInfo,
     pub(super) lane: &'a Lane,
@@ -22,7 +22,7 @@ pub(super) struct Shown<'a> {
     pub(super) other: Option<(&'a Lane, &'a TensorRows)>,
 }
 
-/// A column of figures.
+/// A column with figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Shard,
@@ -37,7 +37,7 @@ enum Column {
 }
 
 impl Column {
-    /// Its head, its width, the sort key of a click on it, and its rank when columns are dropped.
+    /// The heading, the width, the sort key, and the rank by which columns are dropped.
     const fn about(self) -> (&'static str, u16, Option<Sort>, u8) {
         match self {
             Self::Shard => ("shard", 6, Some(Sort::File), 7),
@@ -65,9 +65,10 @@ const COLUMNS: [Column; 9] = [
     Column::Difference,
 ];
 
-/// Columns that a name needs to mean anything.
+/// Minimum width of a useful name in columns.
 const LEAST_NAME: u16 = 18;
-/// The least width at which a bar distinguishes phases, and the width beyond which it shows no more.
+/// Minimum and maximum width of a bar in columns. A narrower bar does not distinguish phases, and a wider bar shows
+/// nothing more.
 const BAR: (u16, u16) = (12, 34);
 
 /// The columns that fit, by rank, and the widths of the name and of the bar.
@@ -79,7 +80,7 @@ fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, 
     let mut chosen = Vec::new();
     for column in by_rank {
         let room = column.about().1;
-        // The bar shows overhead and transfer. It has precedence over their columns, which only a wide table has.
+        // The bar shows overhead and transfer. So it has priority over their columns, which are only in wide tables.
         let bar = if column.about().3 >= 4 { BAR.0 } else { 0 };
         if room + bar <= left {
             left -= room;
@@ -149,7 +150,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.screen.order.len().saturating_sub(visible));
     let room = name.saturating_sub(1);
     let seen = || ui.screen.order.iter().skip(first).take(visible);
-    // If one name fits only without its ending, all shortened names drop it, so that they look alike.
+    // If one name fits only without its ending, the ending is removed from all shortened names, so that they look
+    // alike.
     let names = seen().filter_map(|tensor| shown.model.tensors.get(*tensor as usize));
     let bare = names.map(|info| info.name.as_str()).any(|name| !shorten(name, room, false).1);
     for (i, tensor) in seen().enumerate() {
@@ -242,13 +244,13 @@ fn heads(
     }
 }
 
-/// Without colour two bars in one row cannot share a cell, so they are next to each other.
+/// Whether the bars of two engines are side by side. Without colour they cannot share a cell.
 fn split(theme: &Theme) -> bool {
     theme.mono || theme.ascii
 }
 
-/// The phases of a tensor. One engine fills the bar; of two engines the slower one fills it and the other has the
-/// same scale.
+/// Draws the phases of a tensor. With one engine, the bar fills the column. With two engines, the slower one fills it
+/// and the other has the same scale.
 fn row_bar(pen: &mut Pen<'_>, row: &TensorRow, theirs: Option<&TensorRow>, theme: &Theme) {
     let columns = pen.width();
     let Some(theirs) = theirs else {
@@ -309,8 +311,8 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
     (text, if column == Column::Time { theme.strong } else { theme.text })
 }
 
-/// A name that fits: parts are left out from the front, then the `.weight` that nearly all share, because the rest
-/// distinguishes tensors. `bare` leaves the ending out at once. The second value is whether the ending was kept.
+/// Shortens a name to `room` columns. Parts are removed from the start, then the ending `.weight`, because nearly all
+/// names have it. With `bare` the ending is removed first. The second value is whether the ending was kept.
 pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     let fits = |text: &str| width(text) <= usize::from(room);
     if fits(name) {
@@ -318,12 +320,12 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     }
     let without = name.strip_suffix(".weight").unwrap_or(name);
     for (stem, whole) in [(name, true), (without, without.len() == name.len())].into_iter().skip(usize::from(bare)) {
-        // The layer's number and what follows it must stay for the name to mean anything.
+        // The number of the layer and everything after it must be kept, because they identify the tensor.
         let number = stem.split('.').position(|part| part.parse::<u32>().is_ok()).unwrap_or(usize::MAX);
-        // The rest must be more than the ending.
+        // More than the ending must be kept.
         let kept = if stem.ends_with(".weight") { 2 } else { 1 };
         let last = number.min(stem.split('.').count().saturating_sub(kept));
-        // All that have a layer begin with it, so that the column reads alike.
+        // If a name has a layer number, the shortened name begins with it, so that the names look alike.
         for skip in if number == last { last..=last } else { 1..=last } {
             let rest = format!("…{}", stem.split('.').skip(skip).collect::<Vec<_>>().join("."));
             if fits(&rest) {
@@ -336,7 +338,7 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     (cut(&format!("…{tail}"), room), true)
 }
 
-/// The style of a share of overhead, in the colours of its phases.
+/// The style of a share of overhead, in the colours of the phases.
 pub(super) fn share_style(share: f64, theme: &Theme) -> ratatui::style::Style {
     let phase = match share {
         s if s < 0.05 => Phase::Transfer,

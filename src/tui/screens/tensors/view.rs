@@ -3,7 +3,7 @@
 //! ```text
 //!  headline: the slowest tensor, the fitted line
 //! ╭ Map ───────────────────────────────────────────╮
-//! ╭ table ──────────────────────╮╭ size and time ──╮   ⏎ puts one tensor in the place of the picture
+//! ╭ table ──────────────────────╮╭ size and time ──╮   ⏎ replaces the chart by one tensor
 //! ```
 
 use super::state::Ui;
@@ -20,10 +20,10 @@ use crate::tui::widgets::headline;
 use crate::tui::widgets::scatter::{self, Cloud};
 use crate::tui::words::{Headline, short_engine};
 
-/// Rows from which the map has room to be tall.
+/// Minimum number of rows for a tall map.
 const TALL_MAP: u16 = 38;
 
-/// The run that the shown one is compared with.
+/// The run for comparison, with its rows.
 pub(super) fn rival<'a>(state: &'a State, ui: &'a Ui<'_>) -> Option<(&'a Lane, &'a TensorRows)> {
     let (id, run) = ui.screen.other()?;
     Some((state.lanes.iter().find(|l| l.id == id)?, run))
@@ -63,7 +63,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     }
     let left = (w * 7 / 10).min(w.saturating_sub(42));
     table::draw(&mut pen.part(0, y, left, rest), &shown, ui, theme);
-    // In a tall pane one tensor leaves room for all of them below it.
+    // In a tall pane, the details of one tensor leave space for the chart below them.
     let detail = if !opened {
         0
     } else if rest >= 40 {
@@ -79,7 +79,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     }
 }
 
-/// The answer in three lines of `room` columns. If it is too long, the fit is omitted before the slowest tensor.
+/// The answer in three lines of `room` columns. If it is too long, the fitted line is left out before the slowest
+/// tensor.
 fn headline(
     state: &State,
     lane: Option<&Lane>,
@@ -146,14 +147,14 @@ fn headline(
         .map_or_else(|| say(if wrap(&slowest, room).len() <= 3 { slowest } else { briefly }), say)
 }
 
-/// A rate is a worker's where several work at once, and the load's where one does.
+/// The text after a rate: if several workers ran, the rate is per worker, otherwise it is the rate of the load.
 fn a_worker(cost: &crate::analysis::CostModel) -> &'static str {
     if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// All tensors in file order: height and colour are the share of overhead.
+/// Draws all tensors in file order. Height and colour show the share of overhead.
 fn map(pen: &mut Pen<'_>, of: &str, run: &TensorRows, ui: &Ui<'_>, theme: &Theme) {
     let words = if pen.width() < 100 {
         "  overhead: ▁ none █ all"
@@ -178,7 +179,7 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &TensorRows, ui: &Ui<'_>, theme: &Theme
         if busy > 0.0 {
             let share = overhead / busy;
             let style = table::share_style(share, theme);
-            // The lowest eighth is always there, so that a tensor without overhead is not taken for none.
+            // The lowest eighth is always drawn, so that a tensor without overhead is also visible.
             let eighths = ((share * f64::from(rows) * 8.0).round() as u16).clamp(1, rows * 8);
             for row in 0..rows {
                 let here = eighths.saturating_sub(row * 8).min(8);
@@ -195,10 +196,11 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &TensorRows, ui: &Ui<'_>, theme: &Theme
     }
 }
 
-/// The scatter of size and time, with the fitted lines and where they cross.
+/// Draws the scatter chart of size and time, with the fitted lines and their crossover.
 fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme) {
     let (lane, run) = (shown.lane, shown.run);
-    // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
+    // Two engines are compared by their part of the wall time. One of them may take longer per tensor but be faster,
+    // because it loads several tensors at the same time.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
     let words = if together { "  its part of the clock" } else { "  dots and their fit" };
     let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
@@ -210,7 +212,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
     if told {
         for (lane, run) in std::iter::once((lane, run)).chain(shown.other) {
             let line = formula(lane, run, together, theme);
-            // The marker shows the engine; in a narrow pane the figures matter more than its name.
+            // The marker shows the engine, so the figures have priority over its name in a narrow pane.
             let named = runs_width(&line) + 2 <= usize::from(inside.width());
             let line: Vec<Run> =
                 line.into_iter().enumerate().filter(|(i, _)| named || ![1, 3].contains(i)).map(|(_, r)| r).collect();
@@ -252,7 +254,8 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
     scatter::draw(&mut inside.part(0, y, w, h.saturating_sub(y)), &clouds, mark, theme);
 }
 
-/// `t = 2.70 ms + bytes / 7.10 GB/s`, of a slot or, on the clock, of all that worked at once.
+/// The formula of the fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`. It is for one slot or, with `on_clock`, for all
+/// slots together.
 fn formula(lane: &Lane, run: &TensorRows, on_clock: bool, theme: &Theme) -> Vec<Run> {
     let line = match &run.cost {
         Some(cost) if on_clock => {
