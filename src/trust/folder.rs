@@ -29,7 +29,7 @@ pub struct FolderId {
 /// The reason why a private folder cannot be used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It belongs to another user, who could change its content. The value is the user id.
+    /// It belongs to another user and is not safe to use. The value is the id of that user.
     #[error("it belongs to another user (uid {0})")]
     Foreign(u32),
     /// All users can write in it.
