@@ -1,21 +1,21 @@
-//! Causes that several codes and lines share, most of them with the check that finds them.
+//! Causes that several codes and log lines share. Most of them name the check that finds them.
 
 use crate::checks::CheckId;
 
-/// One cause of a problem.
+/// A cause of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     /// The cause.
     pub(super) text: &'static str,
-    /// The check that finds it. Its page has the command and the fix.
+    /// The check that finds it. The page of the check has the command and the fix.
     pub(super) check: Option<CheckId>,
-    /// A command that shows it, if no check does.
+    /// A command that shows the cause, if no check finds it.
     pub(super) look: &'static str,
     /// The remedy, if no check has a fix.
     pub(super) todo: &'static str,
 }
 
-/// Shows all cuFile calls of a program.
+/// The command that shows all cuFile calls of a program.
 pub(super) const TRACED: &str = "gds-top watch -- PROGRAM";
 
 /// A cause that a check finds.
@@ -23,7 +23,7 @@ pub(super) const fn found(check: CheckId, text: &'static str) -> Cause {
     Cause { text, check: Some(check), look: "", todo: "" }
 }
 
-/// A cause in the program or in another place that no check sees.
+/// A cause in the program or elsewhere that no check can find.
 pub(super) const fn own(text: &'static str, look: &'static str, todo: &'static str) -> Cause {
     Cause { text, check: None, look, todo }
 }

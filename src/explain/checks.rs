@@ -1,4 +1,4 @@
-//! One page for each check, from the table of the checks.
+//! The page of each check, from the table of checks.
 
 use crate::checks::{CheckId, CheckSpec};
 use crate::core::FixId;
@@ -6,17 +6,17 @@ use crate::core::FixId;
 /// The page of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Id of the check.
+    /// The id of the check.
     pub(super) id: &'static str,
-    /// Its subject.
+    /// What the check examines.
     pub(super) subject: &'static str,
-    /// Why it matters.
+    /// Why it is relevant.
     pub(super) why: &'static str,
     /// A command that shows the same fact.
     pub(super) look: &'static str,
-    /// The fix, if there is one.
+    /// The fix. `None` if there is none.
     pub(super) fix: Option<FixId>,
-    /// The remedy if there is no fix, or in addition to it.
+    /// The advice if there is no fix, or in addition to the fix.
     pub(super) todo: &'static str,
 }
 

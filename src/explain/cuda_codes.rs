@@ -1,11 +1,11 @@
-//! The codes of the CUDA driver and runtime: names, meanings and causes, the most likely one first.
+//! The codes of the CUDA driver and runtime: names, meanings and causes. The most likely cause is first.
 //!
-//! Numbers and names are those of CUDA 13's `cuda.h` and `driver_types.h`.
+//! Numbers and names are from `cuda.h` and `driver_types.h` of CUDA 13.
 
 use super::causes::*;
 use crate::checks::CheckId;
 
-/// Number, name in the driver, name in the runtime (empty if it has none), meaning, causes.
+/// The number, the name in the driver, the name in the runtime (can be empty), the meaning, and the causes.
 pub(super) type Row = (i32, &'static str, &'static str, &'static str, &'static [Cause]);
 
 /// The row of a code.

@@ -1,4 +1,4 @@
-//! The causes of each cuFile error code, the most likely one first. Names and meanings are those of `cufile-ffi`.
+//! The causes of each cuFile error code. The most likely cause is first. `cufile-ffi` has the names and meanings.
 
 use super::causes::*;
 use crate::checks::CheckId;

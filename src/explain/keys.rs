@@ -1,6 +1,6 @@
-//! The meaning of each key of cufile.json and of each variable of libcufile, and when to change it.
+//! The meaning of each key of cufile.json and each environment variable of libcufile, and when to change it.
 
-/// Name, meaning, advice (empty if there is none).
+/// The name, the meaning, and the advice (can be empty).
 pub(super) type Row = (&'static str, &'static str, &'static str);
 
 /// The row of a key or variable.
@@ -19,7 +19,7 @@ const CARDS_ADVICE: &str = "Leave it empty for local disks.";
 const DENIED: &str = "Files that it excludes fail, or are read through host memory.";
 const RDMA_ONLY: &str = "It has no effect on local disks.";
 
-/// The keys of cufile.json.
+/// The keys of cufile.json and their meanings.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Row] = &[
     ("block.nvme.use_pci_p2pdma", P2PDMA, "gds-top fix cufile-p2pdma-keys sets both keys."),
@@ -130,7 +130,7 @@ pub(super) const KEYS: &[Row] = &[
 
 const ONLY_TRUE: &str = "Only the word true counts, in any case: 1, yes and on are false.";
 
-/// The variables that libcufile reads.
+/// The environment variables that libcufile reads, and their meanings.
 #[rustfmt::skip]
 pub(super) const VARIABLES: &[Row] = &[
     ("CUFILE_ENV_PATH_JSON", "names another cufile.json; its keys override those of /etc/cufile.json", "libcufile ignores a missing file without a message; /etc/cufile.json must be valid all the same."),

@@ -1,16 +1,15 @@
-//! Lines of logs and programs that the checks do not search: the kernel, the driver, gdscheck, Docker, Python
-//! loaders.
+//! Log lines that the checks do not search for: of the kernel, the driver, gdscheck, Docker and Python loaders.
 //!
-//! `checks::log_signatures` has the lines of cufile.log and of the kernel log that the checks use. It is searched
-//! first.
+//! `checks::log_signatures` has the lines of cufile.log and of the kernel log that the checks use. That table is
+//! searched first.
 
 use super::causes::*;
 use crate::checks::CheckId;
 
-/// Parts of the line in this order, in lower case; meaning; causes.
+/// The parts of the line in order and in lower case, the meaning, and the causes.
 pub(super) type Row = (&'static [&'static str], &'static str, &'static [Cause]);
 
-/// The first row that fits a line.
+/// The first row that matches a line.
 pub(super) fn of(line: &str) -> Option<&'static Row> {
     let line = line.to_lowercase();
     LINES.iter().find(|(parts, ..)| fits(&line, parts))
@@ -21,7 +20,7 @@ fn fits(line: &str, parts: &[&str]) -> bool {
     parts.iter().all(|part| rest.find(part).map(|at| rest = &rest[at + part.len()..]).is_some())
 }
 
-/// Number of a GPU error (Xid), meaning.
+/// The number of a GPU error (Xid) and its meaning.
 pub(super) const XIDS: &[(u32, &str)] = &[
     (13, "a kernel of a program made an invalid access"),
     (31, "a program accessed GPU memory that is not mapped"),
@@ -40,7 +39,7 @@ pub(super) const XIDS: &[(u32, &str)] = &[
     (120, "the GPU System Processor failed"),
 ];
 
-/// The number of the GPU error in a line of the driver: `NVRM: Xid (PCI:0000:be:00): 79, …`.
+/// The Xid in a line of the driver: `NVRM: Xid (PCI:0000:be:00): 79, …`.
 pub(super) fn xid(line: &str) -> Option<u32> {
     let lower = line.to_lowercase();
     let rest = &lower[lower.find("xid")? + 3..];
@@ -92,10 +91,10 @@ const NOT_FITTING: &[Cause] = &[
     found(CheckId::DriverFlavour, "The proprietary driver is loaded, and nvidia-fs may not use its symbols."),
 ];
 
-/// The lines; the first that fits counts.
+/// The known lines. The first match is used.
 #[rustfmt::skip]
 pub(super) const LINES: &[Row] = &[
-    // The NVIDIA driver in the kernel log.
+    // Lines of the NVIDIA driver in the kernel log.
     (&["nvrm", "is not supported by open"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
     (&["does not include the required gpu", "gsp"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
     (&["nvrm", "legacy", "driver"], "this driver no longer supports the GPU", &[found(CheckId::GpuOpenCapable, "The GPU needs an older driver branch.")]),
@@ -112,7 +111,7 @@ pub(super) const LINES: &[Row] = &[
     (&["memtype", "conflict"], "a mapping of BAR1 has two memory types", &[found(CheckId::GpuStaticBar1, "RmForceDisableIomapWC is not set together with RMForceStaticBar1.")]),
     (&["tsc", "snp", "guest"], "the machine is a confidential guest", &[found(CheckId::VmType, "Memory of a confidential guest is encrypted, so devices cannot write into GPU memory directly.")]),
     (&["memory encryption features active", "sev"], "the machine is a confidential guest", &[found(CheckId::VmType, "Memory of a confidential guest is encrypted, so devices cannot write into GPU memory directly.")]),
-    // Modules.
+    // Lines about kernel modules.
     (&["nvidia_fs", "registered correctly with major number"], "nvidia-fs was loaded; this is not an error", &[]),
     (&["initializing nvfs driver module"], "nvidia-fs is being loaded; this is not an error", &[]),
     (&["module verification failed", "tainting kernel"], "the module is not signed with an enrolled key; without Secure Boot it is loaded all the same", &[]),
@@ -127,7 +126,7 @@ pub(super) const LINES: &[Row] = &[
     (&["module nvidia_fs not found"], "nvidia-fs is not installed for the running kernel", &[found(CheckId::NvfsDkms, "It was built for another kernel."), found(CheckId::NvfsLoaded, "It is not installed.")]),
     (&["bad return status for module build"], "a DKMS build failed; make.log in /var/lib/dkms has the compiler's error", &[found(CheckId::NvfsBuildInputs, "Kernel headers or the driver's sources are missing, or the module is too old for the kernel.")]),
     (&["diff between built and installed module"], "another file than DKMS built is installed", &[found(CheckId::NvfsDkms, "The module was replaced, or a build is incomplete.")]),
-    // Disks and file systems.
+    // Lines about disks and file systems.
     (&["csts=0x"], "an NVMe disk stopped answering", &[own("ACS was cleared on all bridges.", "grep -o disable_acs_redir=[^ ]* /proc/cmdline", "Reboot, and undo the ACS change."), DISK[0]]),
     (&["nvme", "timeout"], "an NVMe disk did not answer in time", DISK),
     (&["critical medium error"], "a disk could not read a sector", DISK),
@@ -137,7 +136,7 @@ pub(super) const LINES: &[Row] = &[
     (&["aer:", "pcie bus error"], "a PCIe link reported errors", &[found(CheckId::GpuPcieLink, "The link of the GPU is faulty."), found(CheckId::NvmeLink, "The link of the disk is faulty.")]),
     (&["out of memory: killed process"], "the kernel ended a process because memory was used up", &[MEMORY]),
     (&["oom-kill"], "the kernel ended a process because memory was used up", &[MEMORY]),
-    // gdscheck.
+    // Lines of gdscheck.
     (&["nvme", "unsupported"], "gdscheck: the NVMe driver did not register with nvidia-fs, or P2PDMA is not set up", UNPATCHED),
     (&["nvme", "nvfs, compat"], "gdscheck: the NVMe driver registered with nvidia-fs; this is not an error", &[]),
     (&["nvme", "p2pdma, compat"], "gdscheck: P2PDMA is set up for NVMe; this is not an error", &[]),
@@ -148,7 +147,7 @@ pub(super) const LINES: &[Row] = &[
     (&["platform verification succeeded"], "gdscheck: the platform is supported; this does not mean that any file takes a direct route", &[]),
     (&["platform verification failed"], "gdscheck: the platform is not supported", &[PLATFORM, IOMMU, GPU_ABSENT]),
     (&["supported only on (nvidia-fs version <= 2.17.4)"], "gdscheck: the proprietary driver is loaded", &[found(CheckId::DriverFlavour, "nvidia-fs 2.17.5 and later need the open kernel modules.")]),
-    // Programs.
+    // Lines of programs.
     (&["assertion failure", "cufio-udev"], "libcufile aborted because it found no udev", &[found(CheckId::Wsl, "The program runs under WSL."), UDEV]),
     (&["driver version is insufficient"], "the driver is older than the CUDA runtime (35)", &[DRIVER_OLD]),
     (&["forward compatibility was attempted"], "the forward-compatibility package does not support this GPU or driver (804)", &[own("The image has cuda-compat in its library path.", "ldd PROGRAM | grep libcuda", "Remove cuda-compat from the library path, or update the driver."), DRIVER_OLD]),

@@ -1,13 +1,14 @@
-//! The support matrix as answers: one for each class of GPU and each kind of storage, and one for a pair of them.
+//! Explains the support matrix: one page for each class of GPU, for each kind of storage, and for a pair of them.
 
 use super::{Answer, Fact, Kind};
 use crate::checks::matrix::{GpuClass, ROUTES, Row, Storage, Support, support};
 use crate::core::Route;
 
-/// The word that asks for the matrix.
+/// The query for the matrix.
 const WORD: &str = "matrix";
 
-/// `matrix`: all rows. `matrix ID…`: these rows. With a class of GPU and a kind of storage: their routes together. `None` for another query.
+/// `matrix` returns all rows, and `matrix ID…` returns these rows. A class of GPU and a kind of storage together
+/// return the routes of the pair. `None` for another query.
 pub(super) fn answers(query: &str) -> Option<Vec<Answer>> {
     let mut words = query.split_whitespace();
     if !words.next()?.eq_ignore_ascii_case(WORD) {

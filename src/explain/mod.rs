@@ -1,4 +1,5 @@
-//! Explains codes, keys of cufile.json, lines of logs, checks and fixes: meaning, causes, how to check, how to fix. All of it is compiled in.
+//! Explains codes, keys of cufile.json, log lines, checks and fixes: meaning, causes, how to check, how to fix. The
+//! tables are part of the program.
 
 mod causes;
 mod checks;
@@ -18,21 +19,21 @@ pub use render::text;
 
 use serde::Serialize;
 
-/// The subject of an answer.
+/// What an answer explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A code of libcufile.
+    /// An error code of libcufile.
     CufileCode,
-    /// A code of the CUDA driver or runtime.
+    /// An error code of the CUDA driver or runtime.
     CudaCode,
     /// An error number of the operating system.
     SystemError,
     /// A key of cufile.json.
     Key,
-    /// A variable of libcufile.
+    /// An environment variable of libcufile.
     Variable,
-    /// A line of a log or of a program.
+    /// A line of a log or of a program's output.
     Line,
     /// A check.
     Check,
@@ -42,26 +43,26 @@ pub enum Kind {
     GpuClass,
     /// A kind of storage of the support matrix.
     Storage,
-    /// A class of GPUs with a kind of storage.
+    /// A class of GPUs together with a kind of storage.
     Pair,
 }
 
-/// One answer.
+/// The explanation of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    /// The kind of its subject.
+    /// What it explains.
     pub kind: Kind,
     /// Its name: `CU_FILE_INTERNAL_ERROR`, `properties.io_batchsize`, the line.
     pub name: String,
-    /// The number of a code.
+    /// The number, if the subject is a code.
     pub code: Option<i32>,
-    /// The meaning, a sentence without a full stop.
+    /// The meaning. It is a sentence without a full stop.
     pub meaning: String,
-    /// Facts, such as type and default of a key.
+    /// Further facts, such as the type and the default of a key.
     pub facts: Vec<Fact>,
-    /// Causes, the most likely first.
+    /// The causes, the most likely first.
     pub causes: Vec<Cause>,
-    /// A command that shows the state.
+    /// A command that shows the current state.
     pub how_to_check: Option<String>,
     /// The fix.
     pub fix: Option<Remedy>,
@@ -69,7 +70,7 @@ pub struct Answer {
     pub advice: Option<String>,
 }
 
-/// A named fact.
+/// A fact with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fact {
     /// Its name.
@@ -78,7 +79,7 @@ pub struct Fact {
     pub value: String,
 }
 
-/// A cause.
+/// A possible cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// The cause.
@@ -89,7 +90,7 @@ pub struct Cause {
     pub how_to_check: Option<String>,
     /// The fix.
     pub fix: Option<Remedy>,
-    /// The remedy without a fix, or in addition to it.
+    /// The advice if there is no fix, or in addition to the fix.
     pub advice: Option<String>,
 }
 
@@ -98,8 +99,8 @@ pub struct Cause {
 pub struct Remedy {
     /// Its id.
     pub id: String,
-    /// The command that shows and applies it.
+    /// The command that previews and applies it.
     pub command: String,
-    /// Its effect.
+    /// What it changes.
     pub does: String,
 }

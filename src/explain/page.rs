@@ -1,4 +1,4 @@
-//! Puts answers together from the tables.
+//! Builds answers from the tables.
 
 use super::causes::Cause as Row;
 use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, keys, lines};
@@ -46,7 +46,7 @@ fn cause(row: &Row) -> Cause {
     }
 }
 
-/// A code of libcufile, by number.
+/// The answer for a code of libcufile.
 pub(super) fn cufile_code(code: i32) -> Option<Answer> {
     let code = code.checked_abs()?;
     let known = cufile_ffi::codes::describe(code, None)?;
@@ -59,7 +59,7 @@ pub(super) fn cufile_code(code: i32) -> Option<Answer> {
     Some(answer)
 }
 
-/// A code of the CUDA driver or runtime, by number.
+/// The answer for a code of the CUDA driver or runtime.
 pub(super) fn cuda_code(code: i32) -> Option<Answer> {
     let (code, driver, runtime, meaning, causes) = *cuda_codes::of(code)?;
     let mut answer = Answer::new(Kind::CudaCode, if driver.is_empty() { runtime } else { driver }, meaning);
@@ -71,7 +71,7 @@ pub(super) fn cuda_code(code: i32) -> Option<Answer> {
     Some(answer)
 }
 
-/// Number, name, meaning and causes of the errors of the operating system that cuFile passes on.
+/// The numbers, names, meanings and causes of system errors that cuFile returns.
 #[rustfmt::skip]
 pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
     use super::causes::*;
@@ -91,7 +91,7 @@ pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
     ]
 };
 
-/// An error of the operating system, by number.
+/// The answer for an error number of the operating system.
 pub(super) fn system_error(code: i32) -> Option<Answer> {
     let (code, name, meaning, causes) = *SYSTEM.iter().find(|row| Some(row.0) == code.checked_abs())?;
     let mut answer = Answer::new(Kind::SystemError, name, meaning);
@@ -100,7 +100,7 @@ pub(super) fn system_error(code: i32) -> Option<Answer> {
     Some(answer)
 }
 
-/// A key of cufile.json or a variable of libcufile.
+/// The answer for a key of cufile.json or an environment variable of libcufile.
 pub(super) fn key(name: &str) -> Option<Answer> {
     let (name, meaning, advice) = *keys::of(name)?;
     let Some(facts) = cufile_json::key_facts(name) else {
@@ -137,7 +137,7 @@ pub(super) fn key(name: &str) -> Option<Answer> {
     Some(answer)
 }
 
-/// A check, by id.
+/// The answer for a check id.
 pub(super) fn check(id: &str) -> Option<Answer> {
     let page = checks::of(CheckId::of(id)?);
     let mut answer = Answer::new(Kind::Check, id, format!("checks {}", page.subject));
@@ -148,7 +148,7 @@ pub(super) fn check(id: &str) -> Option<Answer> {
     Some(answer)
 }
 
-/// A fix, by id.
+/// The answer for a fix id.
 pub(super) fn fix(id: &str) -> Option<Answer> {
     let fix: FixId = id.parse().ok()?;
     let spec = spec::of(fix);
@@ -164,7 +164,7 @@ pub(super) fn fix(id: &str) -> Option<Answer> {
     Some(answer)
 }
 
-/// A line that the checks know.
+/// The answer for a line that the checks know.
 pub(super) fn known_line(explained: &Explained) -> Answer {
     let page = explained.check.map(checks::of);
     let mut answer = Answer::new(Kind::Line, &explained.line, &explained.meaning);
@@ -178,14 +178,14 @@ pub(super) fn known_line(explained: &Explained) -> Answer {
     answer
 }
 
-/// A line of the table of this module.
+/// The answer for a line that only this module knows.
 pub(super) fn other_line(line: &str, (_, meaning, causes): &lines::Row) -> Answer {
     let mut answer = Answer::new(Kind::Line, line, *meaning);
     answer.causes = causes.iter().map(cause).collect();
     answer
 }
 
-/// A GPU error of the driver.
+/// The answer for an Xid of the driver.
 pub(super) fn xid(line: &str, number: u32) -> Answer {
     let meaning = lines::XIDS.iter().find(|row| row.0 == number).map_or("the GPU reported an error", |row| row.1);
     let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));

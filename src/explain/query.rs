@@ -5,12 +5,12 @@ use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
 use crate::core::FixId;
 
-/// A query that nothing in the tables fits.
+/// A query that matches nothing in the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// The query.
     pub query: String,
-    /// Names that are similar, the nearest first.
+    /// Similar names, the nearest first.
     pub nearest: Vec<String>,
 }
 
@@ -22,12 +22,12 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-/// Longest query that is compared with names.
+/// The maximum length of a query that is compared with names.
 const LONGEST_NAME: usize = 100;
-/// Most lines of a log that are explained.
+/// The maximum number of log lines that are explained.
 const MOST_LINES: usize = 40;
 
-/// The answers to a query; several if a number or the end of a name has several meanings.
+/// The answers to a query. There are several if a number or the end of a name has several meanings.
 pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
     let query = query.trim().trim_matches(['"', '\'', '`']);
     if let Some(answers) = super::matrix::answers(query).filter(|answers| !answers.is_empty()) {
@@ -40,7 +40,7 @@ pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
     if answers.is_empty() { Err(Unknown { query: query.to_owned(), nearest: nearest(query) }) } else { Ok(answers) }
 }
 
-/// Explains each line of a log that is known, every meaning once.
+/// Explains the known lines of a log. Each meaning is listed once.
 #[must_use]
 pub fn explain_log(text: &str) -> Vec<Answer> {
     let mut out: Vec<Answer> = Vec::new();
@@ -52,13 +52,13 @@ pub fn explain_log(text: &str) -> Vec<Answer> {
     out
 }
 
-/// The number, if the query is only a number.
+/// The answers if the query is a number.
 fn by_number(query: &str) -> Option<Vec<Answer>> {
     let code: i32 = query.parse().ok()?;
     let system = page::system_error(code);
     let cuda = page::cuda_code(code.checked_abs()?);
     let mut out: Vec<Answer> = page::cufile_code(code).filter(|_| code != 0).into_iter().collect();
-    // A negative number below 5000 is an error of the system, a positive one more likely a code of CUDA.
+    // A negative number below 5000 is a system error. A positive one is more likely a CUDA code.
     if code < 0 {
         out.extend(system);
         if out.is_empty() {
@@ -70,7 +70,7 @@ fn by_number(query: &str) -> Option<Vec<Answer>> {
     Some(out)
 }
 
-/// A name: of a code, key, variable, check or fix. The end of a key is enough.
+/// The answers for the name of a code, key, variable, check or fix. The end of a key is sufficient.
 fn by_name(query: &str) -> Vec<Answer> {
     let upper = query.to_uppercase().replace('-', "_");
     let cufile = cufile_ffi::codes::known().chain(
@@ -106,7 +106,7 @@ fn by_key(query: &str) -> Vec<Answer> {
     let mut found: Vec<&str> = cufile_json::key_names().filter(|key| ends(key)).collect();
     found.extend(meant.filter(|_| found.is_empty()));
     if found.is_empty() && !name.is_empty() {
-        // A section: all its keys.
+        // The name of a section returns all of its keys.
         found = cufile_json::key_names()
             .filter(|key| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
             .collect();
@@ -114,7 +114,7 @@ fn by_key(query: &str) -> Vec<Answer> {
     found.into_iter().filter_map(page::key).collect()
 }
 
-/// A line: the explanation of the checks, that of this module, and the codes in it.
+/// The answers for a log line: from the checks, from this module, and for the codes in it.
 fn line(text: &str) -> Vec<Answer> {
     let text = text.trim();
     let mut out: Vec<Answer> = explain_cufile(text).iter().chain(&explain_kernel(text)).map(page::known_line).collect();
@@ -132,13 +132,13 @@ fn line(text: &str) -> Vec<Answer> {
     out
 }
 
-/// Words before a number that is not a code.
+/// Words that precede a number that is not a code.
 const NOT_CODES: &[&str] = &["pid", "tid", "line", "port", "size", "offset", "fd", "gpu", "index", "tensor", "bytes"];
-/// Words before a number of CUDA.
+/// Words that precede a CUDA code.
 const CODE_WORDS: &[&str] =
     &["error", "errornum", "err", "code", "cuda", "cuerr", "cu", "status", "curesult", "rc", "ret"];
 
-/// The codes that a line names or numbers.
+/// The codes in a line, by name or number.
 fn codes_in(text: &str) -> Vec<Answer> {
     let lower = text.to_lowercase();
     let about_errors = ["err", "fail", "code", "status", "cufile"].iter().any(|word| lower.contains(word));
@@ -150,7 +150,7 @@ fn codes_in(text: &str) -> Vec<Answer> {
     for (at, word) in words.iter().enumerate() {
         let before = at.checked_sub(1).map_or_else(String::new, |at| words[at].to_lowercase().replace('_', ""));
         let found = match word.parse::<i32>() {
-            // Transfers return negative codes of cuFile; other negative numbers are errors of the system.
+            // Transfers return negative cuFile codes. Other negative numbers are system errors.
             Ok(code) if (5001..=5050).contains(&code.saturating_abs()) || (6001..=6002).contains(&code) => {
                 page::cufile_code(code).filter(|_| about_errors && !NOT_CODES.contains(&before.as_str()))
             }
@@ -170,7 +170,7 @@ fn codes_in(text: &str) -> Vec<Answer> {
     out
 }
 
-/// Names that are similar to a query, at most three.
+/// At most three names that are similar to a query.
 fn nearest(query: &str) -> Vec<String> {
     let query = query.to_lowercase();
     if query.len() > LONGEST_NAME || query.len() < 3 {

@@ -1,13 +1,13 @@
-//! Answers as text for a terminal or a pipe.
+//! Formats answers as text for a terminal or a pipe.
 
 use super::{Answer, Cause, Kind, Remedy};
 use crate::text::{paragraph, strong};
 use crate::text::{sanitise_line, wrap};
 
-/// Columns before a value.
+/// The columns in front of a value.
 const INDENT: usize = 10;
 
-/// The answers as text, wrapped at `width` columns.
+/// Formats answers as text, wrapped at `width` columns.
 #[must_use]
 pub fn text(answers: &[Answer], width: usize, colour: bool) -> String {
     let mut out = String::new();
@@ -88,7 +88,7 @@ fn labelled(out: &mut String, indent: &str, label: &str, text: &str, width: usiz
     paragraph(out, &head, INDENT + indent.len(), text, width);
 }
 
-/// The text as a sentence: a capital and a full stop.
+/// Formats a text as a sentence: with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();

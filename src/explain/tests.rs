@@ -1,4 +1,4 @@
-//! Every code, key, check, fix and known line has an entry, and queries find the right one.
+//! Tests that every code, key, check, fix and known line has an entry, and that queries find the right one.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;

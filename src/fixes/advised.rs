@@ -1,4 +1,4 @@
-//! Plans that are advice: how to start a container, which disk and GPU to use, how to set the log.
+//! Plans that only give advice: how to start a container, which disk and GPU to use, how to set the log.
 
 use super::parts::{empty, run, words};
 use crate::checks::{CheckId, Report};
@@ -6,7 +6,7 @@ use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs
 use crate::machine::Root;
 use std::path::PathBuf;
 
-/// The plan to move a model to a disk with a direct route.
+/// The plan that moves a model to a disk with a direct route.
 pub(super) fn move_model(report: &Report) -> FixPlan {
     FixPlan {
         why: "The direct routes read from ext4 (data=ordered) and xfs on NVMe. Reads of this file system pass through host memory, and no setting of the \
@@ -24,7 +24,7 @@ pub(super) fn move_model(report: &Report) -> FixPlan {
     }
 }
 
-/// The plan to use the GPU that is nearest to the disk.
+/// The plan that uses the GPU that is nearest to the disk.
 pub(super) fn gpu_near_disk(root: &Root) -> FixPlan {
     let node = nearest(root).map_or_else(|| "N".to_owned(), |node| node.to_string());
     FixPlan {
@@ -44,7 +44,8 @@ fn model(report: &Report) -> String {
     report.verdicts.first().map_or_else(|| "MODEL".to_owned(), |verdict| verdict.path.display().to_string())
 }
 
-/// Creates a missing directory. Otherwise shows how to name the log, which only the user's shell can set.
+/// The plan for the log. It creates a missing directory, or shows how to set the path of the log, because only the
+/// user's shell can set it.
 pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     let missing = report
         .finding(CheckId::LogLocation)
@@ -83,13 +84,13 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
     }
 }
 
-/// The memory node of the first NVMe disk.
+/// The NUMA node of the first NVMe disk.
 fn nearest(root: &Root) -> Option<u32> {
     let name = root.entries("/sys/class/nvme").ok()?.into_iter().next()?;
     root.read_text(PathBuf::from(format!("/sys/class/nvme/{name}/numa_node"))).ok()?.trim().parse().ok()
 }
 
-/// The program that runs the container, recognised by its files and variables.
+/// The container runtime, recognised by its files and environment variables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runtime {
     Docker,
@@ -114,8 +115,8 @@ pub(super) fn container(root: &Root) -> FixPlan {
     } else {
         None
     };
-    // One --device for each node. The nodes of the host are not visible in the container, so the usual number is
-    // assumed.
+    // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
+    // used.
     let nodes = (0..16).map(|n| format!("--device /dev/nvidia-fs{n}")).collect::<Vec<_>>().join(" ");
     let common = "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro -v /etc/cufile.json:/etc/cufile.json:ro -v /data:/data";
     let docker = format!("docker run --gpus all {common} {nodes} IMAGE");

@@ -1,4 +1,5 @@
-//! Fixes that write files and run few commands. They are applied after consent, with journal and undo.
+//! Fixes that write files and run a few commands. They are applied after consent, and they have a journal and an
+//! undo.
 
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
@@ -23,14 +24,14 @@ pub(super) fn stats() -> FixPlan {
     }
 }
 
-/// The name of the module in a line of modules-load.d, which accepts both spellings.
+/// Whether a line of modules-load.d names the module. The file accepts both spellings.
 fn is_nvidia_fs(line: &str) -> bool {
     line.trim().replace('-', "_") == "nvidia_fs"
 }
 
-/// The change that loads nvidia-fs at boot; none if a file does it already.
+/// The change that loads nvidia-fs at boot. `None` if a file already does.
 fn load_at_boot(root: &Root) -> Option<Change> {
-    // A file in one directory hides the file with the same name in the next (modules-load.d(5)).
+    // If several directories have a file with the same name, only the first is read (modules-load.d(5)).
     const FOLDERS: [&str; 4] =
         ["/etc/modules-load.d", "/run/modules-load.d", "/usr/local/lib/modules-load.d", "/usr/lib/modules-load.d"];
     let mut names: Vec<String> = Vec::new();
@@ -56,7 +57,7 @@ pub(super) fn load(root: &Root) -> FixPlan {
         Err(why) => (None, Some(why)),
     };
     let kept = nvidia_fs_excluded(root);
-    // It can be loaded only after its driver.
+    // The module can be loaded only after the driver.
     let waits = waits_for_reboot(root);
     let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {
         format!("'{line}' in {file} disables modprobe for it; remove the line first")
@@ -81,8 +82,8 @@ pub(super) fn load(root: &Root) -> FixPlan {
 /// The keys of cufile.json that enable P2PDMA for local NVMe disks.
 pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma"];
 
-/// Sets both keys of P2PDMA, in the user's file if one is named, otherwise in the system's. The rest of the file
-/// stays.
+/// The plan that sets both P2PDMA keys, in the user's file if one is named, otherwise in the system's file. The rest
+/// of the file is unchanged.
 pub(super) fn cufile_keys(root: &Root) -> FixPlan {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());

@@ -1,4 +1,5 @@
-//! Applies a fix: the journal first, then its files, then its commands. If a step fails, all changes are undone.
+//! Applies a fix: writes the journal, then the files, then runs the commands. If a step fails, all changes are
+//! undone.
 
 use super::editable::may_edit;
 use super::files::{Found, has_text, look, missing_folders, spot};
@@ -14,23 +15,23 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The statement about an error before the first change.
+/// The state of the files if an error occurs before the first change.
 const NOTHING: &str = "no file was changed";
 
-/// [`apply_with`] for plans without commands. A plan with commands fails on a running machine.
+/// Applies a plan without commands, see [`apply_with`]. On a running machine, a plan with commands fails.
 ///
 /// # Errors
-/// As for [`apply_with`].
+/// The same as [`apply_with`].
 pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
     apply_with(plan, place, hook, &mut |_| Err("commands are not run here".to_owned()))
 }
 
-/// Applies a plan to which the user consented: its files, then its commands. `hook` is asked before each step and
-/// stops the work, as a power cut would, by answering false. Below `--root` no command is run.
+/// Applies a plan to which the user consented: its files, then its commands. `hook` is called before each step. If it
+/// returns false, the work stops at this step, as after a power failure. Below `--root`, no command is run.
 ///
 /// # Errors
-/// When the plan is only shown, needs root, meets a changed file or a symbolic link, cannot be written, or a command fails. The files are then as
-/// they were.
+/// If the plan can only be shown, needs root, finds a changed file or a symbolic link, cannot be written, or if a
+/// command fails. The files are then restored.
 pub fn apply_with(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {
     let id = plan.id;
     let shown = |why: &str| FixError::OnlyShown { id, why: why.to_owned() };
@@ -84,22 +85,23 @@ fn apply_locked(
         journal.write(&Entry { stage: Stage::Applied, ..entry.clone() })
     });
     match done {
-        // After a power cut everything stays; the next fix cleans up.
+        // After a power failure nothing is undone here. The next fix recovers.
         Ok(()) | Err(FixError::Stopped { .. }) => done,
         Err(error) => Err(take_back(error, &entry, place, journal, run)),
     }
 }
 
-/// The journal entry of a plan, after the files were read again.
+/// Reads the files again and creates the journal entry of the plan.
 fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, FixError> {
     let id = plan.id;
     let root = place.open_root()?;
     if let Some(entry) = journal.read(id)? {
-        // Overwriting the entry of an interrupted fix would lose the original text.
+        // If the entry of an interrupted fix were overwritten, the original text would be lost.
         if entry.stage != Stage::Applied {
             return Err(FixError::Interrupted { id });
         }
-        // An applied fix whose files no longer exist (a tmpfs after a boot) is void.
+        // If the files of an applied fix no longer exist, for example in a tmpfs after a reboot, its entry is
+        // obsolete.
         if entry.files.iter().any(|file| has_text(&root, &file.path, &file.after)) {
             return Err(FixError::AlreadyApplied { id });
         }
@@ -144,9 +146,9 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
     })
 }
 
-/// Undoes all changes after a failed step, and reports the restored files and the commands that had run. If a command
-/// had succeeded, the commands that make the old files effective are run, so that a file system does not stay
-/// unmounted.
+/// Undoes all changes after a failed step, and reports the restored files and the commands that were run. If a
+/// command had succeeded, the undo commands are run, so that the restored files take effect and a file system does
+/// not stay unmounted.
 fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, run: Runner<'_>) -> FixError {
     let id = entry.id;
     let (back, ended) = roll_back(place, entry, &mut |_| true);
@@ -216,7 +218,7 @@ fn write(root: &OwnedFd, file: &Written, hook: Hook<'_>) -> Result<(), FixError>
     let owner = file.before.as_ref().map(|before| (before.uid, before.gid));
     spot.stage(&file.after, file.mode, owner, &mut || step(hook, Step::Half))?;
     step(hook, Step::Commit)?;
-    // The file is read again, so that changes since the preview are not lost.
+    // The file is read again, so that changes since the preview are not overwritten.
     let before = file.before.as_ref().map(|before| before.text.as_str());
     if let Err(error) = spot.read().and_then(|found| unchanged(&file.path, before, found.as_ref())) {
         spot.clear();

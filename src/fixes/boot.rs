@@ -21,7 +21,7 @@ pub(super) fn iommu(root: &Root) -> FixPlan {
     }
 }
 
-/// A plan with the changes that add an argument to the kernel command line, and those that remove it.
+/// Adds the changes that set a kernel argument to a plan, and the commands that remove it.
 fn with_word(root: &Root, word: &str, plan: FixPlan) -> FixPlan {
     let (changes, undo_commands) = arguments(root, word);
     FixPlan { changes, undo_commands, undo: format!("remove {word} and reboot"), ..plan }
@@ -53,7 +53,7 @@ pub(super) fn bar1() -> FixPlan {
     }
 }
 
-/// The plan for the bridges in the findings.
+/// The plan for ACS of the bridges in the findings.
 pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let mut bridges: Vec<String> = [CheckId::PcieAcs, CheckId::NvfsBridgesAcs]
         .iter()
@@ -110,7 +110,7 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             ..plan
         };
     };
-    // The path is one argument, also with spaces.
+    // The path is a single argument even if it contains spaces.
     let mounts: Vec<Vec<String>> =
         ["umount", "mount"].map(|what| vec!["sudo".to_owned(), what.to_owned(), point.clone()]).into();
     let before = root.read_text("/etc/fstab").ok();
@@ -141,8 +141,8 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
     }
 }
 
-/// `/etc/fstab` with another option in the line of a mount point. `None` if there is no such line, or if it has the
-/// option.
+/// `/etc/fstab` with an additional mount option for a mount point. `None` if there is no such line, or if it already
+/// has the option.
 fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
     let mut found = false;
     let lines: Vec<String> = fstab
@@ -157,7 +157,7 @@ fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
             {
                 return line.to_owned();
             }
-            // The option field, after three other fields.
+            // The options are in the fourth field.
             let mut rest = line;
             let mut skipped = 0;
             for _ in 0..3 {

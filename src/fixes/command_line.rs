@@ -1,4 +1,4 @@
-//! Adds arguments to the kernel command line, in the place that this machine's boot loader reads.
+//! Adds arguments to the kernel command line, in the file that this machine's boot loader reads.
 
 use super::parts::{Family, family, line_in, run, words};
 use crate::core::Change;
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 const GRUB: &str = "/etc/default/grub";
 const CMDLINE: &str = "/etc/kernel/cmdline";
 
-/// The tool that writes GRUB's menu.
+/// The tool that regenerates the menu of GRUB.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Menu {
     /// update-grub of Debian and its derivatives.
     Update,
     /// grubby, which changes all entries.
     Grubby,
-    /// pbl of SUSE, which reads the boot loader from /etc/sysconfig/bootloader.
+    /// pbl of SUSE. It reads the name of the boot loader from /etc/sysconfig/bootloader.
     Pbl,
     /// grub2-mkconfig, as on Azure Linux.
     MakeConfig,
@@ -35,7 +35,7 @@ fn loader(root: &Root) -> BootLoader {
     boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader)
 }
 
-/// The place of an argument, for a sentence: `to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
+/// Where an argument is added, as part of a sentence: `to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
 pub(super) fn place(root: &Root) -> &'static str {
     match (loader(root), menu(root)) {
         (BootLoader::SystemdBoot, _) => "to /etc/kernel/cmdline, the source of systemd-boot's entries",
@@ -48,24 +48,24 @@ pub(super) fn place(root: &Root) -> &'static str {
     }
 }
 
-/// Whether a separate tool stores the arguments of an image-based system, so that no new image is needed.
+/// Whether a separate tool stores the kernel arguments of an image-based system. No new image is then needed.
 pub(super) fn is_kept_with_the_image(root: &Root) -> bool {
     loader(root) == BootLoader::RpmOstree
 }
 
 /// The changes that add an argument to the kernel command line, and the commands that remove it after the files are
-/// restored. Other arguments stay; an earlier value of the same key is changed.
+/// restored. Other arguments are unchanged. If the key already has a value, the value is changed.
 pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String>>) {
     let started = root.read_text("/proc/cmdline").unwrap_or_default();
     let key = key(word);
     let old: Vec<&str> = started.split_whitespace().filter(|other| self::key(other) == key).collect();
-    // Tools support one argument per key, so theirs also has the values of the running kernel.
+    // The tools support one argument per key, so their argument also includes the values of the running kernel.
     let after = with_word(&started, word).unwrap_or_else(|| started.clone());
     let merged = place_of(&after, key).map_or(word, |place| &after[place]);
-    // Tools that only add arguments would keep the old value next to the new one.
+    // Some tools only add arguments. The old argument must be removed explicitly.
     let replaced: Vec<&str> = old.into_iter().filter(|other| *other != merged).collect();
     let each = |option: &str, words: &[&str]| words.iter().map(|word| format!("{option}{word}")).collect::<Vec<_>>();
-    // The commands that make the change, and those that undo it.
+    // The commands for the change and for its undo.
     let (lines, back) = match (loader(root), menu(root)) {
         (BootLoader::RpmOstree, _) => {
             let deleted: String = replaced.iter().map(|other| format!("--delete-if-present={other} ")).collect();
@@ -82,7 +82,7 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
                 .concat(),
         ),
         (BootLoader::Extlinux, _) => (vec!["sudoedit /boot/extlinux/extlinux.conf".to_owned()], Vec::new()),
-        // SUSE's tool writes the entries of systemd-boot too.
+        // On SUSE, pbl also writes the entries of systemd-boot.
         (BootLoader::SystemdBoot | BootLoader::Grub, Menu::Pbl) => {
             let config = vec!["sudo pbl --config".to_owned()];
             let edit = |gone: &[&str], come: &[&str]| {
@@ -110,17 +110,17 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
         }
     };
     let changes = lines.iter().map(|line| run(line)).chain([run("sudo reboot")]).collect();
-    // An argument that existed before stays.
+    // The undo does not remove an argument that existed before.
     let is_new = started.split_whitespace().all(|other| other != merged);
     (changes, back.iter().filter(|_| is_new).map(|line| words(line)).collect())
 }
 
-/// The part of a word before the first `=`.
+/// The part of an argument before the first `=`.
 fn key(word: &str) -> &str {
     word.split_once('=').map_or(word, |(key, _)| key)
 }
 
-/// The place of the last word with this key.
+/// The position of the last argument with this key.
 fn place_of(words: &str, key: &str) -> Option<Range<usize>> {
     let mut end = words.len();
     for word in words.rsplit(|c: char| c.is_ascii_whitespace()) {
@@ -133,8 +133,8 @@ fn place_of(words: &str, key: &str) -> Option<Range<usize>> {
     None
 }
 
-/// Adds an argument to a command line; `None` if it is there. A module parameter has one value, so it is replaced.
-/// Other keys have a list, to which the value is added.
+/// Adds an argument to a command line. `None` if it is already there. A module parameter has a single value, so the
+/// value is replaced. For other keys, the value is added to the list.
 fn with_word(words: &str, word: &str) -> Option<String> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     let Some(place) = place_of(words, key) else {
@@ -148,9 +148,9 @@ fn with_word(words: &str, word: &str) -> Option<String> {
         let same = |part: &&str| self::key(part) == self::key(value);
         let parts = now.split(',').filter(|part| !part.is_empty() && !same(part));
         let last = match now.split(',').find(same) {
-            // Bridges that are listed already stay.
+            // Bridges in the existing list are kept.
             Some(known) if self::key(value) == "disable_acs_redir" => union(known, value),
-            // `data=ordered` takes the place of `data=writeback`.
+            // For example, `data=ordered` replaces `data=writeback`.
             _ => value.to_owned(),
         };
         parts.chain([last.as_str()]).collect::<Vec<_>>().join(",")
@@ -161,7 +161,7 @@ fn with_word(words: &str, word: &str) -> Option<String> {
     Some(format!("{}{key}={wanted}{}", &words[..place.start], &words[place.end..]))
 }
 
-/// `KEY=A;B` of `KEY=A` and `KEY=B`.
+/// Merges two lists: `KEY=A` and `KEY=B` become `KEY=A;B`.
 fn union(known: &str, value: &str) -> String {
     let (key, more) = value.split_once('=').unwrap_or((value, ""));
     let mut items: Vec<&str> = known.split_once('=').map_or("", |(_, list)| list).split(';').collect();
@@ -174,8 +174,8 @@ fn union(known: &str, value: &str) -> String {
     format!("{key}={}", items.join(";"))
 }
 
-/// The edit of `/etc/kernel/cmdline`, and the command that writes new entries. Without the file kernel-install uses
-/// the arguments of the running kernel, so a new file contains them too.
+/// The edit of `/etc/kernel/cmdline`, and the command that writes new boot entries. If the file does not exist,
+/// kernel-install uses the arguments of the running kernel. So a new file contains them too.
 fn kernel_install(root: &Root, word: &str) -> (Option<Change>, String) {
     let before = root.read_text(CMDLINE).ok();
     let started = || {
@@ -208,7 +208,8 @@ fn kernel_install(root: &Root, word: &str) -> (Option<Change>, String) {
     (edit, renew)
 }
 
-/// The edit of GRUB's settings; none if they have the argument. `merged` also has the values of the running kernel.
+/// The edit of GRUB's settings. `None` if they have the argument. `merged` also includes the values of the running
+/// kernel.
 fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
     if let Some(file) = behind_others(root, merged) {
         return file;
@@ -219,14 +220,14 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
             Some(Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 })
         }
         Some(Argument::There) => None,
-        // A line in another form must be edited by hand.
+        // The user must edit a line in another form.
         Some(Argument::Unusual) | None => Some(run(&format!("sudoedit {GRUB}"))),
     }
 }
 
-/// A file after those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images;
-/// `/etc/default/grub` is then not in effect. `None` if no file does, or if the argument needs quotes; an inner
-/// `None` if the file has the argument.
+/// The edit of a file that is read after the other files in `/etc/default/grub.d`. It is needed if one of them sets
+/// the variable again, as in cloud images, because `/etc/default/grub` then has no effect. `None` if no file does or
+/// if the argument needs quotes. The inner `None` means that the file already has the argument.
 fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     const FOLDER: &str = "/etc/default/grub.d";
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
@@ -240,23 +241,23 @@ fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     if word.contains(';') || !names.iter().any(|name| sets(&name)) {
         return None;
     }
-    // Files are read in the order of their names, so this one is last.
+    // Files are read in the order of their names, and this name is the last.
     Some(line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\"")))
 }
 
-/// The result of an edit of `/etc/default/grub`.
+/// The result of editing `/etc/default/grub`.
 #[derive(Debug, PartialEq, Eq)]
 enum Argument {
-    /// The text with the argument.
+    /// The text with the added argument.
     Added(String),
-    /// It has the argument already.
+    /// The text already has the argument.
     There,
-    /// It does not have exactly one usual line, or the argument needs quotes.
+    /// The text does not have exactly one ordinary line, or the argument needs quotes.
     Unusual,
 }
 
-/// `/etc/default/grub` with an argument in `GRUB_CMDLINE_LINUX_DEFAULT`. A semicolon separates commands in grub.cfg,
-/// so an argument with one is not added.
+/// Adds an argument to `GRUB_CMDLINE_LINUX_DEFAULT` in the text of `/etc/default/grub`. An argument with a semicolon
+/// is not added, because semicolons separate commands in grub.cfg.
 fn with_argument(grub: &str, word: &str) -> Argument {
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
     let is_ours = |line: &&str| line.trim_start().starts_with(KEY);

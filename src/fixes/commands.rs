@@ -1,15 +1,15 @@
-//! Runs the commands of a fix and passes on their output line by line.
+//! Runs the commands of a fix and reports their output line by line.
 
 use crate::core::units;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-/// [`run_streamed`] for a command of a plan. As root, `sudo` is omitted. A command that asks for a password gets the
-/// terminal, if there is one.
+/// Runs a command of a plan, see [`run_streamed`]. As root, `sudo` is omitted. A command that asks for a password
+/// uses the terminal, if there is one.
 ///
 /// # Errors
-/// As for [`run_streamed`].
+/// The same as [`run_streamed`].
 pub fn run_for_root(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
     let is_for_root = argv.first().is_some_and(|word| word == "sudo") && rustix::process::geteuid().is_root();
     let argv = if is_for_root { &argv[1..] } else { argv };
@@ -28,17 +28,17 @@ fn run_attached(argv: &[String]) -> Result<(), String> {
     }
 }
 
-/// Runs a command with empty input and hands out its lines (standard output and error) as they come.
+/// Runs a command without input and reports each line of its output (standard output and error) when it arrives.
 ///
 /// # Errors
-/// How it ended, in a sentence's part, when it could not be started or did not succeed.
+/// If the command cannot be started or fails. The text is a part of a sentence.
 pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
     let found = crate::trust::program(program)?;
     let mut child = Command::new(found)
         .args(arguments)
         .env("LC_ALL", "C")
-        // Otherwise Debian's package managers ask on the terminal.
+        // Without this, Debian's package managers ask questions on the terminal.
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -56,7 +56,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
         let sender = sender.clone();
         let begun = std::thread::Builder::new().spawn(move || {
             for said in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
-                // A progress bar overwrites its line, so only its last state counts.
+                // A progress bar overwrites its line, so only the last state of the line is reported.
                 let said = String::from_utf8_lossy(&said).trim_end().to_owned();
                 let said = said.rsplit('\r').next().unwrap_or_default().to_owned();
                 if sender.send(said).is_err() {

@@ -1,4 +1,4 @@
-//! Repairs a cufile.json that libcufile rejects if its meaning is clear. Otherwise shows the errors.
+//! Repairs a cufile.json that libcufile rejects if the intended value is clear. Otherwise it only shows the errors.
 
 use super::parts::{empty, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
@@ -57,7 +57,7 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     }
 }
 
-/// The file with the error.
+/// The path of the file with the error.
 fn broken(report: &Report) -> String {
     let facts = report.finding(CheckId::CfgParse).into_iter().flat_map(|finding| &finding.facts);
     let file = facts.into_iter().find_map(|fact| match fact {

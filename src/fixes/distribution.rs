@@ -1,10 +1,10 @@
-//! The distribution and release of a machine, for packages and kernels.
+//! The distribution and its release, which determine packages and kernels.
 
 use super::parts::{Family, run};
 use crate::core::Change;
 use crate::machine::{Root, os_release};
 
-/// Distributions that are rebuilt from RHEL with its version numbers.
+/// Distributions that use the version numbers of RHEL.
 const NUMBERED_AS_RHEL: &[&str] =
     &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
 
@@ -12,12 +12,12 @@ pub(super) fn id(root: &Root) -> String {
     os_release(root, "ID").unwrap_or_default()
 }
 
-/// The displayed name.
+/// The name for display.
 pub(super) fn called(root: &Root) -> String {
     os_release(root, "PRETTY_NAME").or_else(|| os_release(root, "ID")).unwrap_or_else(|| "this system".to_owned())
 }
 
-/// The first numbers of the release: (22, 4) of `22.04`.
+/// The release as numbers: `22.04` is (22, 4).
 pub(super) fn release(root: &Root) -> Option<(u32, u32)> {
     let version = os_release(root, "VERSION_ID")?;
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
@@ -30,7 +30,7 @@ fn platform(root: &Root) -> Option<String> {
     os_release(root, "PLATFORM_ID")?.strip_prefix("platform:").map(str::to_owned)
 }
 
-/// The RHEL release of the packages; none for distributions with other version numbers that do not name it.
+/// The RHEL release of the packages. `None` for distributions with other version numbers that do not state it.
 pub(super) fn rhel(root: &Root) -> Option<u32> {
     if NUMBERED_AS_RHEL.contains(&id(root).as_str()) {
         return release(root).map(|(major, _)| major);
@@ -38,7 +38,7 @@ pub(super) fn rhel(root: &Root) -> Option<u32> {
     platform(root)?.strip_prefix("el")?.parse().ok()
 }
 
-/// The release of Fedora, or of the one that it is based on.
+/// The Fedora release, also for distributions that are based on Fedora.
 pub(super) fn fedora(root: &Root) -> Option<u32> {
     if id(root) == "fedora" {
         return release(root).map(|(major, _)| major);
@@ -46,13 +46,14 @@ pub(super) fn fedora(root: &Root) -> Option<u32> {
     platform(root)?.strip_prefix('f')?.parse().ok()
 }
 
-/// The package manager of the family of RHEL: Azure Linux has a smaller one.
+/// The package manager of RHEL and its relatives. Azure Linux has tdnf.
 pub(super) fn dnf(root: &Root) -> &'static str {
     if id(root) == "azurelinux" && release(root).is_none_or(|(major, _)| major < 4) { "tdnf" } else { "dnf" }
 }
 
-/// A sentence about packages whose names were not seen in NVIDIA's lists for this distribution; else empty. Its guide (branch 620) names the
-/// driver's for Amazon Linux 2023 and those of Azure Linux 4, and no nvidia-gds for either or for SUSE.
+/// A note about packages that are not in NVIDIA's lists for this distribution. It is empty if they are. NVIDIA's
+/// guide (branch 620) names the driver packages for Amazon Linux 2023 and Azure Linux 4, but no nvidia-gds for these
+/// or for SUSE.
 pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
     match (id(root).as_str(), release(root)) {
         ("amzn", _) if package == "nvidia-open" => String::new(),
@@ -78,7 +79,7 @@ pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
     }
 }
 
-/// The packages that a module needs to be compiled for a kernel.
+/// The packages that are needed to compile a module for a kernel.
 pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
     match family {
         Family::Debian => format!("linux-headers-{kernel}"),
@@ -86,25 +87,25 @@ pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
         Family::RedHat if kernel.ends_with("+64k") => {
             format!("kernel-64k-devel-{} kernel-headers", kernel.trim_end_matches("+64k"))
         }
-        // Amazon Linux names the packages of its later kernels for them: kernel6.12-devel.
+        // On Amazon Linux, the packages of later kernels contain the kernel version in their name: kernel6.12-devel.
         Family::RedHat if id(root) == "amzn" && !kernel.starts_with("6.1.") => {
             let branch: Vec<&str> = kernel.split('.').take(2).collect();
             format!("kernel{}-devel-{kernel}", branch.join("."))
         }
-        // The newer of the two kernels of Azure Linux 3 has separate packages.
+        // The newer of the two kernels in Azure Linux 3 has its own packages.
         Family::RedHat if id(root) == "azurelinux" && release(root) == Some((3, 0)) && !kernel.starts_with("6.6.") => {
             format!("kernel-hwe-devel-{kernel}")
         }
         Family::RedHat => format!("kernel-devel-{kernel} kernel-headers"),
         Family::Suse => {
-            // As NVIDIA's guide pins it; the packages provide this version without the count of their rebuilds.
+            // NVIDIA's guide pins the version in this way. The packages provide it without their rebuild number.
             let (version, flavour) = kernel.rsplit_once('-').unwrap_or((kernel, "default"));
             format!("kernel-{flavour}-devel={version}")
         }
     }
 }
 
-/// The commands that add a source of DKMS, if the system's archive does not have it.
+/// The commands that add a package source with DKMS, if the distribution does not include DKMS.
 pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
     let Some(major) = rhel(root) else { return Vec::new() };
     let arch = root.read_text("/proc/sys/kernel/arch").ok().map(|arch| arch.trim().to_owned());

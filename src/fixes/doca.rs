@@ -1,7 +1,9 @@
-//! An NVMe driver that is built for GDS, from NVIDIA's DOCA-Host: its repository, the driver, and nvidia-fs built again after it.
+//! The plan for an NVMe driver that is built for GDS, from NVIDIA's DOCA-Host: its repository, the driver, and a new
+//! build of nvidia-fs.
 //!
-//! Sources: GPUDirect Storage Installation and Troubleshooting Guide (DOCA Requirements and Installation), release notes (Known Limitations), DOCA-Host
-//! Installation and DKMS Management Guide; package names of RPM from the installer of OFED. Anything else is called not confirmed in the plan.
+//! Sources: GPUDirect Storage Installation and Troubleshooting Guide (DOCA Requirements and Installation), release
+//! notes (Known Limitations), DOCA-Host Installation and DKMS Management Guide, and the installer of OFED for the
+//! names of RPM packages. The plan marks all other names as not confirmed.
 
 use super::distribution::{self, called, id, release, rhel};
 use super::kernel::{has_nvidia_fs, is_arm};
@@ -15,7 +17,8 @@ use std::path::PathBuf;
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
 const DOWNLOADS: &str = "https://developer.nvidia.com/doca-downloads";
-/// NVIDIA changed the key in February 2026; packages of one release or another are signed by either.
+/// NVIDIA changed its key in February 2026. Depending on the release, packages are signed with the old or the new
+/// key.
 const KEYRING: &str = "/usr/share/keyrings/nvidia-doca.gpg";
 
 /// The plan for this machine.
@@ -34,7 +37,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let (rebuilt, order) = nvidia_fs(root, report, family);
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
     if source.is_ok() {
-        // DKMS signs while it builds, so the key must exist before.
+        // DKMS signs a module when it builds it, so the key must exist before.
         changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
         changes.extend(built_again(kernel_release(root).as_deref()));
         changes.extend(rebuilt);
@@ -59,14 +62,14 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-/// Succeeds if the NVMe driver that modprobe loads is not in the kernel's directory.
+/// A command that succeeds if modprobe loads an NVMe driver that is not in the kernel's own directory.
 fn replaced() -> Change {
     Change::Run {
         argv: ["sh", "-c", "/sbin/modinfo -n nvme | grep -E \"/(updates|extra)/\""].map(str::to_owned).to_vec(),
     }
 }
 
-/// The reason why the driver cannot work on this machine.
+/// Why the driver cannot work on this machine. `None` if it can.
 fn obstacle(root: &Root) -> Option<String> {
     if let Some((path, text)) = built_in(root, "nvme", "CONFIG_BLK_DEV_NVME") {
         return Some(format!(
@@ -85,7 +88,7 @@ fn numbers(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// The version of MLNX_OFED, if it is installed. DOCA has the same program, which reports OFED-internal.
+/// The version of MLNX_OFED. `None` if it is not installed. DOCA has the same program, which reports OFED-internal.
 fn ofed(root: &Root) -> Option<String> {
     const MARK: &str = "MLNX_OFED_LINUX-";
     let text = root.read_text("/usr/bin/ofed_info").ok()?;
@@ -100,8 +103,8 @@ fn of_ofed(version: &str) -> String {
     )
 }
 
-/// nvidia-fs is compiled with the symbols of OFED (its dkms.conf), so it is built after the driver. Returns the
-/// commands and the sentence.
+/// nvidia-fs is compiled with the symbols of OFED (see its dkms.conf), so it is built after the driver. Returns the
+/// commands and a sentence.
 fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'static str) {
     if !has_nvidia_fs(root, report) {
         return (Vec::new(), "Install it before nvidia-gds: nvidia-fs must be built after it.");
@@ -113,21 +116,21 @@ fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'st
                 .map(|verb| dkms(&kernel, &format!("dkms {verb} --force nvidia-fs/{version} -k {kernel}")));
             (commands.into(), AGAIN)
         }
-        // The command of NVIDIA's release notes of GDS.
+        // This command is in NVIDIA's release notes of GDS.
         _ if family == Family::Debian => (vec![run("sudo apt-get install -y --reinstall nvidia-fs-dkms")], AGAIN),
         _ => (Vec::new(), "nvidia-fs must be built again after it. DKMS does not list it, so reinstall its package."),
     }
 }
 
-/// The commands that add DOCA's repository and install the driver, with a sentence about them, or the reason why
-/// there are none.
+/// The commands that add the DOCA repository and install the driver, with a sentence about them. The error is the
+/// reason why there are none.
 fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
     const FIRMWARE: &str = " NVIDIA's guide also lists mlnx-fw-updater, which writes firmware to network cards and is not needed for disks.";
     let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let headers = distribution::headers(root, family, &kernel);
     let dkms = " DOCA builds its drivers by DKMS since 3.2, and needs DKMS 3.2 or later.";
     let Some(repository) = repository(root, family)? else {
-        // NVIDIA's page lists the package, but no address of a repository.
+        // NVIDIA's page lists the package, but not the address of a repository.
         let page = format!(
             " It is not confirmed that NVIDIA has an online repository for {}: download DOCA-Host from {DOWNLOADS} (Host-Server, DOCA-Host, doca-ofed).",
             called(root)
@@ -161,13 +164,13 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
     Ok((changes, format!("{said}{dkms}{older}{FIRMWARE}")))
 }
 
-/// A directory of DOCA's server, and whether NVIDIA's pages or public scripts use it.
+/// A directory on the DOCA server. `is_confirmed` is set if NVIDIA's pages or public scripts use it.
 struct Repository {
     folder: String,
     is_confirmed: bool,
 }
 
-/// The directory of this release; `None` if its name on the server is not known, `Err` if the server may have none.
+/// The directory for this release. `None` if its name on the server is unknown, `Err` if the server may have none.
 fn repository(root: &Root, family: Family) -> Result<Option<Repository>, String> {
     let known = |folder: String, is_confirmed: bool| Ok(Some(Repository { folder, is_confirmed }));
     let unknown = || {
@@ -187,7 +190,7 @@ fn repository(root: &Root, family: Family) -> Result<Option<Repository>, String>
     }
     match (family, id(root).as_str(), release(root)) {
         (Family::Debian, "debian", Some((major @ 12.., _))) => known(format!("debian{major}"), major == 13),
-        // NVIDIA's page lists Oracle Linux separately.
+        // NVIDIA's page lists Oracle Linux separately from RHEL.
         (Family::RedHat, "ol", _) => Ok(None),
         (Family::RedHat, "amzn" | "azurelinux", _) => unknown(),
         (Family::RedHat, name, _) => match rhel(root) {
@@ -199,7 +202,7 @@ fn repository(root: &Root, family: Family) -> Result<Option<Repository>, String>
     }
 }
 
-/// The file that names DOCA's repository, online or unpacked from a package.
+/// The file that configures the DOCA repository, online or unpacked from a package.
 fn configured(root: &Root, family: Family) -> Option<String> {
     let folder = super::repository::folder(family);
     let names = root.entries(folder).ok()?.into_iter().map(|name| format!("{folder}/{name}"));

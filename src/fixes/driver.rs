@@ -1,4 +1,4 @@
-//! The NVIDIA driver for a machine: the flavour that its GPUs support, and the branch of a working driver.
+//! The NVIDIA driver for a machine: the kernel modules that its GPUs support, and the branch of a working driver.
 
 use super::packages::{built_again, compiler, install};
 use super::parts::{Family, empty, run};
@@ -9,19 +9,20 @@ use crate::machine::{
     Architecture, GpuKind, Root, gpu_kinds, kernel_release, nvidia_driver, nvidia_version_line, os_release,
 };
 
-/// The last branch for Maxwell, Pascal and Volta, and a branch with long support: 590 dropped these GPUs (NVIDIA's support plan for Linux drivers).
+/// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
+/// (NVIDIA's support plan for Linux drivers).
 const LONG_SUPPORT: u32 = 580;
 /// The first driver with P2PDMA.
 const FIRST_WITH_P2PDMA: (u32, u32) = (565, 47);
 
-/// The kernel modules of a driver.
+/// The kind of kernel modules of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavour {
     Open,
     Proprietary,
 }
 
-/// The kernel modules that are loaded, or installed for the running kernel.
+/// The kind of kernel modules that are loaded, or installed for the running kernel.
 fn present(root: &Root) -> Option<Flavour> {
     let of = |is_open: bool| if is_open { Flavour::Open } else { Flavour::Proprietary };
     if let Some(line) = nvidia_version_line(root) {
@@ -32,7 +33,7 @@ fn present(root: &Root) -> Option<Flavour> {
     Some(of(license.contains("GPL")))
 }
 
-/// Whether the open driver for the running kernel is installed, but not loaded before the next boot.
+/// Whether the open driver is installed for the running kernel but is loaded only at the next boot.
 pub(super) fn waits_for_reboot(root: &Root) -> bool {
     let Some(output) = root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0)) else {
         return false;
@@ -140,7 +141,7 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
     }
 }
 
-/// The reason why the open modules do not support these GPUs.
+/// Why the open modules do not support these GPUs. `None` if they do.
 fn too_old(gpus: &[GpuKind]) -> Option<String> {
     let gpu = gpus.iter().find(|gpu| gpu.architecture < Architecture::TuringOrLater)?;
     Some(format!(
@@ -163,7 +164,7 @@ fn plan(
     obstacle: Option<String>,
 ) -> FixPlan {
     let mut changes = Vec::new();
-    // DKMS builds it for kernels with installed headers. Without them the next boot has no driver.
+    // DKMS builds modules only for kernels with installed headers. Without headers, the next boot has no driver.
     if let Some(kernel) = kernel_release(root) {
         changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
     }
@@ -209,7 +210,7 @@ fn plan(
     }
 }
 
-/// The commands that install a driver, and whether their package names are missing in NVIDIA's lists. `same` is the
+/// The commands that install a driver, and whether NVIDIA's lists do not confirm the package names. `same` is the
 /// installed version, if only its modules change.
 fn packages(
     root: &Root,
@@ -230,7 +231,7 @@ fn packages(
     }
 }
 
-/// The installed package of Debian's or Ubuntu's archive: `nvidia-driver-550-server`.
+/// The installed package from the archive of Debian or Ubuntu: `nvidia-driver-550-server`.
 fn installed_package(root: &Root, branch: u32) -> Option<String> {
     let names = root.entries("/var/lib/dpkg/info").ok()?;
     let package = |name: &String| {
@@ -253,7 +254,8 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
     let dpkg = |package: &str| root.exists(format!("/var/lib/dpkg/info/{package}.list"));
     if let (Some(version), Flavour::Open) = (same, flavour) {
         if is_debian {
-            // Debian's archive and NVIDIA's repository name the modules differently; nvidia-alternative is in Debian's only.
+            // Debian's archive and NVIDIA's repository use different names for the modules. Only Debian's archive has
+            // nvidia-alternative.
             return match dpkg("nvidia-alternative") {
                 true => (vec![get("nvidia-open-kernel-dkms")], false),
                 false => (vec![get(&format!("nvidia-kernel-open-dkms={version}*"))], false),
@@ -264,10 +266,11 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
         }
     }
     match (is_debian, flavour) {
-        // Pinning packages came with branch 580; from 590 on no package has the branch in its name (Driver Installation Guide, version locking).
+        // Branch 580 introduced pinning packages. From 590 on, no package name contains the branch (Driver
+        // Installation Guide, version locking).
         (true, _) => (vec![pinning(branch), get(newest)], branch < 580),
         (false, _) if branch >= 590 => (vec![pinning(branch), get(newest)], false),
-        // nvidia-open came with branch 560.
+        // Branch 560 introduced nvidia-open.
         (false, Flavour::Open) if branch < 560 => (vec![get(&format!("nvidia-driver-{branch}-open"))], false),
         (false, _) if branch >= 580 => (vec![pinning(branch), get(&format!("{newest}-{branch}"))], false),
         (false, _) => (vec![get(&format!("{newest}-{branch}"))], false),
@@ -276,8 +279,8 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
 
 fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, bool) {
     let dnf = distribution::dnf(root);
-    // The repositories of RHEL 8 and 9 and of Amazon Linux separate the flavours by module streams; later ones have a
-    // package for each.
+    // The repositories of RHEL 8 and 9 and of Amazon Linux use a module stream for each kind of modules. Later
+    // repositories have a package for each kind.
     let is_amazon = os_release(root, "ID").as_deref() == Some("amzn");
     let has_streams = is_amazon || distribution::rhel(root).is_some_and(|major| major < 10);
     let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
@@ -302,7 +305,7 @@ fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, 
     }
     let packages = match flavour {
         Flavour::Open => "nvidia-open",
-        // The lock applies only to packages with nvidia in their name.
+        // The version lock applies only to packages with nvidia in their name.
         Flavour::Proprietary => "kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
     };
     if distribution::rhel(root).is_some() {

@@ -1,18 +1,18 @@
-//! The files that each fix may edit. A fix writes no other file, and no other file is restored from the journal.
+//! The files that each fix can edit. No other file is written, and no other file is restored from the journal.
 
 use super::spec;
 use crate::core::FixId;
 use std::path::{Component, Path};
 
-/// Whether a fix may edit a file.
+/// Whether a fix can edit a file.
 #[must_use]
 pub fn may_edit(id: FixId, path: &Path) -> bool {
     let is_plain = path.is_absolute() && path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
     is_plain && spec::of(id).edits.iter().any(|pattern| fits(pattern, path))
 }
 
-/// `/etc/x/*.conf`: `*` matches a part of one name. `*.json`, without a slash: a file of such a name anywhere.
-/// `$NAME`: the file that this variable names in this process.
+/// Whether a path matches a pattern. In `/etc/x/*.conf`, `*` matches a part of one name. `*.json` without a slash
+/// matches such names in every directory. `$NAME` is the path in this environment variable.
 fn fits(pattern: &str, path: &Path) -> bool {
     if let Some(variable) = pattern.strip_prefix('$') {
         return std::env::var_os(variable).is_some_and(|value| Path::new(&value) == path);

@@ -1,26 +1,26 @@
-//! The reasons why a fix was not applied or undone.
+//! The errors of applying and undoing a fix.
 
 use crate::core::FixId;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The reason why a fix was not applied or undone.
+/// Why a fix was not applied or undone.
 #[derive(Debug, Error)]
 pub enum FixError {
-    /// The fix is only shown.
+    /// The fix can only be shown.
     #[error("{id} is shown and never applied by gds-top: {why}; follow its steps by hand")]
     OnlyShown {
         /// The fix.
         id: FixId,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It cannot be applied here.
+    /// It cannot be applied on this machine.
     #[error("{id} cannot be applied here: {why}")]
     Obstacle {
         /// The fix.
         id: FixId,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// It needs root.
@@ -29,7 +29,7 @@ pub enum FixError {
         /// The fix.
         id: FixId,
     },
-    /// The plan is not the one that the user consented to.
+    /// The plan differs from the one to which the user consented.
     #[error("the changes of {id} differ from the preview, so nothing was changed; preview the fix again")]
     NotConsented {
         /// The fix.
@@ -40,20 +40,20 @@ pub enum FixError {
     Changed {
         /// The file.
         path: PathBuf,
-        /// The present state.
+        /// The current state of the file.
         found: String,
     },
-    /// A file changed since the fix, and the lines of the fix cannot be identified.
+    /// A file changed after the fix, and the lines of the fix cannot be identified in it.
     #[error(
         "{path} was changed after the fix, and the fix's lines cannot be identified; nothing was written. The earlier text is in {journal}: remove the fix's lines by hand, then run the undo again"
     )]
     ChangedSince {
         /// The file.
         path: PathBuf,
-        /// The entry of the journal.
+        /// The path of the journal entry.
         journal: PathBuf,
     },
-    /// There is a symbolic link where a file or folder was expected.
+    /// A path contains a symbolic link.
     #[error("{path} contains a symbolic link, and fixes never write through one")]
     Symlink {
         /// The path.
@@ -64,7 +64,7 @@ pub enum FixError {
     File {
         /// The file.
         path: PathBuf,
-        /// The problem, with the system's message.
+        /// The problem and the message of the system.
         what: String,
     },
     /// The journal does not contain the fix.
@@ -72,28 +72,28 @@ pub enum FixError {
     NotApplied {
         /// The fix.
         id: FixId,
-        /// The journal's folder.
+        /// The directory of the journal.
         journal: PathBuf,
     },
-    /// The journal of root contains it, and this process is not root.
+    /// Root applied it, and this process is not root.
     #[error("{id} was applied by root; run: sudo gds-top fix --undo {id}")]
     AppliedByRoot {
         /// The fix.
         id: FixId,
     },
-    /// It was interrupted and not resumed.
+    /// It was interrupted and has not been resumed.
     #[error("{id} was interrupted; run: gds-top fix {id}")]
     Interrupted {
         /// The fix.
         id: FixId,
     },
-    /// This user did not apply it, and the journal of root is private.
+    /// This user did not apply it. The journal of root cannot be read.
     #[error("{id} was not applied by this user; if root applied it, run: sudo gds-top fix --undo {id}")]
     PerhapsByRoot {
         /// The fix.
         id: FixId,
     },
-    /// It is applied already.
+    /// The fix is already applied.
     #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
     AlreadyApplied {
         /// The fix.
@@ -106,47 +106,47 @@ pub enum FixError {
         id: FixId,
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Why it failed, with its exit status.
         what: String,
     },
-    /// It failed, with a statement about the changes.
+    /// A failure with a sentence about the state of the files.
     #[error("{cause}; {state}")]
     Failed {
-        /// Why.
+        /// The failure.
         cause: Box<FixError>,
-        /// The files that are restored and those that are not, computed from the work that was done.
+        /// The files that were restored and those that were not, derived from the actual work.
         state: String,
     },
     /// The journal cannot be used.
     #[error("{what}; no file was changed")]
     Journal {
-        /// Which folder of it, and why.
+        /// The directory and the reason.
         what: String,
     },
-    /// The folder is a capture.
+    /// The directory is a capture.
     #[error(
         "{} is a capture, and captures are never changed; to try a fix, copy it and remove capture.json from the copy",
         .state.parent().unwrap_or(.state).display()
     )]
     Capture {
-        /// The folder of a journal in it.
+        /// The path of the journal in it.
         state: PathBuf,
     },
-    /// It is undone by hand.
+    /// It can only be undone manually.
     #[error("{id} changed no file, so gds-top cannot undo it; undo it by hand: {how}")]
     UndoByHand {
         /// The fix.
         id: FixId,
-        /// How.
+        /// The instructions.
         how: String,
     },
-    /// Another process works on the same journal.
+    /// Another process uses the same journal.
     #[error("another gds-top is applying or undoing a fix (the journal in {journal} is locked); wait for it to end")]
     Busy {
-        /// The journal's folder.
+        /// The directory of the journal.
         journal: PathBuf,
     },
-    /// The hook of a test stopped the work at a step, as a power cut would.
+    /// The hook of a test stopped the work at a step, as after a power failure.
     #[error("stopped before step {step}")]
     Stopped {
         /// The step.
@@ -155,7 +155,7 @@ pub enum FixError {
 }
 
 impl FixError {
-    /// The error with a statement about the present state of the files. An error without a file stays as it is.
+    /// Adds a sentence about the state of the files. An error without a file is unchanged.
     pub(super) fn with(self, state: String) -> Self {
         match self {
             Self::File { .. } | Self::Changed { .. } | Self::Symlink { .. } | Self::Command { .. } => {
@@ -165,7 +165,7 @@ impl FixError {
         }
     }
 
-    /// The error without that statement.
+    /// The error without the sentence about the state of the files.
     #[must_use]
     pub fn cause(&self) -> &Self {
         if let Self::Failed { cause, .. } = self { cause } else { self }

@@ -1,4 +1,5 @@
-//! Fabric Manager with the driver's version, for machines with NVSwitches, and nvlsm for boards with NVLink 5.
+//! Installs the Fabric Manager of the driver's version on machines with NVSwitches, and nvlsm on boards with NVLink
+//! 5.
 
 use super::packages::install;
 use super::parts::{Family, empty, line_in, run};
@@ -6,14 +7,14 @@ use super::{distribution, repository};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, gpu_kinds, kernel_release, nvidia_driver, os_release, pci_nvidia};
 
-/// The driver that Fabric Manager must match.
+/// The driver version that Fabric Manager must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
-    /// This version.
+    /// An exact version.
     Version(String),
-    /// The newest version of this branch.
+    /// The newest version of a branch.
     Branch(u32),
-    /// The newest version of the repository.
+    /// The newest version in the repository.
     Newest,
 }
 
@@ -26,7 +27,7 @@ impl Driver {
         }
     }
 
-    /// `580.95.05`, or `580.*` for the newest of a branch.
+    /// The version as a pattern: `580.95.05`, or `580.*` for the newest version of a branch.
     fn pattern(&self) -> Option<String> {
         match self {
             Self::Version(version) => Some(version.clone()),
@@ -36,7 +37,7 @@ impl Driver {
     }
 }
 
-/// Whether the board of this machine has NVSwitches.
+/// Whether the machine has NVSwitches.
 pub(super) fn is_needed(root: &Root) -> bool {
     pci_nvidia(root).is_some_and(|seen| !seen.nvswitches.is_empty()) || has_nvlink5(root)
 }
@@ -45,12 +46,12 @@ fn has_nvlink5(root: &Root) -> bool {
     gpu_kinds(root).iter().any(|gpu| gpu.is_hgx_blackwell)
 }
 
-/// The package with the version: `nvidia-fabricmanager-580.95.05`.
+/// The name of the package with its version: `nvidia-fabricmanager-580.95.05`.
 fn package(root: &Root, family: Family, driver: &Driver) -> String {
     let branch = driver.branch();
     let pattern = driver.pattern();
     match family {
-        // Ubuntu's archive, and NVIDIA's repository before branch 580, have a package for each branch.
+        // Ubuntu's archive has one package per branch, and so does NVIDIA's repository before branch 580.
         Family::Debian => {
             let from_archive = os_release(root, "ID").as_deref() == Some("ubuntu")
                 && repository::configured(root, family) == Err(true);
@@ -60,7 +61,7 @@ fn package(root: &Root, family: Family, driver: &Driver) -> String {
             };
             pattern.map_or_else(|| name.clone(), |pattern| format!("{name}={}*", pattern.trim_end_matches('*')))
         }
-        // Packages in RPM form had a dash in the name before branch 580 (scripts of the EKS AMI for Amazon Linux 2023).
+        // RPM packages had a dash in the name before branch 580 (scripts of the EKS AMI for Amazon Linux 2023).
         Family::RedHat | Family::Suse => {
             let name = match branch {
                 Some(branch) if branch < 580 => "nvidia-fabric-manager",
@@ -78,11 +79,12 @@ fn package(root: &Root, family: Family, driver: &Driver) -> String {
     }
 }
 
-/// The commands that install and enable it.
+/// The commands that install and enable Fabric Manager.
 pub(super) fn changes(root: &Root, family: Family, driver: &Driver) -> Vec<Change> {
     let mut out = vec![run(&install(root, family, &package(root, family, driver)))];
     if has_nvlink5(root) {
-        // Fabric Manager's start script refuses to run without ib_umad and nvlsm (Fabric Manager User Guide, fourth-generation NVSwitches).
+        // The start script of Fabric Manager fails without ib_umad and nvlsm (Fabric Manager User Guide,
+        // fourth-generation NVSwitches).
         let mut packages = match family {
             Family::Debian => "nvlsm infiniband-diags libibumad3",
             Family::RedHat => "nvlsm infiniband-diags libibumad",
@@ -102,7 +104,7 @@ pub(super) fn changes(root: &Root, family: Family, driver: &Driver) -> Vec<Chang
     out
 }
 
-/// A sentence for the plan of a driver; it begins with a blank.
+/// A sentence for the plan of a driver. It starts with a space.
 pub(super) fn why(root: &Root, family: Family) -> String {
     let look = match family {
         Family::Debian => "apt-cache policy nvidia-fabricmanager".to_owned(),

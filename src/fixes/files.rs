@@ -1,4 +1,4 @@
-//! Writes files completely or not at all, and never through a symbolic link.
+//! Writes files atomically and never through a symbolic link.
 
 use super::FixError;
 use super::store::is_link;
@@ -10,13 +10,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-/// Most bytes of a file that a fix changes.
+/// The maximum size in bytes of a file that a fix changes.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Room for the names of a file's extended attributes, and for the value of one (the limit of Linux).
+/// The maximum size of the names of a file's extended attributes, and of one value (the limit of Linux).
 const MAX_LABELS: usize = 64 << 10;
 
-/// A file: bytes, permission bits, owner.
+/// The content of a file, its permission bits and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) text: String,
@@ -25,16 +25,16 @@ pub(super) struct Found {
     pub(super) gid: u32,
 }
 
-/// The folder of a path, opened component by component without following a link, and the last name.
+/// An open directory and a file name in it. The directory was opened component by component without following links.
 pub(super) struct Spot {
     folder: OwnedFd,
     name: OsString,
     path: PathBuf,
 }
 
-/// Opens the folder of `path` below an open folder. With `make`, missing folders are made.
+/// Opens the directory of `path` below an open directory. With `make`, missing directories are created.
 ///
-/// `Ok(None)`: a folder on the way is missing (only without `make`).
+/// `Ok(None)` means that a directory is missing. This is possible only without `make`.
 pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spot>, FixError> {
     let bad = |what: String| FixError::File { path: path.to_owned(), what };
     let mut names: Vec<OsString> = Vec::new();
@@ -60,14 +60,15 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
                 .map_err(|e| bad(format!("the folder {} cannot be made: {e}", at.display())))?;
             sync(&folder);
             next = rustix::fs::openat(&folder, &part, flags, Mode::empty());
-            // Independent of the shell's umask, because other users must be able to read the configuration.
+            // The mode does not depend on the shell's umask, because other users must be able to read the
+            // configuration.
             if let Ok(made) = &next {
                 rustix::fs::fchmod(made, Mode::from_raw_mode(0o755))
                     .map_err(|e| bad(format!("the mode of {} cannot be set: {e}", at.display())))?;
             }
         }
         folder = next.map_err(|e| match e {
-            // O_DIRECTORY with O_NOFOLLOW fails on a link with ENOTDIR, so the entry is examined.
+            // For a link, O_DIRECTORY with O_NOFOLLOW fails with ENOTDIR, so the type of the entry is read.
             Errno::LOOP | Errno::NOTDIR if is_link(&folder, &part) => FixError::Symlink { path: at.clone() },
             e => bad(format!("the folder {} cannot be opened: {e}", at.display())),
         })?;
@@ -76,7 +77,7 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
 }
 
 fn sync(folder: &OwnedFd) {
-    // Some file systems cannot sync a directory. They determine how durable the rename is.
+    // Some file systems cannot sync a directory. The rename is then as durable as the file system makes it.
     let _ = rustix::fs::fsync(folder);
 }
 
@@ -85,7 +86,7 @@ impl Spot {
         FixError::File { path: self.path.clone(), what: what.into() }
     }
 
-    /// The present file; `None` if it does not exist.
+    /// The current file. `None` if it does not exist.
     pub(super) fn read(&self) -> Result<Option<Found>, FixError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()) {
@@ -116,8 +117,8 @@ impl Spot {
         name
     }
 
-    /// Writes the new content to a temporary file next to the file. `half` is called when half is written, and stops
-    /// the work by an error.
+    /// Writes the new content to a temporary file in the same directory. `half` is called when half of it is written.
+    /// If it returns an error, the work stops.
     pub(super) fn stage(
         &self,
         text: &str,
@@ -147,7 +148,7 @@ impl Spot {
             if owner.is_some() {
                 self.keep_labels(&file)?;
             }
-            // Never a set-id bit: no file that a fix edits is a program.
+            // Set-id bits are never set, because no fix edits a program.
             rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777))?;
             file.sync_all()
         });
@@ -157,14 +158,14 @@ impl Spot {
         })
     }
 
-    /// Copies labels and access lists of the replaced file to the new one.
+    /// Copies the labels and access lists of the replaced file to the new one.
     fn keep_labels(&self, new: &File) -> std::io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(old) = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()) else { return Ok(()) };
         let mut names = vec![0_u8; MAX_LABELS];
         let Ok(length) = rustix::fs::flistxattr(&old, &mut names[..]) else { return Ok(()) };
         for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
-            // Attributes of the kernel describe the old bytes (security.ima), or cannot be set.
+            // Some kernel attributes belong to the old bytes (security.ima), and others cannot be set.
             let kept: [&[u8]; 4] = [b"user.", b"trusted.", b"security.selinux", b"system.posix_acl_access"];
             if !kept.iter().any(|kept| name.starts_with(kept)) {
                 continue;
@@ -182,7 +183,7 @@ impl Spot {
         Ok(())
     }
 
-    /// Replaces the file by the staged content, in one step.
+    /// Replaces the file by the staged content atomically.
     pub(super) fn commit(&self) -> Result<(), FixError> {
         rustix::fs::renameat(&self.folder, self.temporary(), &self.folder, &self.name).map_err(|e| {
             let hint = match e {
@@ -213,7 +214,7 @@ impl Spot {
     }
 }
 
-/// The present file below `root`; `None` if it does not exist.
+/// The current file below `root`. `None` if it does not exist.
 pub(super) fn look(root: &OwnedFd, path: &Path) -> Result<Option<Found>, FixError> {
     match spot(root, path, false)? {
         Some(spot) => spot.read(),
@@ -221,7 +222,7 @@ pub(super) fn look(root: &OwnedFd, path: &Path) -> Result<Option<Found>, FixErro
     }
 }
 
-/// Whether a file below `root` can be read and has this text.
+/// Whether a file below `root` is readable and has this text.
 pub(super) fn has_text(root: &OwnedFd, path: &Path, text: &str) -> bool {
     matches!(look(root, path), Ok(Some(found)) if found.text == text)
 }
@@ -230,7 +231,7 @@ pub(super) fn has_text(root: &OwnedFd, path: &Path, text: &str) -> bool {
 pub(super) fn missing_folders(root: &OwnedFd, path: &Path) -> Result<Vec<PathBuf>, FixError> {
     let mut out = Vec::new();
     for folder in path.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
-        // A path below a missing file names a directory that cannot exist.
+        // If a file is missing, there is no directory below it.
         match spot(root, &folder.join("x"), false)? {
             Some(_) => break,
             None => out.push(folder.to_owned()),

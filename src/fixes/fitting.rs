@@ -1,5 +1,5 @@
-//! Whether a plan is possible on the machine. Kernel, driver and boot of a container, of WSL or of an image are
-//! changed elsewhere, and each distribution has other commands.
+//! Checks whether a plan is possible on the machine. The kernel, driver and boot of a container, of WSL or of an
+//! image-based system are changed elsewhere, and each distribution has other commands.
 
 use super::command_line::is_kept_with_the_image;
 use super::parts::{Family, family, known_family};
@@ -8,14 +8,14 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Change, Finding, FixId, FixPlan, Route, Status};
 use crate::machine::{Root, container, os_release};
 
-/// The plan, with the obstacle on this machine.
+/// Adds the obstacle on this machine to a plan.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
     let id = plan.id;
     let spec = spec::of(id);
     let is_wsl = report.finding(CheckId::Wsl).is_some_and(|finding| finding.status == Status::Fail);
     let of_the_host = spec.is_of_host;
     let of_the_distribution = spec.systems == Systems::Families;
-    // These plans only set a kernel argument, which the image's tool can do.
+    // These plans only set a kernel argument. The tool of the image can do that.
     let words_only =
         matches!(id, FixId::IommuOff | FixId::AcsRedirect | FixId::Ext4Ordered) && is_kept_with_the_image(root);
     let obstacle = if of_the_host && is_wsl {
@@ -38,7 +38,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
         }
         Some(how)
     } else if of_the_distribution && !words_only && !known_family(root) {
-        // The commands of another distribution would be wrong.
+        // The commands of the plan are for other distributions, so they are removed.
         plan.changes.retain(|change| matches!(change, Change::WriteFile { .. }));
         plan.undo_commands.clear();
         let name = os_release(root, "PRETTY_NAME").or_else(|| os_release(root, "ID"));
@@ -59,7 +59,8 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     } else {
         None
     };
-    // nvidia-fs is compiled with the storage driver, so that must be installed first (NVIDIA's guide).
+    // nvidia-fs is compiled against the storage driver, so the storage driver must be installed first (NVIDIA's
+    // guide).
     let driver_is_missing = |finding: &Finding| {
         matches!(finding.status, Status::Fail | Status::Warn | Status::Info)
             && finding.cause.is_none()
@@ -69,7 +70,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
         plan.why
             .push_str(" For NVMe disks run gds-top fix nvme-patch first: nvidia-fs must be built after that driver.");
     }
-    // An obstacle of the machine has precedence over one of the plan.
+    // An obstacle of the machine overrides one of the plan.
     plan.obstacle = obstacle.or(plan.obstacle);
     plan
 }
@@ -79,7 +80,7 @@ fn makes_etc(root: &Root) -> bool {
     matches!(os_release(root, "ID").as_deref(), Some("nixos" | "talos" | "bottlerocket" | "cos"))
 }
 
-/// The method to change an image-based system.
+/// How to change an image-based system. `None` for other systems.
 fn image(root: &Root) -> Option<String> {
     let id = os_release(root, "ID").unwrap_or_default();
     let variant = os_release(root, "VARIANT_ID").unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The checklist from a bare machine to a proven direct route, with the steps that are done (`gds-top fix
-//! nvidia-gds`).
+//! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
 use super::parts::family;
 use super::plans::{fix_of, for_id, plan_by_id};
@@ -15,7 +14,7 @@ pub use crate::core::StepState as State;
 /// The id of the checklist.
 pub const ID: &str = "nvidia-gds";
 
-/// A step: its checks, and the fix of each check that names none.
+/// A step: its title, its checks, and for each check the fix to use if the finding names none.
 type Row = (&'static str, &'static [(CheckId, Option<FixId>)]);
 
 const START: &[Row] = &[
@@ -42,7 +41,7 @@ const START: &[Row] = &[
     ),
     ("libcufile", &[(CheckId::LibFound, Some(FixId::LibcufileInstall)), (CheckId::LibVersion, None)]),
 ];
-// nvidia-fs is compiled with the storage driver, so that driver is first.
+// nvidia-fs is compiled against the storage driver, so the storage driver is installed first.
 const NVFS: &[Row] = &[
     ("A storage driver that works with nvidia-fs", &[(CheckId::NvfsNvmeSymbol, Some(FixId::NvmePatch))]),
     (
@@ -105,8 +104,8 @@ const END: &[Row] = &[
     ("libcufile opens", &[(CheckId::LibOpenProbe, None)]),
 ];
 
-/// The checklist for this machine. P2PDMA is preferred if it needs fewer steps, because it needs no additional kernel
-/// module.
+/// The checklist for this machine. It leads to the best possible route of the verdicts. If no direct route is possible,
+/// it has the steps of P2PDMA if the kernel supports it, otherwise those of nvidia-fs.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
     let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
@@ -141,7 +140,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     steps.insert(at, repository(root, report, &steps));
     steps.push(proof(report, route));
     if let Some(finding) = ruled_out(report, possible) {
-        // Steps that cannot lead to a direct route are not offered.
+        // If no direct route is possible, the steps are not offered.
         for step in &mut steps {
             let is_it = step.checks.contains(&finding.id);
             step.plans.clear();
@@ -158,7 +157,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         return Guide { route, reason, open: Vec::new(), steps };
     }
     for (at, cause) in causes_elsewhere(report, &steps) {
-        // The cause of a step is shown with it, if the cause has no separate step.
+        // The cause of a problem is shown in its step, unless the cause has its own step.
         let Some(finding) = report.finding(&cause) else { continue };
         match fix_of(finding).and_then(|id| for_id(root, report, id, &finding.id)) {
             Some(plan) => steps[at].plans.push(plan),
@@ -171,7 +170,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     Guide { route, reason: reason.to_owned(), open: Vec::new(), steps }
 }
 
-/// A fix that several steps wait for is shown with the first of them.
+/// If several steps need the same fix, the fix is shown in the first of them.
 fn once(steps: &mut [Step]) {
     let mut shown: Vec<FixId> = Vec::new();
     for step in steps {
@@ -183,7 +182,7 @@ fn once(steps: &mut [Step]) {
     }
 }
 
-/// Causes without a separate step, each with the first step that waits for it.
+/// Causes without their own step, each with the first step that depends on it.
 fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     let mut out: Vec<(usize, String)> = Vec::new();
     let shown = |id: &String| steps.iter().any(|step| step.checks.contains(id));
@@ -198,9 +197,10 @@ fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     out
 }
 
-/// The repository is added before the first step that installs from it, or here if no earlier step does.
+/// The position of the step that adds the repository. An earlier step that installs from the repository adds it
+/// first.
 const REPOSITORY_AT: usize = 2;
-/// Fixes that install from NVIDIA's repository.
+/// The fixes that install packages from NVIDIA's repository.
 const INSTALLS: [FixId; 5] = [
     FixId::NvidiaDriverOpen,
     FixId::NvidiaDriverProprietary,
@@ -209,7 +209,7 @@ const INSTALLS: [FixId; 5] = [
     FixId::LibcufileInstall,
 ];
 
-/// Whether NVIDIA's repository is configured, if packages are needed from it.
+/// The step that configures NVIDIA's repository, if packages from it are needed.
 fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
     let family = family(root);
     let mut out = Step {
@@ -256,7 +256,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     for (check, fix) in *checks {
         let Some(finding) = report.finding(check) else { continue };
         let mut state = state(finding, route, *fix);
-        // Only P2PDMA needs a later driver than nvidia-fs, so a working driver stays.
+        // Only P2PDMA needs a newer driver than nvidia-fs, so a working driver is kept for other routes.
         if *check == CheckId::DriverVersion && state == State::Open && !stops(root, route) {
             state = State::Done;
         }
@@ -266,7 +266,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
         if state == State::Done || state == State::Unknown {
             continue;
         }
-        // A consequence is fixed with its cause.
+        // A consequence is resolved with its cause.
         if let Some(cause) = &finding.cause {
             out.advice.push(format!("{} is caused by {cause}: fix that first", finding.id));
             continue;
@@ -293,7 +293,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     out
 }
 
-/// Whether the driver's version blocks a route.
+/// Whether the version of the driver blocks a route.
 fn stops(root: &Root, route: Route) -> bool {
     let version = nvidia_driver(root).unwrap_or_default();
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -301,7 +301,7 @@ fn stops(root: &Root, route: Route) -> bool {
     version < if route == Route::P2pdma { (565, 47) } else { (460, 0) }
 }
 
-/// Properties of the machine without which no direct route is possible.
+/// Checks of properties that every direct route needs and that cannot be changed.
 const GIVEN: &[CheckId] = &[
     CheckId::Wsl,
     CheckId::CpuArch,
@@ -313,7 +313,7 @@ const GIVEN: &[CheckId] = &[
     CheckId::GpuOpenCapable,
 ];
 
-/// The finding that makes all direct routes impossible: the kind of system, or the GPU.
+/// The finding that makes every direct route impossible: the kind of system, or the GPU.
 fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
     if !matches!(possible, Route::Compat | Route::None) {
         return None;
@@ -329,10 +329,10 @@ fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
 }
 
 fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
-    // The GPU and the kind of system cannot be changed: advice is not a fix.
+    // The GPU and the kind of system cannot be changed, so advice about them is not a step.
     let is_given =
         finding.fix.is_none() && fix.is_none() && (finding.id.starts_with("gpu-") || finding.id == CheckId::Wsl);
-    // A GPU without a working driver can be fixed.
+    // A GPU without a working driver is not an obstacle, because the driver can be fixed.
     let is_missing = finding.id != CheckId::GpuPresent || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {
         return State::Impossible;
@@ -341,17 +341,17 @@ fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
     match finding.status {
         Status::Pass => State::Done,
         Status::Na => State::Unknown,
-        // A finding that blocks no relevant route is only information, although something is missing.
+        // A finding that blocks no relevant route is information, even if something is missing.
         Status::Info if finding.fix.is_some() => State::Open,
         Status::Info => State::Done,
-        // A consequence ends with its cause.
+        // A consequence is resolved with its cause.
         Status::Warn | Status::Fail if can_be_mended || finding.cause.is_some() => State::Open,
         Status::Fail if finding.blocks.contains(&route) => State::Impossible,
         Status::Warn | Status::Fail => State::Open,
     }
 }
 
-/// The last step: reads that were counted.
+/// The last step: counted reads prove the route.
 fn proof(report: &Report, route: Route) -> Step {
     let proven = report.verdicts.iter().find(|verdict| verdict.proven && verdict.route == route);
     Step {
@@ -375,7 +375,7 @@ fn proof(report: &Report, route: Route) -> Step {
     }
 }
 
-/// The checklist as text.
+/// The checklist as text for the terminal.
 #[must_use]
 pub fn text(guide: &Guide) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! The guided set-up: the next step of the checklist, in an order with as few reboots as possible.
+//! Selects the next step of the guided set-up, with as few reboots as possible.
 
 use super::journal::{Journal, Stage};
 use super::resume::boot_id;
@@ -10,17 +10,17 @@ use crate::core::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, St
 pub enum Next {
     /// Apply this plan. Its reboot is postponed until no other step is possible before it.
     Apply(Box<FixPlan>),
-    /// The user must do this step by hand: its title, and the reason or the instructions.
+    /// The user must do this step manually: its title, and the reason or the instructions.
     ByHand(String, Vec<String>),
-    /// These fixes take effect after a reboot, and no other step is possible before it.
+    /// Reboot, because these fixes take effect after it and no other step is possible before it.
     Reboot(Vec<FixId>),
-    /// No fix is left. Reads prove the route.
+    /// Prove the route with reads, because no fix is left.
     Prove,
-    /// No direct route is possible here.
+    /// Stop, because no direct route is possible on this machine.
     Impossible,
 }
 
-/// The fixes that were applied in this boot and take effect after the next one.
+/// The fixes that were applied since the last boot and take effect after the next one.
 #[must_use]
 pub fn waiting(place: &Place) -> Vec<FixId> {
     let boot = place.open_root().ok().and_then(|root| boot_id(&root));
@@ -28,19 +28,20 @@ pub fn waiting(place: &Place) -> Vec<FixId> {
     let is_waiting = |stage, waits, then: &Option<String>| stage == Stage::Applied && waits && *then == boot;
     entries
         .into_iter()
-        // A new login is enough for a limit of the user.
+        // A limit of the user takes effect after a new login.
         .filter(|entry| is_waiting(entry.stage, entry.waits_for_boot, &entry.boot_id) && entry.id != FixId::Memlock)
         .map(|entry| entry.id)
         .collect()
 }
 
-/// The next step. `waiting`: see [`waiting()`]; `tried`: fixes that were applied since the set-up was started.
+/// The next step. `waiting` is the result of [`waiting()`]. `tried` are the fixes that were applied since the set-up
+/// was started.
 #[must_use]
 pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
     if guide.steps.iter().any(|step| step.state == StepState::Impossible) {
         return Next::Impossible;
     }
-    // The proof is the last step and has no fix.
+    // The last step is the proof, which has no fix.
     let steps = guide.steps.split_last().map_or(&[][..], |(_, steps)| steps);
     for step in steps.iter().filter(|step| matches!(step.state, StepState::Open | StepState::Unknown)) {
         for plan in &step.plans {
@@ -48,7 +49,7 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
                 continue;
             }
             match &plan.obstacle {
-                // The obstacle may be that an earlier step is not in effect yet.
+                // The obstacle can be an earlier step that is not in effect yet.
                 Some(_) if !waiting.is_empty() => {}
                 Some(why) => return Next::ByHand(step.title.clone(), vec![format!("{}: {why}", plan.id)]),
                 None if is_executable(plan) => return Next::Apply(Box::new(executable(plan))),
@@ -60,7 +61,7 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
     if waiting.is_empty() { Next::Prove } else { Next::Reboot(waiting.to_vec()) }
 }
 
-/// Open steps without a fix, with their advice.
+/// The open steps without a fix, and their advice.
 pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
     let steps = guide.steps.split_last().map_or(&[][..], |(_, steps)| steps);
     let is_left = |step: &&GuideStep| step.state == StepState::Open && step.plans.is_empty() && !step.advice.is_empty();
@@ -71,13 +72,14 @@ fn is_reboot(change: &Change) -> bool {
     matches!(change, Change::Run { argv } if argv.iter().map(String::as_str).eq(["sudo", "reboot"]))
 }
 
-/// Whether every change of a plan can be made by gds-top after consent.
+/// Whether gds-top can make every change of a plan after consent.
 #[must_use]
 pub fn is_executable(plan: &FixPlan) -> bool {
     let is_for_a_person = |argv: &[String]| {
         let mut words = argv.iter().map(String::as_str).skip_while(|word| *word == "sudo");
         let program = words.next().unwrap_or_default();
-        // An editor, a shell variable, a file that was downloaded by hand, or an installer in the working directory.
+        // These need an editor, a shell variable, a manually downloaded file, or an installer in the working
+        // directory.
         matches!(program, "sudoedit" | "export" | "rpm") || program.starts_with("./")
     };
     let is_shown = spec::of(plan.id).undo == spec::Undo::NotNeeded;
@@ -88,7 +90,7 @@ pub fn is_executable(plan: &FixPlan) -> bool {
     plan.policy != FixPolicy::Never && !is_shown && plan.changes.iter().all(runs)
 }
 
-/// The plan as the guided set-up applies it: without a reboot, with the statement about its undo.
+/// The plan as the guided set-up applies it: without its reboot, and with the sentence about its undo.
 fn executable(plan: &FixPlan) -> FixPlan {
     let mut out = FixPlan { policy: FixPolicy::Ask, ..plan.clone() };
     let count = out.changes.len();
@@ -105,7 +107,7 @@ fn executable(plan: &FixPlan) -> FixPlan {
     out
 }
 
-/// The commands and files of a plan, a line each.
+/// The commands and files of a plan, one line each.
 fn lines(plan: &FixPlan) -> Vec<String> {
     plan.changes
         .iter()
@@ -153,12 +155,12 @@ mod tests {
         let Next::Apply(first) = next(&all, &[], &[]) else { unreachable!("the driver comes first") };
         assert_eq!((first.id, first.changes.len(), first.needs), (DRIVER, 1, Needs::Reboot));
         assert_eq!(first.remaining, ["sudo reboot"]);
-        // nvidia-fs needs the reboot, the keys do not.
+        // nvidia-fs depends on the reboot, but the keys do not.
         let Next::Apply(second) = next(&all, &[DRIVER], &[DRIVER]) else { unreachable!("the keys follow") };
         assert_eq!(second.id, FixId::P2pdmaRegistryKeys);
         let both = [DRIVER, FixId::P2pdmaRegistryKeys];
         assert_eq!(next(&all, &both, &both), Next::Reboot(both.to_vec()));
-        // Without a reboot to wait for, the obstacle is for a person.
+        // If no reboot is pending, the user must resolve the obstacle.
         assert!(matches!(next(&guide(vec![all.steps[1].plans[0].clone()]), &[], &[]), Next::ByHand(..)));
         assert_eq!(next(&guide(Vec::new()), &[], &[]), Next::Prove);
     }

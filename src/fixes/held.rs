@@ -1,10 +1,10 @@
-//! Kernel packages that a package manager holds, and the commands that release them.
+//! Finds kernel packages that a package manager holds, and the commands that release them.
 
 use super::parts::{Family, run};
 use crate::core::Change;
 use crate::machine::Root;
 
-/// The commands that release held kernels, and a sentence with the reason of the hold.
+/// The commands that release held kernel packages, and a sentence with the reason of the hold.
 pub(super) fn released(root: &Root, family: Family) -> (Vec<Change>, Option<String>) {
     let (commands, found) = match family {
         Family::Debian => debian(root),
@@ -17,7 +17,7 @@ pub(super) fn released(root: &Root, family: Family) -> (Vec<Change>, Option<Stri
     (commands.iter().map(|line| run(line)).collect(), sentence)
 }
 
-/// `linux-image-amd64`, `linux-headers-generic` and the like.
+/// Whether the package is a kernel, such as `linux-image-amd64` or `linux-headers-generic`.
 fn is_kernel(name: &str) -> bool {
     ["linux-image", "linux-headers", "linux-generic", "linux-modules"].iter().any(|start| name.starts_with(start))
 }

@@ -1,18 +1,18 @@
-//! Waiting before a step, so that a test can kill the program there.
+//! Pauses before a step, so that a test can kill the program at this point.
 
 use super::{Place, Step};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// The variable: the number of the step, from 1, before which the program waits.
+/// The environment variable with the number of the step, from 1, before which the program pauses.
 const VARIABLE: &str = "GDS_TOP_FIX_HOLD_AT";
-/// A file of this name in the journal's folder lets it go on.
+/// If a file with this name is in the journal's directory, the program continues.
 const GO: &str = "go";
-/// How long it waits to be killed or let go; then it goes on.
+/// The maximum duration of the pause. Then the program continues.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The hook that is called before each step. If the variable is set and the fix works below `--root`, it waits before
-/// that step and reports it on standard error. On the machine itself the variable has no effect.
+/// The hook before each step. If the variable is set and the fix works below `--root`, the hook pauses before that
+/// step and reports it on standard error. On a live machine the variable has no effect.
 pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
     let wanted: Option<u32> = std::env::var(VARIABLE).ok().filter(|_| !place.is_live()).and_then(|n| n.parse().ok());
     let go = place.state.join(GO);
@@ -20,7 +20,7 @@ pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
     move |step| {
         at += 1;
         if wanted == Some(at) {
-            // The line is for the test that waits for it.
+            // The test waits for this line.
             let _ = writeln!(std::io::stderr(), "holding before step {at}: {step:?}");
             let until = Instant::now() + PATIENCE;
             while Instant::now() < until && !go.exists() {

@@ -8,7 +8,7 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{Root, cufile_wheel};
 
-/// nvidia-fs, with libcufile and the tools of the CUDA release that the driver supports.
+/// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
     let package = format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" });
@@ -17,7 +17,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     changes.push(run(&install(root, family, &package)));
     let kernel = crate::machine::kernel_release(root);
     changes.extend(built_again(kernel.as_deref()));
-    // If the driver is installed and not loaded, nvidia-fs is built now and loaded after the same reboot.
+    // If the driver is installed but not loaded, nvidia-fs is built now and loaded after the same reboot.
     let waits = driver::waits_for_reboot(root);
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
     let needs = if signing.is_some() || waits {
@@ -28,7 +28,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         Needs::Root
     };
     let bad = |id: CheckId| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
-    // DKMS builds it with the driver's sources, and modprobe needs its symbols. A package that cannot be built stays
+    // DKMS needs the driver's sources, and modprobe needs its symbols. A package whose module cannot be built stays
     // partly installed.
     let obstacle = if !waits && !root.exists("/proc/driver/nvidia/version") {
         Some("nvidia-fs needs the sources of an NVIDIA driver: install the driver first".to_owned())
@@ -42,7 +42,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     } else {
         cuda.obstacle
     };
-    // mokutil asks for a password on the terminal.
+    // mokutil needs the terminal to ask for a password.
     let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
         why: format!(
@@ -69,7 +69,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-/// libcufile of the CUDA release that the driver supports.
+/// Installs the libcufile of the CUDA release that the driver supports.
 pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
     let package = format!("libcufile-{}", cuda.suffix);
@@ -81,7 +81,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     let mut remaining = Vec::new();
     let (mut changes, mut obstacle) = (vec![run(&install(root, family, &package))], cuda.obstacle);
     if let Some(wheel) = wheel.filter(|_| is_newer && chosen.contains("/site-packages/")) {
-        // A Python environment loads its own library, independent of the system's.
+        // A Python environment loads its own library, independent of the system's library.
         changes = vec![run(&format!("python3 -m pip install {wheel}"))];
         obstacle = None;
         remaining.push(format!("in the Python environment of {chosen}: remove the package with that library"));
@@ -118,13 +118,13 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     }
 }
 
-/// nvidia-fs built for the running kernel.
+/// Builds nvidia-fs for the running kernel.
 pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let kernel = crate::machine::kernel_release(root);
     let module = dkms_version(root, "nvidia-fs");
     let (k, v) = (kernel.as_deref().unwrap_or("KERNEL"), module.as_deref().unwrap_or("VERSION"));
-    // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions if the driver's is a
-    // .ko.zst.
+    // Sources before 2.29 can read .ko and .ko.xz only. If the driver's module is a .ko.zst, they build nvidia-fs
+    // without symbol versions.
     let compressed =
         report.finding(CheckId::NvfsBuildInputs).is_some_and(|f| f.facts.contains(&FindingFact::ZstdModules));
     let too_old = compressed && module.as_deref().and_then(release).is_some_and(|version| version < (2, 29));
@@ -135,7 +135,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         Family::Suse => format!("dkms {headers} gcc make"),
     };
     let mut changes = vec![run(&install(root, family, &tools))];
-    // Its Makefile uses the first driver source that it finds, which may be that of an earlier driver.
+    // The Makefile uses the first driver source that it finds. It can be that of an older driver.
     let other_driver =
         report.finding(CheckId::NvfsDkms).is_some_and(|f| f.facts.contains(&FindingFact::OtherDriverSource));
     let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
@@ -148,7 +148,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.push(by_dkms(k, &format!("{with_source}dkms build --force nvidia-fs/{v} -k {k}")));
         changes.push(by_dkms(k, &format!("{with_source}dkms install --force nvidia-fs/{v} -k {k}")));
     }
-    // A module that is loaded, and may have crashed, can only be replaced by a reboot.
+    // The module is loaded and may have crashed, so a reboot is needed to replace it.
     let needs = if other_driver { Needs::Reboot } else { Needs::Root };
     if !other_driver {
         changes.push(run("sudo modprobe nvidia-fs"));
@@ -174,7 +174,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-/// Major and minor of a version.
+/// The major and minor number of a version.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??))

@@ -1,4 +1,5 @@
-//! Interrupted fixes. Commands that change nothing report them; commands that apply or undo fixes resume them.
+//! Handles interrupted fixes. Commands that change nothing report them. Commands that apply or undo fixes resume
+//! them.
 
 use super::files::{has_text, spot};
 use super::journal::{CommandState, Entry, Journal, Stage};
@@ -9,8 +10,8 @@ use super::{FixError, Place, hold};
 use crate::core::FixId;
 use crate::text::quoted_line;
 
-/// The state of the journal for commands that change nothing: damaged entries, interrupted fixes, and whether a fix
-/// is running.
+/// Notes about the journal for commands that change nothing: damaged entries, interrupted fixes, and whether a fix is
+/// running.
 #[must_use]
 pub fn interrupted(place: &Place) -> Vec<String> {
     let journal = Journal::open(place);
@@ -34,27 +35,27 @@ fn begun(entry: &Entry) -> &'static str {
     if entry.stage == Stage::Undoing { "its undo was interrupted" } else { "it was interrupted" }
 }
 
-/// [`recover_with`] with the hook of tests, which can stop it before a step.
+/// Resumes interrupted work with the hook of tests, see [`recover_with`].
 ///
 /// # Errors
-/// As for [`recover_with`].
+/// The same as [`recover_with`].
 pub fn recover(place: &Place, say: &mut dyn FnMut(String)) -> Result<Vec<FixId>, FixError> {
     recover_with(place, &mut hold::hook(place), say)
 }
 
-/// Resumes interrupted work before a fix is applied or undone: a fix with all steps done is marked as applied, any
-/// other is rolled back, and an interrupted undo is completed. `say` gets a sentence before each and one after it,
-/// and one if another process works on the journal. Returns the fixes that are no longer applied.
+/// Resumes interrupted work before a fix is applied or undone. A fix whose steps are all done is marked as applied.
+/// Any other fix is rolled back. An interrupted undo is completed. `say` is called with a sentence before and after
+/// each, and if another process uses the journal. Returns the fixes that are no longer applied.
 ///
 /// # Errors
-/// When a file cannot be restored. The journal keeps the entry.
+/// If a file cannot be restored. The journal keeps the entry.
 pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) -> Result<Vec<FixId>, FixError> {
     place.writable()?;
     let Some(journal) = Journal::existing(place)? else { return Ok(Vec::new()) };
     journal.problems().into_iter().for_each(&mut *say);
     let _lock = match lock(&journal) {
         Ok(lock) => lock,
-        // Not interrupted, but running.
+        // A locked journal means that the fix is running, not interrupted.
         Err(busy @ FixError::Busy { .. }) => {
             say(busy.to_string());
             return Ok(Vec::new());
@@ -64,7 +65,7 @@ pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) 
     journal.sweep();
     let root = place.open_root()?;
     let mut gone = Vec::new();
-    // The newest first, as for an undo.
+    // The newest fix is first, as for an undo.
     for mut entry in journal.entries().into_iter().rev().filter(|entry| entry.stage != Stage::Applied) {
         say(format!("{}: {}; it is resumed now", entry.id, begun(&entry)));
         let ran_all = entry.commands.iter().all(|c| matches!(c.state, CommandState::Done | CommandState::Skipped));
@@ -92,7 +93,7 @@ pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) 
     Ok(gone)
 }
 
-/// The result of a rollback: the state of the files, and the commands, which cannot be undone.
+/// A sentence about a rollback: the state of the files, and the commands that cannot be undone.
 fn rolled_back(entry: &Entry, back: &RolledBack) -> String {
     let mut text = format!("{}: it was interrupted and is now rolled back: {back}", entry.id);
     let is_begun = |state| matches!(state, CommandState::Started | CommandState::Done);

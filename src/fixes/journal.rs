@@ -1,4 +1,5 @@
-//! The journal of fixes: changes, earlier contents and progress. It is written to disk before anything is changed.
+//! The journal of fixes: their changes, the previous contents and the progress. It is written to disk before a fix
+//! changes anything.
 
 use super::store::{Closed, distrust};
 use super::{FixError, Place, editable};
@@ -17,81 +18,81 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Its changes are in progress; at a start this means that it was interrupted.
+    /// Its changes are being made. If an entry has this stage at a start, the fix was interrupted.
     Applying,
-    /// All its changes are made.
+    /// All of its changes are made.
     Applied,
-    /// Its undo is in progress; at a start this means that it was interrupted.
+    /// It is being undone. If an entry has this stage at a start, the undo was interrupted.
     Undoing,
 }
 
-/// The earlier content of a file.
+/// The previous content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
-    /// The text.
+    /// The content.
     pub text: String,
-    /// Permission bits.
+    /// The permission bits.
     pub mode: u32,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
-    /// Group.
+    /// The group id.
     pub gid: u32,
 }
 
-/// One file that a fix changes.
+/// A file that a fix changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The file.
     pub path: PathBuf,
-    /// The earlier content; `None` if the file did not exist.
+    /// The previous content. `None` if the file did not exist.
     pub before: Option<Before>,
     /// The new content.
     pub after: String,
-    /// Permission bits that the fix gives it.
+    /// The permission bits of the new file.
     pub mode: u32,
-    /// Folders that the fix makes for it, outermost first.
+    /// The directories that the fix creates for it, outermost first.
     pub made_folders: Vec<PathBuf>,
 }
 
 /// A fix in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Form of the entry.
+    /// The version of the format.
     pub schema_version: u32,
     /// The fix.
     pub id: FixId,
-    /// The check that it satisfies.
+    /// The id of the check that it resolves.
     pub check: String,
-    /// One line.
+    /// The title, one line.
     pub title: String,
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub at_unix_s: u64,
-    /// Its place in the order in which fixes were applied, from 1; 0 in entries of earlier versions.
+    /// Its number in the order in which fixes were applied, from 1. It is 0 in entries of earlier versions.
     #[serde(default)]
     pub sequence: u64,
     /// Its stage.
     pub stage: Stage,
     /// Its files.
     pub files: Vec<Written>,
-    /// Its commands, in order.
+    /// Its commands in order.
     #[serde(default)]
     pub commands: Vec<CommandRun>,
-    /// Commands that are run after an undo.
+    /// The commands that an undo runs.
     #[serde(default)]
     pub undo_commands: Vec<Vec<String>>,
-    /// Commands that the user must run.
+    /// The commands that the user must run.
     #[serde(default)]
     pub remaining: Vec<String>,
-    /// The way to verify it.
+    /// How to verify it.
     #[serde(default)]
     pub verify: String,
     /// Whether it takes effect only after a reboot or a new login.
     #[serde(default)]
     pub waits_for_boot: bool,
-    /// The boot in which it was applied (`/proc/sys/kernel/random/boot_id`), where that can be read.
+    /// The boot in which it was applied (`/proc/sys/kernel/random/boot_id`). `None` if that could not be read.
     #[serde(default)]
     pub boot_id: Option<String>,
-    /// The rights that it needed; absent in entries of earlier versions.
+    /// The rights that it needed. `None` in entries of earlier versions.
     #[serde(default)]
     pub needs: Option<Needs>,
     /// Its risk.
@@ -103,31 +104,31 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandState {
-    /// Not run yet.
+    /// It has not been run.
     Waiting,
-    /// Started. At a start this means that it was interrupted, and its end is not known.
+    /// It was started. If an entry has this state at a start, the command was interrupted and its result is unknown.
     Started,
     /// It succeeded.
     Done,
-    /// Never run: the fix was applied to a folder, not to a running machine.
+    /// It is never run, because the fix was applied to a directory and not to a running machine.
     Skipped,
 }
 
 /// A command of a fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandRun {
-    /// Program and arguments, as shown.
+    /// The program and its arguments, as shown in the preview.
     pub argv: Vec<String>,
     /// Its state.
     pub state: CommandState,
 }
 
-/// The form of an entry that this program writes and understands.
+/// The version of the entries that this program reads and writes.
 pub(super) const ENTRY_VERSION: u32 = 1;
-/// Most bytes of an entry: two files of 4 MiB each, as text of JSON.
+/// The maximum size of an entry in bytes: two files of 4 MiB as JSON text.
 const MAX_ENTRY_BYTES: u64 = 64 << 20;
 
-/// The entry in these bytes of a file, or a part of a sentence that says why there is none.
+/// Parses an entry. The error is a part of a sentence.
 fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
     #[derive(Deserialize)]
     struct Version {
@@ -155,8 +156,8 @@ fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
     Ok(entry)
 }
 
-/// The file that a process locks while it uses the journal. Only its owner can open it; any user could hold a lock on
-/// a directory.
+/// The file that a process locks while it uses the journal. Only its owner can open it. A lock on the directory could
+/// be taken by any user.
 pub(super) const LOCK: &str = "lock";
 /// The record of a guided set-up.
 const SETUP: &str = "set-up";
@@ -167,7 +168,7 @@ fn file_name(id: FixId) -> String {
     format!("{id}.json")
 }
 
-/// The journal's folder, open if it is there and may be used.
+/// The directory of the journal. It is open if it exists and can be used.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -175,24 +176,26 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// The journal of a place, for reading; one that does not exist, or cannot be used, has no entries (see [`Journal::problems`]).
+    /// The journal of a place, for reading. If it does not exist or cannot be used, it has no entries (see
+    /// [`Journal::problems`]).
     #[must_use]
     pub fn open(place: &Place) -> Self {
         let opened = match place.chain().and_then(|chain| chain.open(false)) {
-            // A folder that is not trusted is reported only if there is a journal.
+            // An untrusted directory is reported only if it contains a journal.
             Err(_) if !place.has_state() => Ok(None),
             opened => opened,
         };
         Self { path: place.state.join("journal"), folder: opened.map_err(Some).and_then(|folder| folder.ok_or(None)) }
     }
 
-    /// The journals of a place: this user's and root's. This user may have no access to that of root.
+    /// The journals of a place: this user's journal and root's journal. This user may not be able to read root's
+    /// journal.
     #[must_use]
     pub fn all(place: &Place) -> Vec<Self> {
         [Some(Self::open(place)), place.of_root().as_ref().map(Self::open)].into_iter().flatten().collect()
     }
 
-    /// The journal of a place, made if it does not exist.
+    /// The journal of a place. It is created if it does not exist.
     pub(super) fn make(place: &Place) -> Result<Self, FixError> {
         match place.chain()?.open(true)? {
             Some(folder) => Ok(Self { path: place.state.join("journal"), folder: Ok(folder) }),
@@ -200,12 +203,12 @@ impl Journal {
         }
     }
 
-    /// The journal for writing, if it exists.
+    /// The journal for writing. `None` if it does not exist.
     pub(super) fn existing(place: &Place) -> Result<Option<Self>, FixError> {
         Ok(place.chain()?.open(false)?.map(|folder| Self { path: place.state.join("journal"), folder: Ok(folder) }))
     }
 
-    /// Its folder.
+    /// The path of its directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -223,14 +226,14 @@ impl Journal {
         FixError::File { path: path.to_owned(), what }
     }
 
-    /// Writes an entry and waits until it is on disk.
+    /// Writes an entry and waits until it is on the disk.
     pub(super) fn write(&self, entry: &Entry) -> Result<(), FixError> {
         let bytes =
             serde_json::to_vec_pretty(entry).map_err(|e| Self::bad(&self.entry_path(entry.id), e.to_string()))?;
         self.write_file(&file_name(entry.id), &bytes)
     }
 
-    /// The record of a guided set-up.
+    /// The record of a guided set-up. `None` if there is none.
     pub(super) fn read_setup(&self) -> Option<Vec<u8>> {
         self.load(SETUP).ok()
     }
@@ -247,7 +250,7 @@ impl Journal {
         }
     }
 
-    /// Writes a file of the journal and waits until it is on disk.
+    /// Writes a file of the journal and waits until it is on the disk.
     fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), FixError> {
         let path = self.path.join(name);
         let folder = self.folder()?;
@@ -259,7 +262,7 @@ impl Journal {
             file.write_all(bytes)?;
             file.sync_all()?;
             rustix::fs::renameat(folder, &temporary, folder, name)?;
-            // Some file systems do not sync a folder; the rename is then as durable as they make it.
+            // Some file systems cannot sync a directory. The rename is then as durable as the file system makes it.
             let _ = rustix::fs::fsync(folder);
             Ok(())
         })();
@@ -269,7 +272,7 @@ impl Journal {
         })
     }
 
-    /// The entry of a fix.
+    /// The entry of a fix. `None` if there is none.
     pub(super) fn read(&self, id: FixId) -> Result<Option<Entry>, FixError> {
         let path = self.entry_path(id);
         let name = file_name(id);
@@ -282,7 +285,7 @@ impl Journal {
         }
     }
 
-    /// The bytes of an entry. Only a regular file that no other user can write is one.
+    /// The bytes of an entry. The file must be a regular file that no other user can write.
     fn load(&self, name: &str) -> std::io::Result<Vec<u8>> {
         let folder = self.folder.as_ref().map_err(|_| std::io::ErrorKind::NotFound)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -309,7 +312,7 @@ impl Journal {
         }
     }
 
-    /// All entries, the oldest first; those that cannot be used are left out (see [`Journal::problems`]).
+    /// All entries, the oldest first. Unusable entries are left out (see [`Journal::problems`]).
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |name: &String| parse(&self.load(name).ok()?, name).ok();
@@ -318,7 +321,7 @@ impl Journal {
         out
     }
 
-    /// Why the journal or some of its entries are not used, a sentence each.
+    /// Sentences about why the journal or some of its entries cannot be used.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         if let Err(Some(closed)) = &self.folder {
@@ -337,13 +340,13 @@ impl Journal {
         self.names().iter().filter_map(broken).collect()
     }
 
-    /// Whether this user cannot read it.
+    /// Whether this user has no permission to read it.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self.folder, Err(Some(Closed::Denied(_))))
     }
 
-    /// Removes unfinished entries, which were never in effect.
+    /// Removes unfinished entries. Their fixes changed nothing.
     pub(super) fn sweep(&self) {
         for name in self.all_names() {
             if let (true, Ok(folder)) = (name.as_bytes().starts_with(TEMPORARY.as_bytes()), &self.folder) {
@@ -364,7 +367,7 @@ impl Journal {
         }
     }
 
-    /// The names of entries.
+    /// The names of the entry files.
     fn names(&self) -> Vec<String> {
         let is_entry = |name: &String| name.ends_with(".json") && !name.starts_with(TEMPORARY);
         let mut names: Vec<String> =

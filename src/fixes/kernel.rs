@@ -1,4 +1,4 @@
-//! The plan for a newer kernel, with the packages for building its modules and a check of the modules before the
+//! The plan for a newer kernel. It includes the packages to build its modules, and a check of the modules before the
 //! reboot.
 
 use super::distribution::{called, dnf, fedora, id, release, rhel};
@@ -9,7 +9,7 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, kernel_release, os_release};
 
-/// The newest kernel that is installed, for a shell: `6.12.30+bpo-amd64`.
+/// A shell command that finds the newest installed kernel: `6.12.30+bpo-amd64`.
 const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | cut -d / -f 4)";
 
 /// The plan for this machine.
@@ -50,7 +50,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     let by_dkms = driver == Driver::Dkms || dkms_has(root, is_nvidia_fs);
     if by_dkms {
-        // UEK 8 of Oracle Linux 9 was built by another compiler than the system's.
+        // UEK 8 for Oracle Linux 9 was built with another compiler than that of the system.
         let is_uek = kernel_release(root).is_some_and(|release| release.contains("el9uek"));
         let compiler = if is_uek { enabled("gcc-toolset-14") } else { String::new() };
         changes.push(shell(&format!("{NEWEST}; {compiler}dkms autoinstall -k \"$new\"")));
@@ -68,18 +68,18 @@ fn shell(script: &str) -> Change {
     Change::Run { argv: ["sudo", "sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
-/// The origin of the NVIDIA driver for the running kernel.
+/// How the NVIDIA driver for the running kernel was installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Driver {
-    /// Built by DKMS, or unknown.
+    /// DKMS built it, or this is unknown.
     Dkms,
-    /// Installed otherwise: by a package for certain kernels, or by NVIDIA's installer. The module's file.
+    /// A package for specific kernels or NVIDIA's installer contains it. The text is the path of the module.
     Ready(String),
     /// There is none.
     Absent,
 }
 
-/// Whether a line of `dkms status` is about nvidia-fs.
+/// Whether a line of `dkms status` lists nvidia-fs.
 fn is_nvidia_fs(line: &str) -> bool {
     line.starts_with("nvidia-fs") || line.starts_with("nvidia_fs")
 }
@@ -100,8 +100,8 @@ fn driver(root: &Root) -> Driver {
     }
 }
 
-/// Ubuntu's packages with precompiled modules for the new kernel, by the folder of the driver for the running one: `nvidia-580srv-open`. Kernels of the
-/// flavour nvidia have a package with nvidia-fs.
+/// Ubuntu's packages with precompiled modules for the new kernel, derived from the directory of the current driver:
+/// `nvidia-580srv-open`. The kernel flavour nvidia also has a package with nvidia-fs.
 fn precompiled(root: &Root, file: &str, nvidia_fs: bool) -> Option<String> {
     let folder = file
         .split('/')
@@ -112,7 +112,7 @@ fn precompiled(root: &Root, file: &str, nvidia_fs: bool) -> Option<String> {
     Some(if with_nvidia_fs { format!("{driver} linux-modules-nvidia-fs-{meta}") } else { driver })
 }
 
-/// Whether nvidia-fs is on this machine.
+/// Whether nvidia-fs is installed on this machine.
 pub(super) fn has_nvidia_fs(root: &Root, report: &Report) -> bool {
     let installed = || root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
     root.exists("/sys/module/nvidia_fs")
@@ -131,7 +131,8 @@ pub(super) fn is_arm(root: &Root) -> bool {
     )
 }
 
-/// The commands that install a kernel of 6.2 or later and its headers, or the reason why this release has none.
+/// The commands that install a kernel 6.2 or later with its headers. The error is the reason why this release has
+/// none.
 fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
     let running = kernel_release(root).unwrap_or_default();
     let none = |newest: &str, instead: &str| {
@@ -147,7 +148,7 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
             };
             let is_uek = running.contains("uek");
             match (id(root).as_str(), release(root).map(|(major, _)| major), rhel(root)) {
-                // kernel6.12-headers takes the place of kernel-headers.
+                // kernel6.12-headers replaces kernel-headers.
                 ("amzn", Some(2023), _) => Ok(vec![
                     run(
                         "sudo dnf install -y --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
@@ -169,7 +170,7 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
                     run("sudo dnf upgrade -y --refresh kernel-uek"),
                     run("sudo dnf install -y kernel-uek-devel"),
                 ]),
-                // P2PDMA exists from 9.6 on, so the release must be updated.
+                // P2PDMA exists since 9.6, so the release must be updated.
                 (_, _, Some(9)) => lines(&["sudo dnf upgrade -y --refresh", devel]),
                 (_, _, Some(_)) => lines(&["sudo dnf upgrade -y kernel", devel]),
                 _ if fedora(root).is_some() => lines(&["sudo dnf upgrade -y kernel", devel]),
@@ -189,7 +190,7 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
     }
 }
 
-/// The release of Ubuntu, also of distributions that are based on it and use its kernels.
+/// The Ubuntu release. Distributions that are based on Ubuntu use its kernels and count too.
 fn ubuntu(root: &Root) -> Option<(u32, u32)> {
     match (id(root).as_str(), os_release(root, "UBUNTU_CODENAME").as_deref()) {
         ("ubuntu", _) => release(root),
@@ -202,16 +203,16 @@ fn ubuntu(root: &Root) -> Option<(u32, u32)> {
     }
 }
 
-/// The name of the new kernel's packages after `linux-` and `linux-headers-`.
+/// The suffix of the kernel packages after `linux-` and `linux-headers-`.
 fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
     if version.0 <= 21 {
         return Err(format!("{} has no such kernel; its newest is 5.15. Update to Ubuntu 24.04.", called(root)));
     }
     let running = kernel_release(root).unwrap_or_default();
-    // `aws` of 5.15.0-1030-aws, `generic-64k` of 6.8.0-60-generic-64k.
+    // The flavour is `aws` in 5.15.0-1030-aws and `generic-64k` in 6.8.0-60-generic-64k.
     let flavour = running.splitn(3, '-').nth(2).unwrap_or("generic");
     Ok(match (version, flavour) {
-        // Kernels of these clouds are updated within a release, in packages with the same name.
+        // Ubuntu updates the kernels of these clouds within a release under the same package name.
         (_, "aws" | "azure" | "gcp" | "oracle") => flavour.to_owned(),
         ((22 | 24, 4), "generic-64k" | "lowlatency" | "lowlatency-64k" | "nvidia" | "nvidia-64k") => {
             format!("{flavour}-hwe-{}.04", version.0)
@@ -225,7 +226,7 @@ fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
 fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
     if let Some(version) = ubuntu(root) {
         let meta = ubuntu_meta(root, version)?;
-        // For the flavour nvidia in 22.04 only the package of the image is confirmed.
+        // For the flavour nvidia in 22.04, only the name of the image package is confirmed.
         let kernel = if meta.starts_with("nvidia") { format!("linux-image-{meta}") } else { format!("linux-{meta}") };
         return Ok(vec![run(&format!("sudo apt-get install -y {kernel} linux-headers-{meta}"))]);
     }
@@ -257,7 +258,7 @@ fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
     }
 }
 
-/// The line that adds the backports of Debian 12; none if a file names them.
+/// The change that adds the backports of Debian 12. `None` if a file configures them.
 fn backports(root: &Root) -> Option<Change> {
     const FOLDER: &str = "/etc/apt/sources.list.d";
     let names = root.entries(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));

@@ -1,4 +1,4 @@
-//! The limit of locked memory in limits.d: contradicting lines are changed, others stay.
+//! Sets the limit of locked memory in limits.d. Contradictory lines are changed, other lines are kept.
 
 use super::parts::{empty, line_in};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
@@ -37,14 +37,14 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
-/// A line `DOMAIN TYPE memlock VALUE`.
+/// A line of the form `DOMAIN TYPE memlock VALUE`.
 struct Line {
     path: String,
     domain: String,
-    /// `soft`, `hard`, or `-` for both.
+    /// The type: `soft`, `hard`, or `-` for both.
     kind: String,
     value: String,
-    /// The place of the value in the file's text.
+    /// The position of the value in the text of the file.
     place: std::ops::Range<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-/// The files in the order in which pam_limits reads them: the later one wins.
+/// The files in the order in which pam_limits reads them. Later files override earlier ones.
 fn files(root: &Root) -> Vec<(String, String)> {
     let mut names = root.entries(FOLDER).unwrap_or_default();
     names.retain(|name| name.ends_with(".conf"));
@@ -101,7 +101,8 @@ fn changes(root: &Root) -> Vec<Change> {
     if is_set {
         return Vec::new();
     }
-    // Lines after that of gds-top override it, so they are changed. Lines in its file are changed, not contradicted.
+    // Lines in later files override the line of gds-top, so they are changed. Lines in its own file are changed in
+    // place.
     let is_later = |path: &str| path != FIRST && path >= OWN;
     let mut out = Vec::new();
     let mut own_has_line = false;

@@ -1,4 +1,4 @@
-//! Only one process at a time changes the journal, so that a running fix is not treated as interrupted.
+//! Ensures that only one process changes the journal at a time, so that a running fix is not treated as interrupted.
 
 use super::FixError;
 use super::journal::{Journal, LOCK};
@@ -8,17 +8,17 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
-/// A command that changes nothing holds the lock for a moment.
+/// The maximum time to wait for the lock. Commands that change nothing hold it only briefly.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Held while the journal is in use. The kernel releases it when the process ends.
+/// A lock on the journal. The kernel releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock(OwnedFd);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Unlocked explicitly: a child that another thread starts holds a copy of the descriptor until it runs its
-        // program.
+        // The lock is released explicitly, because a child process that another thread starts has a copy of the
+        // descriptor until it executes its program.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -36,12 +36,12 @@ pub(super) fn lock(journal: &Journal) -> Result<Lock, FixError> {
             return Err(bad(what));
         }
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            // Another process may have removed the file with the empty journal before it released the lock.
+            // Another process may have removed this file together with the empty journal before it released the lock.
             Ok(()) if is_still_there(folder, &fd) => return Ok(Lock(fd)),
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             Err(Errno::WOULDBLOCK) => return Err(FixError::Busy { journal: journal.path().to_owned() }),
-            // A file system without locks.
+            // The file system does not support locks.
             Err(_) => return Ok(Lock(fd)),
         }
     }
@@ -53,7 +53,7 @@ fn is_still_there(folder: &OwnedFd, file: &OwnedFd) -> bool {
     matches!((named, open), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
-/// Whether another process works on the journal now. Nothing is written.
+/// Whether another process is using the journal. It writes nothing.
 pub(super) fn is_locked(journal: &Journal) -> bool {
     let Ok(folder) = journal.folder() else { return false };
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -1,7 +1,7 @@
-//! Removes a fix from a file that was changed since: only its lines are removed.
+//! Removes a fix from a file that was changed later. Only the lines of the fix are removed.
 
-/// The text `now` without the change from `before` to `after`, if it contains the changed lines exactly once.
-/// Otherwise `None`, and the user must decide.
+/// Removes the change from `before` to `after` from the text `now`. `None` if `now` does not contain the changed
+/// lines exactly once. The user must then decide.
 pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<String> {
     let (old, new, now): (Vec<&str>, Vec<&str>, Vec<&str>) = (lines(before.unwrap_or("")), lines(after), lines(now));
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -9,7 +9,7 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
     let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
     let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
     if come.is_empty() {
-        // Removed lines cannot be restored, because their place is not known any more.
+        // Removed lines cannot be restored, because their position in the new text is unknown.
         return None;
     }
     let mut found = now.windows(come.len()).enumerate().filter(|(_, lines)| *lines == come).map(|(at, _)| at);
@@ -21,13 +21,13 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
             Some(out.concat())
         }
         (None, _) => {
-            // The fix added a word to a line that was changed again: the word is removed from the line that has it
-            // now. Earlier words stay.
+            // The fix added words to a line that was changed later. The words are removed from the new line, and its
+            // other words are kept.
             let has = |lines: &[&str], words: &Words<'_>| lines.iter().any(|line| words.place(line).is_some());
             if let Some(words) = words(gone, come).filter(|words| has(&now, words) && !has(&old, words)) {
                 return words.taken_out(&now);
             }
-            // None of its lines exists any more: the fix was undone by hand, or the file was replaced.
+            // None of the lines exists any more. The fix was undone manually, or the file was replaced.
             let is_in = |lines: &[&str], line: &str| lines.iter().any(|other| other.trim() == line.trim());
             let own: Vec<&&str> = come.iter().filter(|line| !line.trim().is_empty() && !is_in(&old, line)).collect();
             (!own.is_empty() && !own.iter().any(|line| is_in(&now, line))).then(|| now.concat())
@@ -36,18 +36,18 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
     }
 }
 
-/// The words in which one line differs after a fix.
+/// The words that a fix changed in a line.
 struct Words<'a> {
-    /// The words before them, up to two: `options nvme_core`.
+    /// Up to two words in front of them: `options nvme_core`.
     start: Vec<&'a str>,
-    /// The words of the fix.
+    /// The words that the fix added.
     come: String,
-    /// The words that it replaced; may be empty.
+    /// The words that the fix replaced. It can be empty.
     gone: String,
 }
 
-/// The words in which the changed line differs; `None` if several lines changed, if the first word changed, or if
-/// words were only removed.
+/// The words that differ in the changed line. `None` if several lines changed, if the first word changed, or if words
+/// were only removed.
 fn words<'a>(gone: &[&'a str], come: &[&'a str]) -> Option<Words<'a>> {
     let ([gone], [come]) = (gone, come) else { return None };
     let (old, new): (Vec<&str>, Vec<&str>) = (gone.split_whitespace().collect(), come.split_whitespace().collect());
@@ -63,7 +63,8 @@ fn words<'a>(gone: &[&'a str], come: &[&'a str]) -> Option<Words<'a>> {
 }
 
 impl Words<'_> {
-    /// The place of the words in a line with the same beginning; `None` if it does not contain them exactly once.
+    /// The position of the words in a line with the same start. `None` if the line does not contain them exactly
+    /// once.
     fn place(&self, line: &str) -> Option<std::ops::Range<usize>> {
         if !line.split_whitespace().take(self.start.len()).eq(self.start.iter().copied()) {
             return None;
@@ -78,7 +79,7 @@ impl Words<'_> {
         }
     }
 
-    /// The lines without the words, if one line has them.
+    /// The lines without the words, if one line contains them.
     fn taken_out(&self, now: &[&str]) -> Option<String> {
         let mut found = now.iter().enumerate().filter_map(|(at, line)| Some((at, self.place(line)?)));
         let (Some((at, place)), None) = (found.next(), found.next()) else { return None };
@@ -89,7 +90,7 @@ impl Words<'_> {
     }
 }
 
-/// Lines with their ends.
+/// The lines with their line breaks.
 fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
@@ -101,26 +102,26 @@ mod tests {
     #[test]
     fn only_the_lines_of_the_fix_go_and_what_others_wrote_stays() {
         for (before, after, now, wanted) in [
-            // Lines above and below came.
+            // Lines were added above and below.
             (Some("a\nb\nc\n"), "a\nB\nc\n", "x\na\nB\nc\ny\n", Some("x\na\nb\nc\ny\n")),
-            // The fix's own file got a line.
+            // A line was added to the file of the fix.
             (None, "softdep\n", "# mine\nsoftdep\n", Some("# mine\n")),
-            // A line was added by the fix, and another one changed by another program.
+            // The fix added a line, and another program changed another line.
             (Some("a\nc\n"), "a\nb\nc\n", "a\nb\nC\n", Some("a\nC\n")),
-            // Its lines are gone, and others came.
+            // The lines of the fix were replaced by others.
             (Some("a\nc\n"), "a\nb\nc\n", "a\nz\nc\n", Some("a\nz\nc\n")),
-            // Its line is there twice, or was changed in part.
+            // The line of the fix exists twice, or was partly changed.
             (Some("a\n"), "a\nb\n", "a\nb\nb\nc\n", None),
             (Some("a\n"), "a\nb\nc\n", "a\nb\nd\n", None),
-            // It only removed a line.
+            // The fix only removed a line.
             (Some("a\nb\n"), "a\n", "a\nz\n", None),
-            // A line that got a word was changed again later.
+            // The fix added a word to a line that was changed later.
             (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2 p=N b=3\nx\n", Some("o m a=2 b=3\nx\n")),
             (Some("o m p=Y a=1\n"), "o m p=N a=1\n", "# c\no m p=N a=2\n", Some("# c\no m p=Y a=2\n")),
             (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2 p=N\no m p=N b=3\n", None),
             (Some("k 0\nx\nk 1\n"), "k 1\nx\nk 1\n", "k 0\nx\nk 1 # y\n", None),
             (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2\no n p=N\n", Some("o m a=2\no n p=N\n")),
-            // Windows' line ends are part of a line.
+            // Windows line breaks are part of a line.
             (Some("a\r\n"), "b\r\n", "b\r\nz\r\n", Some("a\r\nz\r\n")),
         ] {
             assert_eq!(without(now, before, after).as_deref(), wanted, "{before:?} {after:?} {now:?}");

@@ -1,4 +1,4 @@
-//! Fixes: plan, preview, apply, verify, undo, journal. Nothing is changed without consent.
+//! Fixes: plan, preview, apply, verify, undo, journal. Nothing is changed without the user's consent.
 
 mod advised;
 mod applied;

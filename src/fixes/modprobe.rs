@@ -1,4 +1,4 @@
-//! Finds the lines of modprobe.d that set a parameter or a dependency of a module, and changes only them.
+//! Finds the lines in modprobe.d that set a parameter or a dependency of a module, and changes only these.
 
 use super::parts::line_in;
 use crate::core::Change;
@@ -6,9 +6,9 @@ use crate::machine::{Root, Unread};
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// The directory for the administrator's files.
+/// The directory for files of the administrator.
 pub(super) const LOCAL: &str = "/etc/modprobe.d";
-/// Folders of modprobe in the order in which a name in one hides the same name in the next (modprobe.d(5)).
+/// The directories of modprobe. If several have a file with the same name, only the first is read (modprobe.d(5)).
 const FOLDERS: [&str; 5] =
     [LOCAL, "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
 
@@ -27,14 +27,14 @@ impl File {
         self.path.starts_with(LOCAL)
     }
 
-    /// The file with other content, written to the same path.
+    /// The change that writes other content to the same path.
     fn with(&self, after: String) -> Option<Change> {
         let before = Some(self.text.clone());
         (after != self.text).then(|| Change::WriteFile { path: PathBuf::from(&self.path), before, after, mode: 0o644 })
     }
 }
 
-/// The files that modprobe reads, in its order: sorted by name, whatever their folder.
+/// The files that modprobe reads, in its order: sorted by name, independent of their directory.
 pub(super) fn files(root: &Root) -> Vec<File> {
     let mut names: Vec<(String, String)> = Vec::new();
     for folder in FOLDERS {
@@ -48,20 +48,21 @@ pub(super) fn files(root: &Root) -> Vec<File> {
     names.into_iter().filter_map(|(_, path)| Some(File { text: root.read_text(&path).ok()?, path })).collect()
 }
 
-/// A path below `/etc/modprobe.d` for a file of this program: the usual name, unless it would hide a file of a package.
+/// A path in `/etc/modprobe.d` for a file of gds-top. It has the usual name, unless the name would hide a file of a
+/// package.
 pub(super) fn own_path(root: &Root, name: &str) -> String {
     let is_packaged = FOLDERS.iter().skip(1).any(|folder| root.exists(format!("{folder}/{name}")));
     let path = format!("{LOCAL}/{name}");
     if is_packaged && !root.exists(&path) { format!("{LOCAL}/gds-top-{name}") } else { path }
 }
 
-/// A word of a statement: its place in the text, and its content without quotes and without the backslashes that join lines.
+/// A word of a statement: its position in the text, and its content without quotes and line continuations.
 struct Word {
     place: Range<usize>,
     text: String,
 }
 
-/// The statements `KEYWORD MODULE …` in a text, as words. A backslash at the end of a line continues it.
+/// The statements `KEYWORD MODULE …` in a text, as words. A backslash at the end of a line continues the statement.
 fn statements(text: &str, keyword: &str, module: &str) -> Vec<Vec<Word>> {
     let same = |name: &str| name.replace('-', "_") == module.replace('-', "_");
     let mut out = Vec::new();
@@ -111,15 +112,16 @@ fn words(text: &str, line: Range<usize>) -> Vec<Word> {
 
 /// A parameter in a statement `options MODULE …`.
 pub(super) struct Setting {
-    /// Which of the files.
+    /// The index of the file.
     pub(super) file: usize,
-    /// The place of `PARAMETER=VALUE` in its text.
+    /// The position of `PARAMETER=VALUE` in the text of the file.
     pub(super) place: Range<usize>,
     /// The value without quotes.
     pub(super) value: String,
 }
 
-/// The places that set a parameter of a module, in the order in which the kernel gets the values: the last one is in effect.
+/// The positions that set a parameter of a module, in the order in which the kernel gets the values. The last value
+/// is in effect.
 pub(super) fn settings(files: &[File], module: &str, parameter: &str) -> Vec<Setting> {
     let of_file = |(file, content): (usize, &File)| {
         let words = statements(&content.text, "options", module).into_iter().flatten();
@@ -132,11 +134,12 @@ pub(super) fn settings(files: &[File], module: &str, parameter: &str) -> Vec<Set
     files.iter().enumerate().flat_map(of_file).collect()
 }
 
-/// The changes that set `module PARAMETER=VALUE`: values that differ are changed in place; else a statement of the module gets the parameter; else the file
-/// `own` gets a line. Empty if the value is in effect already.
+/// The changes that set `module PARAMETER=VALUE`. Other values are changed in place. If there is none, the parameter
+/// is added to a statement of the module. If there is no statement, the file `own` gets a line. The list is empty if
+/// the value is already in effect.
 ///
 /// # Errors
-/// A part of a sentence that says why no line can do it.
+/// If no line can set the value. The text is a part of a sentence.
 pub(super) fn set_parameter(
     root: &Root,
     module: &str,
@@ -152,11 +155,11 @@ pub(super) fn set_parameter(
     let wanted = format!("{parameter}={value}");
     let is_wrong = |setting: &&Setting| files[setting.file].is_local() && !is_set(&setting.value);
     let mut texts: Vec<String> = files.iter().map(|file| file.text.clone()).collect();
-    // From the end, so that the places before it stay valid.
+    // The changes start at the end, so that earlier positions stay valid.
     for setting in settings.iter().rev().filter(is_wrong) {
         texts[setting.file].replace_range(setting.place.clone(), &wanted);
     }
-    // A later file of a package overrides the line, so a line after it is needed.
+    // If a later file of a package overrides the line, a line after that file is needed.
     let overruling = settings.last().filter(|setting| !files[setting.file].is_local()).map(|setting| setting.file);
     if settings.is_empty() || overruling.is_some() {
         let behind = overruling.map_or(0, |file| file + 1);
@@ -178,7 +181,7 @@ pub(super) fn set_parameter(
     Ok(changed(&files, texts))
 }
 
-/// A new line in a file of this program. The file's name sorts behind `after`.
+/// A new line in a file of gds-top. The name of the file sorts after `after`.
 fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result<Change, String> {
     let is_behind = |path: &str| after.as_deref().is_none_or(|after| path.rsplit('/').next() > Some(after));
     let path = [own_path(root, own), own_path(root, &format!("zz-{own}"))]
@@ -194,7 +197,7 @@ fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result
     line_in(root, &path, line).ok_or_else(|| format!("{path} has the line '{line}' already"))
 }
 
-/// The end of a statement, before a comment behind it.
+/// The end of a statement, in front of a trailing comment.
 fn end(words: &[Word]) -> usize {
     let comment = words.iter().position(|word| word.text.starts_with('#')).unwrap_or(words.len());
     words[..comment].last().map_or(0, |word| word.place.end)
@@ -204,10 +207,11 @@ fn changed(files: &[File], texts: Vec<String>) -> Vec<Change> {
     files.iter().zip(texts).filter_map(|(file, after)| file.with(after)).collect()
 }
 
-/// The change that makes modprobe load these modules before another one. Only the first statement `softdep` of a module counts (kmod), so that one is extended.
+/// The change that makes modprobe load these modules before another one. Only the first `softdep` statement of a
+/// module is used (kmod), so it is extended.
 ///
 /// # Errors
-/// A part of a sentence that says why no line can do it.
+/// If no line can do this. The text is a part of a sentence.
 pub(super) fn load_before(root: &Root, module: &str, before: &[&str], own: &str) -> Result<Option<Change>, String> {
     let files = files(root);
     let first =
@@ -247,7 +251,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A tree with these files.
+    /// A directory tree with these files.
     fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("etc/modprobe.d")).unwrap();
@@ -316,22 +320,22 @@ mod tests {
     fn the_file_that_decides_is_the_one_that_is_changed() {
         const CLOUD: &str = "/etc/modprobe.d/50-cloud.conf";
         const LATER: &str = "/etc/modprobe.d/zz-storage.conf";
-        // A later file has the last word.
+        // A later file overrides an earlier one.
         assert_eq!(
             multipath(&[(NVME, "options nvme_core multipath=N\n"), (LATER, "options nvme_core multipath=Y\n")]),
             one(LATER, "options nvme_core multipath=N\n")
         );
-        // An earlier file with another value overrules nothing.
+        // An earlier file with another value has no effect.
         assert_eq!(
             multipath(&[(CLOUD, "options nvme_core multipath=Y\n"), (LATER, "options nvme_core multipath=N\n")]),
             []
         );
-        // The parameter goes to the module's other options, wherever they are.
+        // The parameter is added to the other options of the module in any file.
         assert_eq!(
             multipath(&[(CLOUD, "options nvme_core io_timeout=255\n"), (NVME, "options nvme poll_queues=8\n")]),
             one(CLOUD, "options nvme_core io_timeout=255 multipath=N\n")
         );
-        // Two values that contradict the wanted one are both changed.
+        // Both contradictory values are changed.
         assert_eq!(
             multipath(&[(CLOUD, "options nvme_core multipath=1\n"), (LATER, "options nvme_core multipath=Y\n")]),
             [one(CLOUD, "options nvme_core multipath=N\n"), one(LATER, "options nvme_core multipath=N\n")].concat()
@@ -341,7 +345,7 @@ mod tests {
     #[test]
     fn files_of_packages_are_overruled_and_never_hidden_or_written() {
         const OWN: &str = "options nvme_core multipath=N\n";
-        // A file in /etc with the same name would hide the package's other lines.
+        // A file in /etc with the same name would hide the other lines of the package.
         assert_eq!(
             multipath(&[("/usr/lib/modprobe.d/nvme.conf", "options nvme poll_queues=8\n")]),
             one("/etc/modprobe.d/gds-top-nvme.conf", OWN)
@@ -356,7 +360,7 @@ mod tests {
             multipath(&[vendor, ("/etc/modprobe.d/x.conf", "options nvme_core io_timeout=9\n")]),
             one("/etc/modprobe.d/x.conf", "options nvme_core io_timeout=9 multipath=N\n")
         );
-        // A file in /etc that hides the package's is in effect.
+        // The file in /etc is used, because it hides the file of the package.
         assert_eq!(multipath(&[vendor, ("/etc/modprobe.d/vendor.conf", OWN)]), []);
         let (_keep, root) = tree(&[("/usr/lib/modprobe.d/zzz.conf", "options nvme_core multipath=Y\n")]);
         assert!(set_parameter(&root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf").is_err());

@@ -1,4 +1,5 @@
-//! The plan that disables NVMe native multipath: a module option, or a kernel argument if the module is built in.
+//! The plan that disables NVMe native multipath with a module option. If the module is built in, it uses a kernel
+//! argument.
 
 use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
@@ -42,7 +43,8 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
-/// The option of the loadable module. The plan is applied after consent if every disk is known to have one path.
+/// The plan with the option of the loadable module. gds-top applies it after consent if every disk is known to have a
+/// single path.
 fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan) -> FixPlan {
     let rebuild = initramfs(root, family(root));
     let (changes, obstacle) = match set_parameter(root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf") {
@@ -67,7 +69,7 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
     }
 }
 
-/// Whether the kernel reads a value, alone or after `KEY=`, as false (kstrtobool).
+/// Whether the kernel reads a value as false (kstrtobool). The value can follow `KEY=`.
 fn is_off(word: &str) -> bool {
     let value = word.rsplit('=').next().unwrap_or(word);
     matches!(value, "0" | "off" | "Off" | "OFF") || value.starts_with(['n', 'N', 'f', 'F'])

@@ -1,4 +1,4 @@
-//! Commands of the package managers, and the versions of modules that DKMS knows.
+//! The commands of the package managers, and the module versions in DKMS.
 
 use super::distribution;
 use super::parts::{Family, run};
@@ -23,8 +23,8 @@ pub(super) fn remove(root: &Root, family: Family, package: &str) -> String {
     }
 }
 
-/// The compiler of a kernel of Oracle, if it is not the system's. The package of its headers brings it, and DKMS does not take it by itself (Driver
-/// Installation Guide, Oracle Linux).
+/// The compiler of an Oracle kernel, if it is not that of the system. The header package installs it, but DKMS does
+/// not use it automatically (Driver Installation Guide, Oracle Linux).
 pub(super) fn toolset(kernel: &str) -> Option<&'static str> {
     match kernel {
         _ if kernel.contains("el9uek") && kernel.starts_with("6.") => Some("gcc-toolset-14"),
@@ -33,12 +33,12 @@ pub(super) fn toolset(kernel: &str) -> Option<&'static str> {
     }
 }
 
-/// The start of a shell's line that makes a toolset the compiler.
+/// The start of a shell command that enables the compiler of a toolset.
 pub(super) fn enabled(toolset: &str) -> String {
     format!(". /opt/rh/{toolset}/enable; ")
 }
 
-/// A command of DKMS for a kernel, with that kernel's compiler.
+/// A DKMS command for a kernel, with the compiler of that kernel.
 pub(super) fn dkms(kernel: &str, command: &str) -> Change {
     match toolset(kernel) {
         Some(toolset) => {
@@ -49,13 +49,14 @@ pub(super) fn dkms(kernel: &str, command: &str) -> Change {
     }
 }
 
-/// Builds what DKMS could not build while its package was installed, because it took the system's compiler; empty for most kernels.
+/// The commands that build what DKMS could not build during the installation because it used the system's compiler.
+/// It is empty for most kernels.
 pub(super) fn built_again(kernel: Option<&str>) -> Vec<Change> {
     let kernel = kernel.filter(|kernel| toolset(kernel).is_some());
     kernel.map(|kernel| dkms(kernel, &format!("dkms autoinstall -k {kernel}"))).into_iter().collect()
 }
 
-/// A sentence about it; begins with a blank, empty for most kernels.
+/// A sentence about the compiler. It starts with a space, and is empty for most kernels.
 pub(super) fn compiler(kernel: Option<&str>) -> String {
     kernel.and_then(toolset).map_or_else(String::new, |toolset| {
         format!(
@@ -65,7 +66,8 @@ pub(super) fn compiler(kernel: Option<&str>) -> String {
     })
 }
 
-/// The version of a module that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or `nvidia-fs, 2.25.7, …` of DKMS 2.
+/// The version of a module in the output of `dkms status`: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`,
+/// or `nvidia-fs, 2.25.7, …` in DKMS 2.
 pub(super) fn dkms_version(root: &Root, module: &str) -> Option<String> {
     let output = root.command(&["dkms", "status"])?;
     let line = output.stdout.lines().find_map(|line| line.strip_prefix(module)?.strip_prefix(['/', ',']))?;

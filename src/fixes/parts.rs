@@ -1,11 +1,11 @@
-//! Parts of plans: the family of distributions, commands, and changes of files.
+//! Parts of plans: the distribution family, commands, and file changes.
 
 use super::spec;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, os_release};
 use std::path::PathBuf;
 
-/// A plan of a fix with the title and check of its specification.
+/// An empty plan with the title and check of the fix's specification.
 pub(super) fn empty(id: FixId, needs: Needs, risk: FixRisk, policy: FixPolicy) -> FixPlan {
     let spec = spec::of(id);
     FixPlan {
@@ -25,7 +25,7 @@ pub(super) fn empty(id: FixId, needs: Needs, risk: FixRisk, policy: FixPolicy) -
     }
 }
 
-/// How packages and boot are handled.
+/// The distribution family, which determines the tools for packages and boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Debian,
@@ -68,7 +68,7 @@ pub(super) fn run(line: &str) -> Change {
     Change::Run { argv: words(line) }
 }
 
-/// The change that adds a line to a file; none if the file has it.
+/// The change that adds a line to a file. `None` if the file already has the line.
 pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
     let before = root.read_text(path).ok();
     let text = before.clone().unwrap_or_default();
@@ -81,7 +81,7 @@ pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
 
 pub(super) fn initramfs(root: &Root, family: Family) -> &'static str {
     match family {
-        // Ubuntu from 25.10 on has dracut, and may have nothing else.
+        // Ubuntu 25.10 and later use dracut and may not have update-initramfs.
         Family::Debian if root.exists("/usr/bin/dracut") && !root.exists("/usr/sbin/update-initramfs") => {
             "sudo dracut -f --regenerate-all"
         }

@@ -1,4 +1,4 @@
-//! Where fixes act and where they keep their journal.
+//! Where fixes are applied and where their journal is.
 
 use super::FixError;
 use super::store::{Chain, Closed};
@@ -9,35 +9,37 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of root's journal.
+/// The directory of root's journal.
 const ROOT_STATE: &str = "/var/lib/gds-top";
-/// The name of the journal's folder below `--root`.
+/// The name of the journal's directory below `--root`.
 const STATE: &str = ".gds-top";
 
-/// Where fixes act and where they keep their journal.
+/// Where fixes are applied and where their journal is.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The folder below which the absolute paths of a plan are: `/` for the machine itself, else a copy of a machine.
+    /// The directory to which the absolute paths of a plan are relative: `/` for the machine itself, otherwise a copy
+    /// of a machine.
     pub root: PathBuf,
-    /// The folder of the journal.
+    /// The directory of the journal.
     pub state: PathBuf,
-    /// The directory that the user named, held open, so that another user cannot redirect a fix by renaming
+    /// The directory that the user named. It is kept open, so that another user cannot redirect a fix by renaming
     /// directories.
     held: Option<Arc<Held>>,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// The folder itself.
+    /// The directory itself.
     top: OwnedFd,
-    /// The folder below which the paths of a plan are: the named one, or `files` in it.
+    /// The directory to which the paths of a plan are relative: the named one, or `files` in it.
     root: OwnedFd,
-    /// It is a capture.
+    /// Whether it is a capture.
     is_capture: bool,
 }
 
 impl Place {
-    /// This machine, with the journal in `/var/lib/gds-top` for root and in `$XDG_STATE_HOME/gds-top` (`~/.local/state/gds-top`) for others.
+    /// This machine. The journal is in `/var/lib/gds-top` for root, and in `$XDG_STATE_HOME/gds-top`
+    /// (`~/.local/state/gds-top`) for other users.
     #[must_use]
     pub fn live() -> Self {
         let state = if rustix::process::geteuid().is_root() {
@@ -53,15 +55,15 @@ impl Place {
         Self::below(Path::new("/"), &state)
     }
 
-    /// A copy of a machine: a plain tree, or a capture without its `capture.json` (its files are below `files/`). The
-    /// journal is in `.gds-top` in it, and is removed after the last undo.
+    /// A copy of a machine: a directory tree, or a capture without its `capture.json`, whose files are below
+    /// `files/`. The journal is in its directory `.gds-top`, and is removed after the last undo.
     ///
     /// # Errors
-    /// A sentence, when it is not a folder, or the machine itself.
+    /// A sentence if it is not a directory, or if it is the machine itself.
     pub fn folder(folder: &Path) -> Result<Self, String> {
         let unopened = |e: Errno| format!("{} cannot be opened: {e}", folder.display());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        // The folder may be reached through links: the user chose it. Everything below it may not.
+        // The path of the directory can contain links, because the user chose it. Paths below it cannot.
         let top = match rustix::fs::open(folder, flags, Mode::empty()) {
             Err(Errno::NOTDIR) => {
                 return Err(format!(
@@ -99,18 +101,18 @@ impl Place {
         Ok(Self { root: below, state: real.join(STATE), held })
     }
 
-    /// The place of root's journal, if that is another than this one.
+    /// The place with root's journal. `None` if this is it.
     pub(super) fn of_root(&self) -> Option<Self> {
         (self.is_live() && self.state != Path::new(ROOT_STATE)).then(|| Self::below(&self.root, Path::new(ROOT_STATE)))
     }
 
-    /// A folder with a copy of a machine, with the journal elsewhere.
+    /// A directory with a copy of a machine, with the journal in another directory.
     #[must_use]
     pub fn below(root: &Path, state: &Path) -> Self {
         Self { root: root.to_owned(), state: state.to_owned(), held: None }
     }
 
-    /// Whether this is the machine itself.
+    /// Whether this is the live machine.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.root == Path::new("/")
@@ -122,7 +124,7 @@ impl Place {
         self.held.as_ref().is_some_and(|held| held.is_capture)
     }
 
-    /// Fails for a capture: captures are never written.
+    /// Returns an error for a capture, because captures are never changed.
     ///
     /// # Errors
     /// [`FixError::Capture`].
@@ -130,7 +132,7 @@ impl Place {
         if self.is_capture() { Err(FixError::Capture { state: self.state.clone() }) } else { Ok(()) }
     }
 
-    /// The folder that the paths of a plan are below, open.
+    /// Opens the directory to which the paths of a plan are relative.
     pub(super) fn open_root(&self) -> Result<OwnedFd, FixError> {
         let opened = match &self.held {
             Some(held) => rustix::io::fcntl_dupfd_cloexec(&held.root, 0),
@@ -139,17 +141,18 @@ impl Place {
         opened.map_err(|e| FixError::File { path: self.root.clone(), what: format!("it cannot be opened: {e}") })
     }
 
-    /// Whether a file or folder with the name of the journal's folder exists.
+    /// Whether a file or directory with the name of the journal's directory exists.
     pub(super) fn has_state(&self) -> bool {
         let looked = match &self.held {
             Some(held) => rustix::fs::statat(&held.top, STATE, AtFlags::SYMLINK_NOFOLLOW),
             None => rustix::fs::lstat(&self.state),
         };
-        // If the name cannot be examined, a journal could be there.
+        // If the name cannot be examined, there may be a journal.
         !matches!(looked, Err(Errno::NOENT | Errno::NOTDIR))
     }
 
-    /// The folders that lead to the journal, each of which must be safe from other users: from `/` on, or from the folder that the user named.
+    /// The directories that lead to the journal, from `/` or from the directory that the user named. Each of them
+    /// must be safe from other users.
     pub(super) fn chain(&self) -> Result<Chain, Closed> {
         match &self.held {
             Some(held) if held.is_capture => {
@@ -173,7 +176,7 @@ impl Place {
         let needs = plan.needs != Needs::User;
         #[cfg(debug_assertions)]
         if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
-            // For the test that the terminal is lent to sudo, also if root runs it; not in a release.
+            // Tests of sudo on the terminal also run as root. Release builds do not contain this.
             return needs;
         }
         self.is_live() && needs && !rustix::process::geteuid().is_root()

@@ -1,4 +1,4 @@
-//! The plan of each fix for a machine, and the fix of each finding.
+//! Creates the plan of each fix for a machine, and finds the fix of each finding.
 
 use super::parts::family;
 use super::{
@@ -9,7 +9,7 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Finding, FixId, FixPlan, Status};
 use crate::machine::Root;
 
-/// The plans for all findings of `report` that a fix can satisfy, in the order of the findings.
+/// The plans for all findings of `report` that a fix can resolve, in the order of the findings.
 #[must_use]
 pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     let mut out: Vec<FixPlan> = Vec::new();
@@ -23,13 +23,13 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     out
 }
 
-/// The plan of a fix, even if no check needs it; none if the machine has nothing to change.
+/// The plan of a fix, even if no check needs it. `None` if there is nothing to change on the machine.
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
     for_id(root, report, id, spec::of(id).check.as_str())
 }
 
-/// The fixes of checks whose findings name none.
+/// The fixes of checks whose findings do not name one.
 const BY_CHECK: &[(CheckId, FixId)] = &[
     (CheckId::NvfsDkms, FixId::NvfsDkms),
     (CheckId::NvfsBuildInputs, FixId::NvfsDkms),
@@ -48,19 +48,19 @@ const BY_CHECK: &[(CheckId, FixId)] = &[
     (CheckId::FsType, FixId::MoveModel),
 ];
 
-/// The fix of a finding: the one that it names, or that of its check.
+/// The fix of a finding: the one that it names, or the one of its check.
 pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
     if finding.fix.is_some() {
         return finding.fix;
     }
-    // A consequence is fixed with its cause.
+    // A consequence is resolved with its cause.
     if finding.cause.is_some() {
         return None;
     }
     BY_CHECK.iter().find(|(check, _)| finding.id == *check).map(|(_, fix)| *fix)
 }
 
-/// The plan of a fix that satisfies `check`.
+/// The plan of a fix for the check `check`.
 pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: &str) -> Option<FixPlan> {
     let family = family(root);
     let plan = match id {

@@ -1,13 +1,13 @@
-//! The preview of a plan as text: a diff for files, the command line for commands.
+//! Formats the preview of a plan: a diff for files, and command lines.
 
 use crate::core::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::text::{diff, quoted_line, sanitise};
 use std::fmt::Write as _;
 
-/// Lines of context around a change.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
-/// The preview of a plan.
+/// The preview of a plan as text.
 #[must_use]
 pub fn preview(plan: &FixPlan) -> String {
     let mut out = String::new();
@@ -42,7 +42,7 @@ pub fn preview(plan: &FixPlan) -> String {
     out
 }
 
-/// The changes of a plan: a diff for files, the command line for commands.
+/// The changes of a plan as text: a diff for files, and command lines.
 pub(super) fn changes_text(plan: &FixPlan) -> String {
     let mut out = String::new();
     for change in &plan.changes {

@@ -1,4 +1,4 @@
-//! Adds the registry keys of the NVIDIA driver that P2PDMA needs to those that are set.
+//! Adds the registry keys of the NVIDIA driver that P2PDMA needs to the existing keys.
 
 use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
@@ -6,7 +6,7 @@ use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
 
-/// The file for the keys if no other file sets any.
+/// The file for the keys, if no other file sets any.
 const OWN: &str = "nvidia-p2pdma.conf";
 const PARAMETER: &str = "NVreg_RegistryDwords";
 
@@ -36,7 +36,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
-/// The file to change, or the reason why none can be changed: the kernel uses the last of several lists, so there
+/// The file to change, or the reason why none can be changed. The driver uses only the last list of keys, so there
 /// must be only one.
 fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>) {
     let files = modprobe::files(root);
@@ -77,12 +77,13 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
     }
 }
 
-/// `RMForceStaticBar1=1;RmForceDisableIomapWC=1;`.
+/// Formats a list: `RMForceStaticBar1=1;RmForceDisableIomapWC=1;`.
 fn list(keys: &[(&str, &str)]) -> String {
     keys.iter().map(|(key, value)| format!("{key}={value};")).collect()
 }
 
-/// The text with the keys set in the list of this setting; other keys keep their values and their order. `None` if all are set.
+/// The text with these keys in the list of this setting. Other keys keep their values and order. `None` if all keys
+/// are already set.
 fn with_keys(text: &str, setting: &Setting, keys: &[(&str, &str)]) -> Option<String> {
     let mut set: Vec<(&str, &str)> = setting
         .value
@@ -127,7 +128,7 @@ mod tests {
                 "options nvidia NVreg_RegistryDwords=A=1 NVreg_Bar=2",
                 "options nvidia NVreg_RegistryDwords=\"A=1;RMForceStaticBar1=1;ForceP2P=0;\" NVreg_Bar=2",
             ),
-            // NVIDIA's guide breaks the list over lines.
+            // NVIDIA's guide splits the list into several lines.
             (
                 "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;\\\nRmForceDisableIomapWC=1;\"\n# end\n",
                 "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;ForceP2P=0;\"\n# end\n",

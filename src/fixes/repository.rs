@@ -1,4 +1,4 @@
-//! NVIDIA's package repository and the open driver from it, for the distribution and release of a machine.
+//! NVIDIA's package repository for the distribution and release of a machine.
 
 use super::distribution;
 use super::parts::{Family, empty, run};
@@ -8,7 +8,7 @@ use crate::machine::{Root, os_release};
 /// The server of the repository.
 pub(super) const SERVER: &str = "developer.download.nvidia.com";
 
-/// The folder of the package manager's repositories.
+/// The directory of the package manager's repository files.
 pub(super) const fn folder(family: Family) -> &'static str {
     match family {
         Family::Debian => "/etc/apt/sources.list.d",
@@ -17,7 +17,7 @@ pub(super) const fn folder(family: Family) -> &'static str {
     }
 }
 
-/// The file that names the repository, or `Err` with whether the directory could be read.
+/// The file that configures the repository. The error is whether the directory could be read.
 pub(super) fn configured(root: &Root, family: Family) -> Result<String, bool> {
     let folder = folder(family);
     let Ok(names) = root.entries(folder) else { return Err(false) };
@@ -30,7 +30,8 @@ pub(super) fn configured(root: &Root, family: Family) -> Result<String, bool> {
         .ok_or(true)
 }
 
-/// The folder of the repository for this release (as NVIDIA's driver guide lists them), or why there is none.
+/// The directory of the repository for this release (from the lists in NVIDIA's driver guide). The error is the
+/// reason why there is none.
 pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
     let id = os_release(root, "ID").unwrap_or_default();
     let version = os_release(root, "VERSION_ID").unwrap_or_default();
@@ -43,7 +44,7 @@ pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
             Ok(format!("debian{major}"))
         }
         (Family::Debian, "ubuntu") if !version.is_empty() => ubuntu(&version),
-        // A derived distribution uses the packages of its base: Mint, Pop!_OS, elementary.
+        // A derived distribution uses the packages of its base, for example Mint, Pop!_OS and elementary.
         (Family::Debian, _) => match (codename.as_deref(), debian.as_deref()) {
             (Some("focal"), _) => Ok("ubuntu2004".to_owned()),
             (Some("jammy"), _) => Ok("ubuntu2204".to_owned()),
@@ -61,7 +62,7 @@ pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
             _ => Err(format!("no repository of NVIDIA is known for {}", distribution::called(root))),
         },
         (Family::Suse, "opensuse-tumbleweed") => Err("NVIDIA has no repository for Tumbleweed".to_owned()),
-        // SLES and Leap share one from 16 on.
+        // From 16 on, SLES and Leap share one repository.
         (Family::Suse, _) if major == "16" => Ok("suse16".to_owned()),
         (Family::Suse, "opensuse-leap") if major == "15" => Ok("opensuse15".to_owned()),
         (Family::Suse, _) if major == "15" => Ok("sles15".to_owned()),
@@ -72,7 +73,7 @@ pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
     }
 }
 
-/// Only releases with long support have one.
+/// The directory for an Ubuntu release. Only long-term releases have one.
 fn ubuntu(version: &str) -> Result<String, String> {
     let is_long = version
         .split_once('.')
@@ -84,7 +85,7 @@ fn ubuntu(version: &str) -> Result<String, String> {
     }
 }
 
-/// The plan that adds it.
+/// The plan that adds the repository.
 pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     let named = name(root, family);
     let obstacle = named.as_ref().err().cloned();
@@ -98,11 +99,11 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             run("sudo dpkg -i cuda-keyring_1.1-1_all.deb"),
             run("sudo apt-get update"),
         ],
-        // dnf5, in Fedora since 41, does not support --add-repo.
+        // dnf5 (Fedora 41 and later) does not support --add-repo.
         Family::RedHat if distribution::fedora(root).is_some_and(|release| release >= 41) => {
             vec![run(&format!("sudo dnf config-manager addrepo --from-repofile={base}/cuda-{name}.repo"))]
         }
-        // tdnf has no command for it.
+        // tdnf has no command that adds a repository.
         Family::RedHat if distribution::dnf(root) == "tdnf" => {
             vec![run(&format!("sudo curl -o /etc/yum.repos.d/cuda-{name}.repo {base}/cuda-{name}.repo"))]
         }
@@ -149,8 +150,8 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     }
 }
 
-/// A sentence for plans that install packages, if no repository of NVIDIA is configured; a private mirror may have
-/// the packages.
+/// A note for plans that install packages if no repository of NVIDIA is configured. A private mirror may have the
+/// packages.
 pub(super) fn hint(root: &Root, family: Family) -> String {
     match configured(root, family) {
         Err(true) => format!(

@@ -1,4 +1,4 @@
-//! Fixes that wait for a reboot: progress, the next step, and whether the check passes.
+//! Fixes that wait for a reboot: their progress, the next step, and whether the check passes.
 
 use super::journal::{CommandState, Entry, Journal, Stage};
 use super::{Place, files};
@@ -8,15 +8,15 @@ use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 
-/// The current boot of a machine: `/proc/sys/kernel/random/boot_id` below its root, which changes at every boot
-/// (random(4)).
+/// The id of the current boot of a machine: `/proc/sys/kernel/random/boot_id` below its root, which changes at every
+/// boot (random(4)).
 pub(super) fn boot_id(root: &OwnedFd) -> Option<String> {
     let found = files::look(root, Path::new("/proc/sys/kernel/random/boot_id")).ok()??;
     Some(found.text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// All applied fixes that take effect after a reboot, with fresh findings: progress, the next step, and whether the
-/// check passes. It writes nothing, so a fix is reported as verified while it is applied and its check passes.
+/// All applied fixes that take effect after a reboot, compared with new findings: their progress, the next step, and
+/// whether the check passes. It writes nothing: a fix counts as verified while it is applied and its check passes.
 #[must_use]
 pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
     let Ok(root) = place.open_root() else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! The rollback of a fix's files, and a statement about it. The statement is computed from the work that was done, so
-//! that "no file was changed" is always true.
+//! Restores the files of a fix and describes the result. The description is derived from the actual work, so that "no
+//! file was changed" is always true.
 
 use super::files::{has_text, remove_folders, spot};
 use super::journal::{Entry, Written};
@@ -11,13 +11,13 @@ use std::path::PathBuf;
 /// The state of the files after a rollback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RolledBack {
-    /// Files with their old text, or removed again.
+    /// The files that were restored or removed.
     pub(super) back: Vec<PathBuf>,
-    /// Files that were changed by another program and were not restored.
+    /// The files that another program changed. They were not restored.
     pub(super) left: Vec<PathBuf>,
-    /// Files that existed before the fix and no longer exist; they were not created again.
+    /// The files that existed before the fix and do not exist any more. They were not created again.
     pub(super) gone: Vec<PathBuf>,
-    /// Files that still have the text of the fix, because the work ended before.
+    /// The files that still have the text of the fix, because the work was interrupted.
     pub(super) stay: Vec<PathBuf>,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for RolledBack {
     }
 }
 
-/// Restores all files of an entry that still have the text of the fix, the last one first, and returns the result.
-/// Owner and permission bits stay: a fix changes neither, and the entry could name others.
+/// Restores all files of an entry that still have the text of the fix, the last one first. Owner and permission bits
+/// are not changed: a fix does not change them, and the entry may contain others.
 pub(super) fn roll_back(place: &Place, entry: &Entry, hook: Hook<'_>) -> (RolledBack, Result<(), FixError>) {
     let mut done = RolledBack::default();
     let ended = put_back(place, entry, hook, &mut done);

@@ -1,4 +1,5 @@
-//! Secure Boot: the kernel loads only signed modules, so a key is created and enrolled before the reboot.
+//! The steps for Secure Boot. The kernel loads only signed modules, so a key is created and enrolled before the
+//! reboot.
 
 use super::packages::{dkms, dkms_version, install};
 use super::parts::{Family, empty, run};
@@ -6,14 +7,15 @@ use crate::checks::{CheckId, Report};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{Root, kernel_release, os_release, secure_boot};
 
-/// The certificate with which DKMS signs on Ubuntu, and elsewhere (`prepare_mok` in dkms 3.0.10 and 3.2.2).
+/// The certificate with which DKMS signs modules, on Ubuntu and on other systems (`prepare_mok` in dkms 3.0.10 and
+/// 3.2.2).
 const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
 const OTHERS: &str = "/var/lib/dkms/mok.pub";
 
-/// The hint that belongs to each enrolment.
+/// The instructions for each enrolment.
 const CONSOLE: &str = "mokutil asks for a new password. At the next boot the MOK manager (a blue screen) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and type that password. This needs the console (BMC, IPMI or hypervisor), not SSH.";
 
-/// Whether DKMS treats the system as Ubuntu (`distro_version` in dkms): by its id, or by the first id in ID_LIKE.
+/// Whether DKMS treats the system as Ubuntu (`distro_version` in dkms), because of its id or the first id in ID_LIKE.
 fn is_ubuntu(root: &Root, family: Family) -> bool {
     family == Family::Debian
         && match os_release(root, "ID").as_deref() {
@@ -34,7 +36,7 @@ pub(super) fn is_on(root: &Root, report: &Report) -> bool {
     )
 }
 
-/// Whether the key of DKMS is enrolled: a driver that DKMS built is loaded.
+/// Whether the key of DKMS is enrolled. If a driver that DKMS built is loaded, it is.
 fn is_enrolled(root: &Root) -> bool {
     let signer = root.command(&["modinfo", "nvidia"]).and_then(|output| {
         output.stdout.lines().find_map(|line| line.strip_prefix("signer:")).map(|text| text.trim().to_owned())
@@ -64,7 +66,7 @@ impl Module {
         }
     }
 
-    /// The consequence without it.
+    /// What does not work without the module.
     const fn loss(self) -> &'static str {
         match self {
             Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU does not work after the reboot",
@@ -76,15 +78,15 @@ impl Module {
 
 /// The additional steps of a plan that installs kernel modules on a machine with Secure Boot.
 pub(super) struct Signing {
-    /// Steps before the modules are built: the key is created, and its enrolment is requested.
+    /// The steps before the modules are built: create the key and request its enrolment.
     pub(super) before: Vec<Change>,
-    /// Steps after the build and before the reboot: the signature is shown.
+    /// The steps between the build and the reboot: show the signature.
     pub(super) after: Vec<Change>,
-    /// Sentences for the plan; they begin with a blank.
+    /// Sentences for the plan. They start with a space.
     pub(super) why: String,
 }
 
-/// The steps for modules that DKMS builds; `None` if the kernel loads modules without a signature, or if the key is enrolled.
+/// The steps for modules that DKMS builds. `None` if the kernel loads unsigned modules, or if the key is enrolled.
 pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Module) -> Option<Signing> {
     if !is_on(root, report) || is_enrolled(root) {
         return None;
@@ -111,19 +113,19 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
     })
 }
 
-/// The key pair that DKMS would create at its first build.
+/// Creates the key pair that DKMS would create at its first build.
 fn new_key(root: &Root, family: Family) -> Change {
     if is_ubuntu(root, family) {
         return run("sudo update-secureboot-policy --new-key");
     }
-    // As in DKMS (prepare_mok); 'dkms generate_mok' exists from DKMS 3.1 on, and Debian 12 has 3.0.10.
+    // The command of DKMS (prepare_mok). 'dkms generate_mok' exists since DKMS 3.1, and Debian 12 has 3.0.10.
     let argv = "sudo openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj";
     Change::Run {
         argv: argv.split(' ').map(str::to_owned).chain(["/CN=DKMS module signing key/".to_owned()]).collect(),
     }
 }
 
-/// The alternative for machines without a reachable console: modules that the distribution signed.
+/// The alternative for machines without a reachable console: modules that the distribution has signed.
 fn without_console(root: &Root, family: Family, module: Module) -> String {
     let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let is_ubuntu = os_release(root, "ID").as_deref() == Some("ubuntu");
@@ -139,7 +141,7 @@ fn without_console(root: &Root, family: Family, module: Module) -> String {
         (Family::Debian, Module::NvidiaFs) if kernel.contains("-nvidia") => {
             format!("Canonical's signed module needs no enrolment (linux-modules-nvidia-fs-{kernel})")
         }
-        // SUSE's own guide (sndirsch.github.io/nvidia, 2026-02-22).
+        // Source: SUSE's guide (sndirsch.github.io/nvidia, 2026-02-22).
         (Family::Suse, Module::OpenDriver) => {
             "SUSE's signed modules need no enrolment (nvidia-open-driver-G06-signed-cuda-kmp-default or G07, with nvidia-compute-utils of the same version)".to_owned()
         }
@@ -148,14 +150,13 @@ fn without_console(root: &Root, family: Family, module: Module) -> String {
     format!(" Without a console: {signed}.")
 }
 
-/// Whether a module for the running kernel is installed and has no signature.
+/// Whether a module is installed for the running kernel and is not signed.
 fn is_unsigned(root: &Root, module: &str) -> bool {
     let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0));
     output.is_some_and(|output| !output.stdout.lines().any(|line| line.starts_with("signer:")))
 }
 
-/// The plan of the fix `secure-boot-key`: modules without a signature are built again, which signs them, and the key
-/// is enrolled.
+/// The plan of `secure-boot-key`: it rebuilds unsigned modules, which signs them, and enrols the key.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let file = certificate(root, family);
     let is_refused = |check: CheckId| report.finding(check).is_some_and(|finding| finding.status == Status::Fail);

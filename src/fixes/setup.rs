@@ -1,5 +1,5 @@
 //! The record of a guided set-up in the journal, from which it is resumed after a reboot. It contains the route, the
-//! paths and the steps done; the machine's state determines the remaining steps.
+//! paths and the completed steps. The state of the machine determines the remaining steps.
 
 use super::resume::boot_id;
 use super::{FixError, Journal, Place};
@@ -7,40 +7,40 @@ use crate::core::{FixId, Route};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A step of a guided set-up that was done.
+/// A completed step of a guided set-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// The fix.
     pub id: FixId,
     /// The boot in which it was applied.
     pub boot_id: Option<String>,
-    /// Whether its check passed afterwards, or it waits for a reboot.
+    /// Whether its check passed, or it waits for a reboot.
     pub worked: bool,
 }
 
 /// The record of a guided set-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUp {
-    /// Form of the record.
+    /// The version of the format.
     schema_version: u32,
-    /// The route to which it leads.
+    /// The route that it configures.
     pub route: Route,
     /// The paths for which reads must work.
     pub paths: Vec<PathBuf>,
-    /// The steps that were done, in order.
+    /// The completed steps in order.
     pub done: Vec<Done>,
 }
 
 const VERSION: u32 = 1;
 
 impl SetUp {
-    /// A set-up that begins now.
+    /// A new set-up.
     #[must_use]
     pub fn new(route: Route, paths: Vec<PathBuf>) -> Self {
         Self { schema_version: VERSION, route, paths, done: Vec::new() }
     }
 
-    /// The set-up that was started here; none if this version cannot read it.
+    /// The set-up that was started on this machine. `None` if there is none or this version cannot read it.
     #[must_use]
     pub fn load(place: &Place) -> Option<Self> {
         let bytes = Journal::open(place).read_setup()?;
@@ -50,7 +50,7 @@ impl SetUp {
     /// Adds a step and writes the record.
     ///
     /// # Errors
-    /// When the journal cannot be written.
+    /// If the journal cannot be written.
     pub fn record(&mut self, place: &Place, id: FixId, worked: bool) -> Result<(), FixError> {
         let boot_id = place.open_root().ok().and_then(|root| boot_id(&root));
         self.done.push(Done { id, boot_id, worked });
@@ -60,14 +60,14 @@ impl SetUp {
     /// Writes the record.
     ///
     /// # Errors
-    /// When the journal cannot be written.
+    /// If the journal cannot be written.
     pub fn save(&self, place: &Place) -> Result<(), FixError> {
         place.writable()?;
         let bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
         Journal::make(place)?.write_setup(&bytes)
     }
 
-    /// Whether the machine was rebooted since a step was done; `None` if that is not known.
+    /// Whether the machine was rebooted since a step was completed. `None` if this is unknown.
     #[must_use]
     pub fn was_rebooted(&self, place: &Place) -> Option<bool> {
         let now = boot_id(&place.open_root().ok()?)?;

@@ -1,55 +1,56 @@
-//! The specification of every fix: title, changes, undo, needs, check, systems and the files that it may edit. Lists, docs and plans use it.
+//! The specification of every fix: title, changes, undo, needs, check, systems, and the files that it can edit.
+//! Lists, documents and plans use it.
 
 use crate::checks::CheckId;
 use crate::core::{FixId, Needs};
 
-/// The effect of an undo.
+/// What an undo restores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
-    /// All changes of the fix.
+    /// Undo restores all changes.
     All,
-    /// Only the files. The named changes stay.
+    /// Undo restores only the files. The text names what is not restored.
     Stays(&'static str),
-    /// gds-top changes nothing, because it only shows the fix.
+    /// Undo is not needed, because gds-top only shows the fix.
     NotNeeded,
 }
 
 /// The systems on which a fix works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Systems {
-    /// All.
+    /// All systems.
     All,
-    /// Systems that keep changes of `/etc`.
+    /// Systems on which changes of `/etc` are permanent.
     KeepEtc,
-    /// The families of Debian, RHEL and SUSE: it uses their package manager, initramfs or boot loader.
+    /// The families of Debian, RHEL and SUSE, because the fix uses their package manager, initramfs or boot loader.
     Families,
 }
 
 /// The specification of a fix.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// One line. A plan may have one that names a file or disk of the machine.
+    /// The title, one line. A plan can replace it by a title with a file or disk of the machine.
     pub title: &'static str,
-    /// The changes.
+    /// What it changes.
     pub changes: &'static str,
-    /// The effect of an undo.
+    /// What an undo restores.
     pub undo: Undo,
-    /// The rights that it needs at most.
+    /// The highest rights that it can need.
     pub needs: Needs,
-    /// The check that it satisfies.
+    /// The check that it resolves.
     pub check: CheckId,
-    /// Whether it changes the kernel, driver, mounts or boot, which a container shares with its host.
+    /// Whether it changes the kernel, driver, mounts or boot. A container shares these with its host.
     pub is_of_host: bool,
     /// The systems on which it works.
     pub systems: Systems,
-    /// A warning for the user; may be empty.
+    /// A warning for the user. It can be empty.
     pub note: &'static str,
-    /// The files that it may edit, as patterns (see `editable`).
+    /// Patterns of the files that it can edit (see `editable`).
     pub edits: &'static [&'static str],
 }
 
 impl Spec {
-    /// Its needs, as a sentence.
+    /// The required rights and system, as a sentence.
     #[must_use]
     pub fn needs_text(&self) -> String {
         let rights = match self.needs {
@@ -65,7 +66,7 @@ impl Spec {
         format!("{rights}{systems}.")
     }
 
-    /// The effect of an undo, as a sentence.
+    /// What an undo restores, as a sentence.
     #[must_use]
     pub fn undo_text(&self) -> String {
         match self.undo {
@@ -77,19 +78,19 @@ impl Spec {
     }
 }
 
-/// The files with arguments of the kernel command line.
+/// The files that contain kernel arguments.
 const CMDLINE: &[&str] = &["/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline"];
-/// The same, and options of kernel modules.
+/// The files that contain kernel arguments or module options.
 const CMDLINE_OR_MODPROBE: &[&str] =
     &["/etc/modprobe.d/*.conf", "/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline"];
-/// The same, and the table of mounts.
+/// The files that contain kernel arguments, and the table of mounts.
 const CMDLINE_OR_FSTAB: &[&str] =
     &["/etc/fstab", "/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline"];
 const MODPROBE: &[&str] = &["/etc/modprobe.d/*.conf"];
-/// The system's file and one that the user names.
+/// The system's file, and a file that the user names.
 const CUFILE_JSON: &[&str] = &["/etc/cufile.json", "*.json", "$CUFILE_ENV_PATH_JSON"];
 
-/// The module that Fabric Manager needs for boards with NVLink 5.
+/// The file for ib_umad, which Fabric Manager needs on boards with NVLink 5.
 const IB_UMAD: &[&str] = &["/etc/modules-load.d/ib_umad.conf"];
 const PACKAGES: &str = "installed packages, their dependencies and modules that DKMS built";
 

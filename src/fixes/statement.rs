@@ -1,10 +1,10 @@
-//! Sentences about the effect of an undo.
+//! Sentences about what an undo restores.
 
 use super::spec::{self, Undo};
 use crate::core::{Change, FixId, FixPlan, Needs};
 use crate::text::quoted_line;
 
-/// The statement for a plan. Before, `FixPlan::undo` has the instructions for manual work.
+/// The sentence for a plan. `FixPlan::undo` contains the instructions for manual work before this call.
 pub(super) fn of_plan(plan: &FixPlan) -> String {
     let by_hand = plan.undo.trim_end_matches('.');
     let stays = stays(plan.id);
@@ -30,7 +30,7 @@ pub(super) fn of_plan(plan: &FixPlan) -> String {
     sentences(&parts)
 }
 
-/// The statement for an applied fix: its files, each with whether it existed before, and the commands that follow.
+/// The sentence for an applied fix: its files, whether each of them existed before, and the commands that follow.
 pub(super) fn of_applied(
     id: FixId,
     files: impl Iterator<Item = (String, bool)>,

@@ -1,33 +1,33 @@
-//! The steps of applying, undoing and resuming a fix, before each of which a hook is called.
+//! The steps of applying, undoing and resuming a fix. A hook is called before each step.
 
 use super::FixError;
 
-/// A step of the work. A hook is called before each, so that a test can cut the power there.
+/// A step of the work. Tests use the hook to stop the work before it, as after a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The journal entry is about to be written.
+    /// The next action writes the journal entry.
     Journal,
-    /// New content is about to be written next to the file.
+    /// The next action starts to write the new content to a temporary file.
     Stage,
-    /// Half of it is written.
+    /// Half of the new content is written.
     Half,
-    /// It is about to be put in the file's place.
+    /// The next action replaces the file.
     Commit,
-    /// A command is about to be run.
+    /// The next action runs a command.
     Command,
-    /// The journal is about to say that all is done.
+    /// The next action marks the entry as complete.
     Finish,
-    /// A file is about to be restored.
+    /// The next action restores a file.
     Restore,
-    /// Folders that the fix made are about to be removed.
+    /// The next action removes directories that the fix created.
     Folders,
-    /// The journal entry is about to be removed.
+    /// The next action removes the journal entry.
     Forget,
 }
 
 pub(super) type Hook<'a> = &'a mut dyn FnMut(Step) -> bool;
 
-/// Runs a command and says how it failed.
+/// Runs a command. The error is a part of a sentence.
 pub(super) type Runner<'a> = &'a mut dyn FnMut(&[String]) -> Result<(), String>;
 
 pub(super) fn step(hook: Hook<'_>, step: Step) -> Result<(), FixError> {

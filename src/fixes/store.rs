@@ -1,4 +1,5 @@
-//! The folder of the journal: opened part by part without following a link, and used only if no other user can write in it or in a folder above it.
+//! The directory of the journal. It is opened component by component without following links. It is used only if no
+//! other user can write to it or to a directory above it.
 
 use super::FixError;
 use crate::trust::unmapped_owner;
@@ -11,12 +12,12 @@ use std::path::{Component, Path, PathBuf};
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
-/// Why a folder of the journal is not used.
+/// Why a directory of the journal is not used.
 #[derive(Debug)]
 pub(super) enum Closed {
-    /// This user may not open it.
+    /// This user has no permission to open it.
     Denied(PathBuf),
-    /// Another user could have written there, or it cannot be opened.
+    /// Another user could have written to it, or it cannot be opened.
     Refused(PathBuf, String),
 }
 
@@ -35,7 +36,7 @@ impl From<Closed> for FixError {
     }
 }
 
-/// The folder in which the search for the journal begins, and the names that follow.
+/// The directory in which the search for the journal starts, and the names below it.
 #[derive(Debug)]
 pub(super) struct Chain {
     top: OwnedFd,
@@ -44,12 +45,13 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The folder `names` below an open folder that the user named.
+    /// The directory `names` below an open directory that the user named.
     pub(super) fn below(top: OwnedFd, shown: &Path, names: &[&str]) -> Self {
         Self { top, shown: shown.to_owned(), names: names.iter().map(OsString::from).collect() }
     }
 
-    /// A folder by its absolute path, from `/` on. Links on the way to it are resolved first, and every folder of the result is examined.
+    /// A directory by its absolute path. Links in the path are resolved first, and then every directory from `/` on
+    /// is examined.
     pub(super) fn from_root(path: &Path) -> Result<Self, Closed> {
         let refused = |what: String| Closed::Refused(path.to_owned(), what);
         let there = path.ancestors().find(|part| part.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
@@ -68,7 +70,8 @@ impl Chain {
         Ok(Self { top, shown: PathBuf::from("/"), names })
     }
 
-    /// The last folder; `None` if one on the way does not exist. With `make`, missing ones are made for this user alone, whatever the umask is.
+    /// Opens the last directory. `None` if a directory does not exist. With `make`, missing directories are created
+    /// with access only for this user, independent of the umask.
     pub(super) fn open(&self, make: bool) -> Result<Option<OwnedFd>, Closed> {
         self.descend(self.names.len(), make)
     }
@@ -95,7 +98,7 @@ impl Chain {
                 next = rustix::fs::openat(&folder, name, FOLDER, Mode::empty());
             }
             folder = next.map_err(|e| match e {
-                // O_DIRECTORY with O_NOFOLLOW answers a link with ENOTDIR.
+                // For a link, O_DIRECTORY with O_NOFOLLOW fails with ENOTDIR.
                 Errno::LOOP | Errno::NOTDIR if is_link(&folder, name) => Closed::Refused(
                     at.clone(),
                     "folder is a symbolic link, and fixes never write through one".to_owned(),
@@ -107,7 +110,7 @@ impl Chain {
         Ok(Some(folder))
     }
 
-    /// Removes the last `count` folders as far as they are empty, the innermost first.
+    /// Removes the last `count` directories if they are empty, innermost first.
     pub(super) fn remove_empty(&self, count: usize) {
         for left in (self.names.len().saturating_sub(count)..self.names.len()).rev() {
             let Ok(Some(parent)) = self.descend(left, false) else { return };
@@ -130,11 +133,11 @@ fn trust(folder: &OwnedFd, at: &Path, is_last: bool) -> Result<(), Closed> {
     }
 }
 
-/// Why another user could have written a file or folder, as a part of a sentence: it must belong to this user or
-/// root, and no other user may write to it.
+/// Why another user could have written a file or directory, as a part of a sentence. It must belong to this user or
+/// root, and no other user may have write permission.
 ///
-/// `is_on_the_way`: a folder with the sticky bit is then enough. Others can add names to it, but they can neither remove nor rename the next folder, which is
-/// examined as well.
+/// If `is_on_the_way` is set, a directory with the sticky bit is accepted. Other users can then add names to it, but
+/// they cannot remove or rename the next directory, which is also examined.
 pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
     let stat = match rustix::fs::fstat(&file) {
         Ok(stat) => stat,
@@ -151,26 +154,28 @@ pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
     facts.distrust(user, unmapped_owner())
 }
 
-/// The facts that decide whether a file or folder is trusted.
+/// The facts that determine whether a file or directory is trusted.
 #[derive(Clone, Copy)]
 struct Facts {
     owner: u32,
     group: u32,
     mode: u32,
-    /// It has an access list.
+    /// Whether it has an access control list.
     has_list: bool,
     is_on_the_way: bool,
 }
 
 impl Facts {
     fn distrust(self, (user, group): (u32, u32), unmapped: Option<u32>) -> Option<String> {
-        // In a container in which root is not mapped, `/` and the folders of the system show the overflow owner.
+        // In a container in which root is not mapped, `/` and system directories have the overflow user id as their
+        // owner.
         let is_of_the_system = self.owner == 0 || (self.is_on_the_way && unmapped == Some(self.owner));
         if !is_of_the_system && self.owner != user {
             return Some(format!("belongs to another user (uid {}); use one that belongs to you", self.owner));
         }
         let is_sticky = self.is_on_the_way && self.mode & 0o1000 != 0;
-        // The group of a user alone, which many systems make with the user and let write by their umask (002). An access list could let others in.
+        // Many systems create a private group for each user and permit it to write with their umask (002). An access
+        // control list could permit other users.
         let is_alone = user != 0 && self.group == user && self.group == group && !self.has_list;
         let others = if is_alone { 0o002 } else { 0o022 };
         (self.mode & others != 0 && !is_sticky).then(|| {
@@ -198,17 +203,18 @@ mod tests {
             (facts(1001, 1001, 0o700), ALICE, None, false),
             (facts(0, 0, 0o777), ROOT, None, false),
             (facts(0, 0, 0o775), ROOT, None, false),
-            // A sticky folder may be on the way, not the last one; its owner could exchange what is in it.
+            // A directory with the sticky bit is accepted above the journal, but not as its own directory, because
+            // its owner could replace its content.
             (above(0, 0, 0o1777), ALICE, None, true),
             (facts(0, 0, 0o1777), ALICE, None, false),
             (above(1001, 1001, 0o1777), ALICE, None, false),
             (above(0, 0, 0o777), ALICE, None, false),
-            // The group of this user alone.
+            // The group is the private group of this user.
             (facts(1000, 1000, 0o775), ALICE, None, true),
             (facts(1000, 100, 0o775), ALICE, None, false),
             (listed(1000, 1000, 0o775), ALICE, None, false),
             (facts(1000, 1000, 0o775), (1000, 100), None, false),
-            // A container in which root is not mapped.
+            // This is a container in which root is not mapped.
             (above(65534, 65534, 0o755), ALICE, Some(65534), true),
             (facts(65534, 65534, 0o755), ALICE, Some(65534), false),
             (above(65534, 65534, 0o755), ALICE, None, false),

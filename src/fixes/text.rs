@@ -1,4 +1,4 @@
-//! Fixes as text for a terminal or a pipe.
+//! Formats fixes as text for a terminal or a pipe.
 
 use super::journal::{Entry, Stage};
 use super::statement;
@@ -6,7 +6,7 @@ use crate::core::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Ope
 use crate::text::{sanitise, sanitise_line};
 use std::fmt::Write as _;
 
-/// The list of `gds-top fix --list`: fixes that can be applied, applied fixes, and those that wait for their proof.
+/// The output of `gds-top fix --list`: fixes that can be applied, applied fixes, and fixes that are not verified yet.
 #[must_use]
 pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: bool) -> String {
     let strong = |text: &str| if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
@@ -51,7 +51,7 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
     out
 }
 
-/// One line of news.
+/// One progress message as a line.
 #[must_use]
 pub fn progress(progress: &FixProgress) -> String {
     let mark = match progress.stage {

@@ -1,4 +1,4 @@
-//! The packages of CUDA that go with a machine's driver: libcufile and nvidia-gds by CUDA version.
+//! The CUDA version of libcufile and nvidia-gds that matches the driver of a machine.
 
 use super::parts::Family;
 use super::{distribution, repository};
@@ -6,28 +6,28 @@ use crate::machine::{Root, cuda_packages, cuda_served, nvidia_driver};
 
 type Version = (u32, u32);
 
-/// The first CUDA version that a repository has, for those that begin later than CUDA 11: by their indexes at
-/// developer.download.nvidia.com/compute/cuda/repos (2026-02 to 2026-06), Ubuntu 24.04 and Debian 13 by the release notes of CUDA 12.5 Update 1 and
-/// 13.0, which added them.
+/// The first CUDA version in a repository, for repositories that start after CUDA 11. Sources: the indexes at
+/// developer.download.nvidia.com/compute/cuda/repos (2026-02 to 2026-06). For Ubuntu 24.04 and Debian 13, the release
+/// notes of CUDA 12.5 Update 1 and 13.0, which added them.
 const FIRST: &[(&str, Version)] =
     &[("debian12", (12, 3)), ("ubuntu2404", (12, 5)), ("debian13", (13, 0)), ("suse16", (13, 2))];
 
-/// From this CUDA version on nvidia-fs has its own releases and package (NVIDIA GPUDirect Storage Filesystem Kernel Driver, release 2.30; GDS release
-/// notes, Included Packages).
+/// From this CUDA version on, nvidia-fs has its own releases and package (NVIDIA GPUDirect Storage Filesystem Kernel
+/// Driver, release 2.30; GDS release notes, Included Packages).
 const SEPARATE_NVIDIA_FS: Version = (13, 4);
 
 /// The CUDA version of the packages to install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Toolkit {
-    /// `12-4`.
+    /// The version in package names: `12-4`.
     pub(super) suffix: String,
-    /// 12.
+    /// The major version: 12.
     pub(super) major: u32,
-    /// nvidia-fs has a separate package.
+    /// Whether nvidia-fs has a separate package.
     pub(super) is_without_nvidia_fs: bool,
-    /// Why this one, in a sentence.
+    /// Why this version was chosen, in a sentence.
     pub(super) why: String,
-    /// Why the repository of this release does not have it.
+    /// Why the repository for this release does not have it. `None` if it does.
     pub(super) obstacle: Option<String>,
 }
 
@@ -35,7 +35,7 @@ fn text((major, minor): Version) -> String {
     format!("{major}.{minor}")
 }
 
-/// The newest packages that the driver serves and that the repository of this release has.
+/// The newest packages that the driver supports and that the repository for this release has.
 pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
     let served = cuda_served(root);
     let version = cuda_packages(root);
@@ -52,7 +52,7 @@ pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
     let reason = match (served, nvidia_driver(root)) {
         (Some(served), Some(driver)) if version.0 == served.0 => {
             format!(
-                " Driver {driver} serves CUDA {}, so the packages are those of CUDA {}.",
+                " Driver {driver} supports CUDA {}, so the packages are those of CUDA {}.",
                 text(served),
                 text(version)
             )
@@ -61,7 +61,7 @@ pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
             format!(" The packages are those of CUDA {}, the last for GPUs before Turing.", text(version))
         }
         (Some(served), _) => {
-            format!(" The driver serves CUDA {}, so the packages are those of CUDA {}.", text(served), text(version))
+            format!(" The driver supports CUDA {}, so the packages are those of CUDA {}.", text(served), text(version))
         }
         (None, _) => format!(
             " No driver is known yet; CUDA {} needs driver 580 or later. Install the driver first.",
@@ -69,11 +69,12 @@ pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
         ),
     };
     match first {
-        // Within a major version a library of a newer CUDA runs on an older driver (CUDA Compatibility, minor version compatibility).
+        // Within a major version, a library of a newer CUDA release runs on an older driver (CUDA Compatibility,
+        // minor version compatibility).
         Some(first) if version < first && version.0 == first.0 => of(
             first,
             format!(
-                "{reason} The repository for {} begins with CUDA {}; within CUDA {} it runs on this driver.",
+                "{reason} The repository for {} starts with CUDA {}, and every release of CUDA {} runs on this driver.",
                 distribution::called(root),
                 text(first),
                 first.0
@@ -87,7 +88,7 @@ pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
                 "update the driver to branch 580"
             };
             let why = format!(
-                "NVIDIA's repository for {} begins with CUDA {}, and the driver serves {} only (a newer library fails with error 35): {instead}",
+                "NVIDIA's repository for {} starts with CUDA {}, but the driver supports only {} (a newer library fails with error 35): {instead}",
                 distribution::called(root),
                 text(first),
                 text(served.unwrap_or(version))

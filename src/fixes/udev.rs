@@ -1,4 +1,4 @@
-//! Plans about udev: the record of a disk, and the rule that reads the level of a RAID.
+//! Plans for udev: the record of a disk, and the rule that reads the level of a RAID.
 
 use super::parts::{empty, line_in, run, words};
 use crate::checks::Report;
@@ -6,7 +6,7 @@ use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{PathFacts, Root, Unread, udev_record_path};
 use std::path::PathBuf;
 
-/// The missing udev records of the devices of the paths under examination.
+/// The plan that adds missing udev records for the devices of the examined paths.
 pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
     let mut changes: Vec<Change> = Vec::new();
     let mut obstacle = None;
@@ -38,9 +38,7 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
     }
     Some(FixPlan {
         title: format!("Write the udev record of {}", if names.is_empty() { "the disk".to_owned() } else { names.join(", ") }),
-        why: "libcufile asks udev for ID_FS_USAGE of the disk before it registers a file; where the record is missing every registration fails with \
-              5027. With these lines it worked at once (measured with libcufile 1.15 and 1.20). In a container the host's records can be brought in \
-              instead: -v /run/udev:/run/udev:ro."
+        why: "libcufile reads ID_FS_USAGE of the disk from udev before it registers a file. If the record is missing, every registration fails with 5027. These lines are sufficient (measured with libcufile 1.15 and 1.20). In a container you can mount the host's records instead: -v /run/udev:/run/udev:ro."
             .to_owned(),
         changes,
         verify: "the check udev-database runs again".to_owned(),
@@ -49,9 +47,9 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
     })
 }
 
-/// The record that udev would have written: the lines that are there, and those of the file system.
+/// The record that udev would have written: the existing lines, and those about the file system.
 fn record(facts: &PathFacts, before: Option<&str>) -> String {
-    // Unknown values are not written: libcufile asks for the usage only.
+    // Unknown values are not written, because libcufile reads only the usage.
     let mut wanted: Vec<(&str, String)> = facts.filesystem.iter().map(|kind| ("E:ID_FS_TYPE=", kind.clone())).collect();
     wanted.push(("E:ID_FS_USAGE=", "filesystem".to_owned()));
     let level = facts.block_device.first().and_then(|device| device.level.clone());
@@ -70,9 +68,9 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
 
 const RULES: &str = "/etc/udev/rules.d/64-md-level-gds.rules";
 
-/// A separate rule, so that the rule of the distribution is not changed.
+/// The plan adds a separate rule, so that the rule of the distribution is not changed.
 pub(super) fn md_rule(root: &Root) -> FixPlan {
-    // udev takes the path literally; if neither exists, the usual one.
+    // udev uses the path literally. If neither file exists, the usual path is used.
     let mdadm =
         if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
     let rule = format!(
@@ -83,8 +81,7 @@ pub(super) fn md_rule(root: &Root) -> FixPlan {
         Err(_) => line_in(root, RULES, &format!("# cuFile reads the level of a RAID from udev (MD_LEVEL).\n{rule}")),
     };
     FixPlan {
-        why: "cuFile learns from udev's MD_LEVEL that a RAID is raid0, and refuses it where udev does not say (NVIDIA's GDS guide, udev rules for RAID \
-              volumes). The rule is in a separate file below /etc, which no update replaces."
+        why: "cuFile reads the RAID level from MD_LEVEL in udev, and rejects the RAID if it is missing (NVIDIA's GDS guide, udev rules for RAID volumes). The rule is in a separate file in /etc, which no update replaces."
             .to_owned(),
         changes: rules
             .into_iter()

@@ -1,4 +1,4 @@
-//! Undoing an applied fix.
+//! Undoes an applied fix.
 
 use super::files::look;
 use super::journal::{Before, Entry, Journal, Stage};
@@ -12,26 +12,28 @@ use crate::text::quoted_line;
 /// The result of an undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Files that are not as they were before the fix, because they were changed since; a sentence each.
+    /// Files that could not be completely restored because they were changed later, one sentence each.
     pub kept: Vec<String>,
-    /// Commands that failed, a sentence each. The journal keeps the fix then.
+    /// Commands that failed, one sentence each. The journal then keeps the fix.
     pub failed: Vec<String>,
 }
 
-/// [`undo_with`] without running commands.
+/// Undoes a fix without running commands, see [`undo_with`].
 ///
 /// # Errors
-/// As for [`undo_with`].
+/// The same as [`undo_with`].
 pub fn undo(id: FixId, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
     undo_with(id, place, hook, &mut |_| Err("commands are not run here".to_owned())).map(|_| ())
 }
 
-/// Undoes an applied fix: files have their old text again or are gone again, folders that it made are removed if they are empty. Of a file that was changed
-/// since, only the lines of the fix are taken back. Then the commands that make it effective are run, on the machine itself only.
+/// Undoes an applied fix. Files get their previous text or are removed, and empty directories that the fix created
+/// are removed. If a file was changed later, only the lines of the fix are removed from it. On a live machine, the
+/// commands of the undo are then run.
 ///
 /// # Errors
-/// When the fix is not applied, changed nothing that can be restored, or its lines in a changed file cannot be identified; then nothing is touched. When
-/// the work fails later the error says what was restored, and the journal keeps the fix.
+/// If the fix is not applied, changed nothing that can be restored, or its lines in a changed file cannot be
+/// identified. Nothing is changed then. If the work fails later, the error contains the restored files, and the
+/// journal keeps the fix.
 pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Undone, FixError> {
     place.writable()?;
     let Some(journal) = Journal::existing(place)? else { return Err(not_applied(id, place)) };
@@ -41,7 +43,7 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
         return Err(not_applied(id, place));
     };
     if entry.files.is_empty() && entry.undo_commands.is_empty() {
-        // Known to the journal for its commands only: it need not be remembered once the user asked.
+        // The journal has only its commands. The entry is removed, because there is nothing else to undo.
         journal.forget(id)?;
         journal.tidy(place);
         let how = entry.commands.iter().map(|c| quoted_line(&c.argv)).collect::<Vec<_>>().join("; ");
@@ -53,11 +55,12 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
     journal.write(&entry).map_err(|e| e.with("no file was changed".to_owned()))?;
     let (back, ended) = roll_back(place, &entry, hook);
     ended.map_err(|e| e.with(format!("{back}; the journal keeps the fix: run gds-top fix --undo {id} again")))?;
-    let gone = back.gone.iter().map(|path| format!("{} is gone, and was not made again", path.display()));
+    let gone =
+        back.gone.iter().map(|path| format!("{} does not exist any more and was not created again", path.display()));
     undone.kept.extend(gone);
-    undone
-        .kept
-        .extend(back.left.iter().map(|path| format!("{} was changed meanwhile; it stays as it is", path.display())));
+    undone.kept.extend(
+        back.left.iter().map(|path| format!("{} was changed during the undo and was not restored", path.display())),
+    );
     for argv in entry.undo_commands.iter().filter(|_| place.is_live()) {
         if let Err(what) = run(argv) {
             let line = quoted_line(argv);
@@ -86,16 +89,16 @@ fn not_applied(id: FixId, place: &Place) -> FixError {
     FixError::NotApplied { id, journal: place.state.join("journal") }
 }
 
-/// For each file that was changed since the fix wrote it: its text of now, and the same without the lines of the fix, become what the undo replaces and
-/// what it writes. Returns a sentence for each.
+/// For each file that was changed after the fix, stores its current text and that text without the lines of the fix.
+/// The undo replaces the first by the second. Returns one sentence per file.
 fn take_out_lines(entry: &mut Entry, place: &Place, journal: &Journal) -> Result<Vec<String>, FixError> {
     let root = place.open_root()?;
     let mut kept = Vec::new();
     for file in &mut entry.files {
         let Some(found) = look(&root, &file.path)? else { continue };
         let before = file.before.as_ref().map(|b| b.text.as_str());
-        // The text of the fix or the one before it is replaced completely; any other text was written by another
-        // process.
+        // If the text is that of the fix or the previous one, it is replaced completely. Any other text was written
+        // by another process.
         if found.text == file.after || Some(found.text.as_str()) == before {
             continue;
         }
@@ -106,12 +109,12 @@ fn take_out_lines(entry: &mut Entry, place: &Place, journal: &Journal) -> Result
             "{} was changed after the fix; {}",
             file.path.display(),
             if text == found.text {
-                "none of the lines that the fix wrote is in it any more, so it stays as it is"
+                "it has none of the lines of the fix any more, so it was not changed"
             } else {
-                "only the lines of the fix were taken back, the rest stays as it is"
+                "only the lines of the fix were removed"
             }
         ));
-        // The entry is written with these texts, so that an interrupted undo comes to the same end.
+        // The entry is written with these texts, so that an interrupted undo has the same result when it is resumed.
         file.before = Some(Before { text, mode: found.mode, uid: found.uid, gid: found.gid });
         file.after = found.text;
     }

@@ -1,4 +1,4 @@
-//! The applied fixes of the journals, as plans that can be shown and undone, whichever session applied them.
+//! The applied fixes of all journals, as plans that can be shown and undone. They can be from any session.
 
 use super::Place;
 use super::files::has_text;
@@ -7,7 +7,7 @@ use super::statement;
 use crate::core::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
 use rustix::fd::OwnedFd;
 
-/// Every fix that is applied here, the newest last. One that two journals know is the one that this process would undo.
+/// Every applied fix, the newest last. If two journals contain a fix, the one that this process can undo is used.
 #[must_use]
 pub fn undoable(place: &Place) -> Vec<AppliedFix> {
     let mut out: Vec<AppliedFix> = Vec::new();
@@ -15,7 +15,7 @@ pub fn undoable(place: &Place) -> Vec<AppliedFix> {
     for (number, journal) in Journal::all(place).into_iter().enumerate() {
         for entry in journal.entries() {
             if entry.stage == Stage::Applied && out.iter().all(|known| known.plan.id != entry.id) {
-                // Only the journal of this user is one that it may write.
+                // This process can write only to this user's journal.
                 out.push(applied(entry, &root, number == 0));
             }
         }

@@ -1,4 +1,4 @@
-//! Applying or undoing with proof: written files are read back, and the check runs again.
+//! Applies or undoes a fix and verifies the result: written files are read back, and the check runs again.
 
 use super::commands::run_for_root;
 use super::{FixError, Place, apply_with, hold, undo_with};
@@ -8,8 +8,9 @@ use crate::machine::Root;
 use crate::text::quoted_line;
 use std::path::PathBuf;
 
-/// Applies a plan and reads its files back. `consent` is the digest of the plan that the user saw; another plan is refused and nothing is changed. Each
-/// step is reported when it happens. Returns whether it worked.
+/// Applies a plan and reads its files back. `consent` is the digest of the previewed plan. If the plan has another
+/// digest, it is rejected and nothing is changed. Each step is reported when it happens. Returns whether the plan was
+/// applied.
 pub fn apply_consented(
     root: &Root,
     plan: &FixPlan,
@@ -35,13 +36,13 @@ pub fn apply_consented(
         match change {
             Change::WriteFile { path, after, .. } => {
                 if root.read_text(path).ok().as_deref() != Some(after.as_str()) {
-                    let text = format!("{} was written, but reads back as something else", path.display());
+                    let text = format!("{} was written, but its content differs when it is read back", path.display());
                     say(FixStage::Failed, text);
                     return false;
                 }
             }
             Change::Run { argv } if !place.is_live() => {
-                say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)));
+                say(FixStage::Applying, format!("not run, because this is a directory: {}", quoted_line(argv)));
             }
             Change::Run { .. } => {}
         }
@@ -49,7 +50,8 @@ pub fn apply_consented(
     true
 }
 
-/// [`apply_consented`], and the plan's check afterwards. Returns whether the check passes now, or the change waits for a reboot.
+/// Applies a plan with [`apply_consented`] and runs its check again. Returns whether the check passes or the change
+/// waits for a reboot.
 pub fn apply_and_verify(
     root: &Root,
     plan: &FixPlan,
@@ -64,7 +66,7 @@ pub fn apply_and_verify(
     let mut say = |stage, text: String, finding| emit(FixProgress { id: plan.id, stage, text, finding });
     let files = plan.changes.iter().filter(|change| matches!(change, Change::WriteFile { .. })).count();
     if plan.needs == Needs::Reboot {
-        // Nothing that can be checked changes before the reboot; calling it still wrong would mislead.
+        // The check cannot pass before the reboot, so the result is not reported as wrong.
         let left = if plan.remaining.is_empty() { String::new() } else { format!("{}; ", plan.remaining.join("; ")) };
         let text = format!(
             "{}in place; it takes effect after this: {left}{}. gds-top verifies it at its next start",
@@ -77,10 +79,10 @@ pub fn apply_and_verify(
     say(FixStage::Verifying, format!("{}the check {} runs again", read_back(files), plan.check), None);
     let report = checks::run(root, paths, None, &mut |_| {});
     let finding = report.finding(&plan.check).cloned();
-    // A folder shows what was written, but not what a command would have done.
+    // A directory shows the written files, but not the effects of a command.
     let judged = place.is_live() || plan.changes.iter().all(|change| matches!(change, Change::WriteFile { .. }));
     match finding {
-        // Mere information may be the end of the way, but not where it still asks for this fix.
+        // A finding with status info can mean success, but not if it still names this fix.
         Some(finding)
             if finding.status == Status::Pass || (finding.status == Status::Info && finding.fix != Some(plan.id)) =>
         {
@@ -96,9 +98,9 @@ pub fn apply_and_verify(
             false
         }
         found => {
-            let says = found.map_or_else(|| "it has nothing to judge".to_owned(), |finding| finding.summary);
+            let says = found.map_or_else(|| "it has no result".to_owned(), |finding| finding.summary);
             let text = format!(
-                "{files} file(s) are as previewed; only the machine itself shows whether it helps ({}: {says})",
+                "{files} file(s) are as previewed; only the live machine can verify them ({}: {says})",
                 plan.check
             );
             say(FixStage::Waiting, text, None);
@@ -107,12 +109,12 @@ pub fn apply_and_verify(
     }
 }
 
-/// The result of reading the files back.
+/// A sentence about the files that were read back.
 fn read_back(files: usize) -> String {
     match files {
         0 => String::new(),
-        1 => "written, and it reads back the same; ".to_owned(),
-        n => format!("{n} files written, and they read back the same; "),
+        1 => "written and read back; ".to_owned(),
+        n => format!("{n} files written and read back; "),
     }
 }
 
@@ -138,7 +140,7 @@ pub fn undo_and_verify(
         }
     };
     for argv in entry.iter().flat_map(|entry| &entry.undo_commands).filter(|_| !place.is_live()) {
-        say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)), None);
+        say(FixStage::Applying, format!("not run, because this is a directory: {}", quoted_line(argv)), None);
     }
     for sentence in undone.kept.iter().chain(&undone.failed) {
         say(FixStage::Applying, sentence.clone(), None);
@@ -146,7 +148,7 @@ pub fn undo_and_verify(
     let report = checks::run(root, paths, None, &mut |_| {});
     let finding = entry.as_ref().and_then(|entry| report.finding(&entry.check).cloned());
     let waits = entry.is_some_and(|entry| entry.waits_for_boot);
-    let what = if undone.kept.is_empty() { "the earlier state is restored" } else { "the fix is taken back" };
+    let what = if undone.kept.is_empty() { "the previous state is restored" } else { "the fix is undone" };
     let when = if waits { "; it takes effect after a reboot" } else { "" };
     say(FixStage::Undone, format!("{what}{when}"), finding);
     undone.failed.is_empty()

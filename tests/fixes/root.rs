@@ -45,7 +45,7 @@ fn commands_are_shown_and_never_run_on_a_throw_away_root() {
             let done = root.command(&[id, mode]).env("PATH", &path).output().unwrap();
             assert!(done.status.success(), "{id} {mode}: {}", err(&done));
             if id != "memlock" && id != "cufile-p2pdma-keys" && mode == "--yes" {
-                assert!(err(&done).contains("not run, this is a folder: sudo"), "{id}: {}", err(&done));
+                assert!(err(&done).contains("not run, because this is a directory: sudo"), "{id}: {}", err(&done));
             }
         }
         assert_eq!(root.image(), before, "{id} is undone completely");

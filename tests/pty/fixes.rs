@@ -69,7 +69,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     terminal.keys("\r");
     terminal.until("Fix Map the GPU's BAR1 statically");
     terminal.keys("a");
-    terminal.until("not run, this is a folder: sudo update-initramfs");
+    terminal.until("not run, because this is a directory: sudo update-initramfs");
     terminal.until("it takes effect after this: sudo reboot");
     assert!(root.join("files/etc/modprobe.d/nvidia-p2pdma.conf").exists());
     terminal.back_from("Fix Map the GPU's BAR1 statically");
