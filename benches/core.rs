@@ -1,5 +1,5 @@
-//! Time of the program itself: headers, read plans, spans, events. `cargo bench`, or `cargo bench -- NAME` for some
-//! of them; prints medians.
+//! Measures the program itself: headers, read plans, spans and events. Run it with `cargo bench`, or with `cargo
+//! bench -- NAME` for a part. It prints medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use gds_top::core::{CacheState, Engine, Event, EventBody, LaneId, LaneStage, PackedSpans, Phase, Span, Target};
@@ -11,16 +11,17 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-/// Runs of each; the median is printed.
+/// Number of runs of each measurement. The median is printed.
 const RUNS: usize = 11;
 
-/// CPU time of this process, all threads, in nanoseconds: on a shared machine it is more precise than the wall clock.
+/// CPU time of all threads of this process in nanoseconds. On a shared machine it is more precise than the wall
+/// clock.
 fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Runs `work` and prints the median and the fastest run, and the medians of wall and CPU time by item.
+/// Runs `work`. Prints the median and the fastest time, and the median wall and CPU time per item.
 fn bench(wanted: &[String], name: &str, items: u64, mut work: impl FnMut()) {
     if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
         return;
@@ -46,7 +47,7 @@ fn bench(wanted: &[String], name: &str, items: u64, mut work: impl FnMut()) {
     );
 }
 
-/// A model of `shards` files of `tensors` tensors of a byte each.
+/// Writes a model with `shards` files. Each file has `tensors` tensors of one byte.
 fn write_model(folder: &Path, shards: usize, tensors: usize) {
     for shard in 0..shards {
         let mut header = String::from("{");
@@ -67,7 +68,7 @@ fn write_model(folder: &Path, shards: usize, tensors: usize) {
     }
 }
 
-/// The events of a session with a lane, mostly progress.
+/// The events of a session with one run. Most of them are progress events.
 fn events(count: u64) -> Vec<Event> {
     let lane = LaneId(0);
     let planned =
@@ -78,7 +79,7 @@ fn events(count: u64) -> Vec<Event> {
     bodies.zip(0..).map(|(body, at_ns)| Event { at_ns, body }).collect()
 }
 
-/// A recording of two minutes with 60 loads and about 10 MB of spans whose sizes and times compress badly.
+/// Writes a recording of two minutes with 60 loads. It has about 10 MB of spans whose sizes and times compress badly.
 fn write_recording(path: &Path) {
     const LOAD_NS: u64 = 2_000_000_000;
     const SPANS: u64 = 20_000;
@@ -109,7 +110,7 @@ fn write_recording(path: &Path) {
     writer.finish().expect("the end of the recording");
 }
 
-/// Seeks in a replay, after it was looked through.
+/// Measures seeks in a replay, after the recording was read to its end.
 fn seeks(wanted: &[String], folder: &Path) {
     let name = "seek in two minutes of recording";
     if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {

@@ -1,13 +1,13 @@
-//! Cost of the screens, measured from outside in a pseudo-terminal and compared with btop, htop and bottom if these
-//! are installed: `cargo bench --bench screen`; `-- live,keys` measures a part of it (rest, live, replays, others,
-//! keys). `GDS_TOP_BENCH_PROGRAM` names another build to measure.
+//! Measures the resource use of the screens from outside, in a pseudo-terminal. It is compared with btop, htop and
+//! bottom if these are installed. Run it with `cargo bench --bench screen`; `-- live,keys` selects parts of it (rest,
+//! live, replays, others, keys). `GDS_TOP_BENCH_PROGRAM` names another build to measure.
 //!
-//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), or if threads ended meanwhile that of the
-//! process in ticks (`/proc/PID/stat`). Wake-ups are voluntary context switches, looked at fifty times a second so
-//! that threads which end are counted. Bytes are what arrives at the terminal. Memory is that of `/proc/PID/status`:
-//! resident, of it the process's own (RssAnon) and mapped from files (RssFile, mostly program code), and the peak
-//! since its start (VmHWM). Runs are separate processes and not counted. Figures are medians over runs, of this
-//! machine and its load.
+//! CPU time is read from the scheduler (`/proc/PID/task/*/schedstat`). If a thread ended during the measurement, the
+//! CPU time of the process in ticks is used instead (`/proc/PID/stat`). Wake-ups are voluntary context switches. They
+//! are read fifty times a second, so that threads that end are counted. Bytes are counted at the terminal. Memory is
+//! read from `/proc/PID/status`: resident memory, its anonymous part (RssAnon), its part mapped from files (RssFile,
+//! mostly program code), and its peak (VmHWM). Run processes are separate and not counted. Figures are medians over
+//! the runs; they depend on this machine and its load.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
@@ -25,17 +25,17 @@ use std::time::{Duration, Instant};
 
 const COLUMNS: u16 = 120;
 const ROWS: u16 = 36;
-/// How long a rate is measured.
+/// Time over which a rate is measured.
 const WINDOW: Duration = Duration::from_secs(10);
-/// How often threads are looked at meanwhile.
+/// Time between two readings of the threads.
 const LOOK: Duration = Duration::from_millis(20);
-/// Runs; the median is printed.
+/// Number of runs. The median is printed.
 const RUNS: usize = 3;
-/// Recordings that hold the most.
+/// The largest recordings.
 const LARGE: [&str; 4] = ["h200-full-qwen3-0.6b", "h200-full-qwen2.5-7b", "h200-auto-qwen2.5-7b", "h200-qwen2.5-7b"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The output to the terminal: the screen, its bytes, the time of the last byte, and the number of frames.
+/// The output to the terminal: the screen, the number of bytes, the time of the last byte, and the number of frames.
 struct Seen {
     screen: vt100::Parser,
     bytes: u64,
@@ -94,7 +94,7 @@ impl Tool {
         self.writer.flush().unwrap();
     }
 
-    /// Waits for a text; the time since the start.
+    /// Waits for a text and returns the time since the start.
     fn until(&self, text: &str) -> Duration {
         loop {
             if self.seen.lock().unwrap().screen.screen().contents().contains(text) {
@@ -111,7 +111,7 @@ impl Tool {
         kill_process(Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Time to the end of the process.
+    /// Waits for the end of the process and returns the time until then.
     fn end(&mut self) -> Duration {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -124,7 +124,7 @@ impl Tool {
     }
 }
 
-/// Running time in nanoseconds and voluntary switches of each thread.
+/// CPU time in nanoseconds and voluntary context switches of each thread.
 fn threads(pid: u32) -> BTreeMap<OsString, (u64, u64)> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let read = tasks.filter_map(|task| {
@@ -137,7 +137,8 @@ fn threads(pid: u32) -> BTreeMap<OsString, (u64, u64)> {
     read.collect()
 }
 
-/// CPU time of a process, the threads that ended included, in nanoseconds: ticks of a hundredth of a second (proc_pid_stat(5)).
+/// CPU time of a process in nanoseconds, including threads that have ended. A tick is a hundredth of a second
+/// (proc_pid_stat(5)).
 fn ticks_ns(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let after = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
@@ -154,7 +155,7 @@ fn memory_mib(pid: u32) -> [f64; 4] {
     })
 }
 
-/// Resident memory in MiB by mapping: the program's file, shared libraries.
+/// Resident memory in MiB of the program's file and of shared libraries.
 fn mapped_mib(pid: u32) -> (f64, f64) {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let own = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().display().to_string();
@@ -175,7 +176,7 @@ fn mapped_mib(pid: u32) -> (f64, f64) {
     sums
 }
 
-/// CPU in percent of one core, wake-ups, bytes and frames a second, and the four figures of memory at the end.
+/// CPU in percent of one core; wake-ups, bytes and frames per second; and the four memory figures at the end.
 type Rates = [f64; 8];
 
 fn rates(tool: &Tool) -> Rates {
@@ -213,7 +214,7 @@ fn rates(tool: &Tool) -> Rates {
     ]
 }
 
-/// A line of the table: medians of the runs.
+/// Prints a table row with the medians of the runs.
 fn row(name: &str, frame: &str, runs: &[Rates]) {
     let of = |at: usize| median(&runs.iter().map(|run| run[at]).collect::<Vec<_>>()).unwrap();
     println!(
@@ -229,7 +230,7 @@ fn row(name: &str, frame: &str, runs: &[Rates]) {
     );
 }
 
-/// Several runs of one kind, each a separate process; `settle` brings it to the measured state.
+/// Several runs of one kind, each in a separate process. `settle` brings the program to the measured state.
 fn measured(program: &str, arguments: &[&str], home: &Path, settle: impl Fn(&mut Tool)) -> Vec<Rates> {
     let run = |_| {
         let mut tool = Tool::start(program, arguments, home);
@@ -246,7 +247,7 @@ fn recording(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings").join(name).display().to_string()
 }
 
-/// Time to the frame with the text: median and worst of nine starts.
+/// The time until a frame contains the text: median and maximum of nine starts.
 fn first_frame(program: &str, arguments: &[&str], text: &str, home: &Path) -> String {
     let times: Vec<f64> = (0..9)
         .map(|_| {
@@ -261,11 +262,11 @@ fn first_frame(program: &str, arguments: &[&str], text: &str, home: &Path) -> St
     format!("{:.0} (at most {worst:.0})", median(&times).unwrap())
 }
 
-/// Time from a key to the end of the frame that it caused, 99th percentile of 300, in milliseconds.
+/// The time from a key to the end of the frame that it caused, in milliseconds: the 99th percentile of 300 keys.
 fn key_to_paint(tool: &mut Tool, keys: [&str; 2]) -> f64 {
     let mut times: Vec<f64> = (0..300)
         .map(|i| {
-            // Not while the frame of the key before is still held back.
+            // The pause makes sure that the frame of the previous key is not still being delayed.
             std::thread::sleep(Duration::from_millis(25 + i % 7));
             let before = tool.seen.lock().unwrap().frames;
             let start = Instant::now();
@@ -306,7 +307,7 @@ fn exits(program: &str, home: &Path) {
     }
 }
 
-/// A model of the given share of Qwen3-0.6B's 1.4 GiB.
+/// Writes a model with the given share of Qwen3-0.6B's 1.4 GiB.
 fn model(program: &str, home: &Path, scale: &str) -> PathBuf {
     let path = home.join(scale);
     let made = std::process::Command::new(program)
@@ -318,7 +319,7 @@ fn model(program: &str, home: &Path, scale: &str) -> PathBuf {
 }
 
 fn main() {
-    // `cargo test --benches` runs this for a moment only to see that it starts.
+    // `cargo test --benches` runs this program only to test that it starts.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,5 +1,5 @@
-//! Time of keys and frames with 100 000 tensors and a million spans. `cargo bench --bench screens`; prints medians
-//! and the slowest run, and a single time for an action that happens once.
+//! Measures keys and frames with 100 000 tensors and a million spans. Run it with `cargo bench --bench screens`. It
+//! prints medians and the slowest run, and a single time for an action that happens once.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use gds_top::core::{
@@ -11,12 +11,12 @@ use gds_top::tui::{OffScreen, ScreenId};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Tensors of the model.
+/// Number of tensors of the model.
 const TENSORS: u32 = 100_000;
-/// Runs of each; the median and the slowest are printed.
+/// Number of runs of each measurement. The median and the slowest run are printed.
 const RUNS: usize = 21;
 
-/// A model of experts, as they are named: the names begin alike and are 49 columns long.
+/// A mixture-of-experts model with realistic names: they begin with the same text and have 49 columns.
 fn model() -> ModelInfo {
     let mut file_offset = 4096;
     let tensors: Vec<TensorInfo> = (0..TENSORS)
@@ -33,7 +33,7 @@ fn model() -> ModelInfo {
     ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors }
 }
 
-/// Five spans a tensor: half a million a lane.
+/// Five spans per tensor, which is half a million per run.
 fn spans(model: &ModelInfo, factor: u64) -> Vec<Span> {
     let mut now = 0;
     let mut spans = Vec::new();
@@ -114,7 +114,7 @@ fn state() -> State {
     state
 }
 
-/// Times `work`, which is given the number of the run.
+/// Measures `work`, whose argument is the number of the run.
 fn bench(name: &str, runs: usize, mut work: impl FnMut(usize)) {
     let mut times: Vec<f64> = (0..runs)
         .map(|run| {
@@ -124,7 +124,7 @@ fn bench(name: &str, runs: usize, mut work: impl FnMut(usize)) {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    // An action that happens once, such as a first sort, has no median.
+    // An action that happens once, such as the first sort, has no median.
     if let [once] = times.as_slice() {
         println!("{name:<52} once   {once:>8.3} ms");
         return;

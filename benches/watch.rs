@@ -1,4 +1,5 @@
-//! Time that `watch` adds to a call: a C program calls a stand-in libcufile and reads a file, alternately with and without `watch`.
+//! Measures the time that `watch` adds to a call. A C program calls a stand-in for libcufile and reads a file,
+//! alternately with and without `watch`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -17,14 +18,14 @@ fn median(mut values: Vec<u64>) -> u64 {
     values[values.len() / 2]
 }
 
-/// Nanoseconds per call, as the program prints them first.
+/// Nanoseconds per call, which the program prints first.
 fn ns(command: &mut Command) -> u64 {
     let output = command.output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("no time: {text}"))
 }
 
-/// Median of the differences of pairs, and of their ratios.
+/// Prints the medians of the differences and of the ratios of all pairs.
 fn compare(what: &str, pairs: &[(u64, u64)]) {
     let (bare, watched) = (median(pairs.iter().map(|p| p.0).collect()), median(pairs.iter().map(|p| p.1).collect()));
     let mut differences: Vec<i64> =
@@ -66,7 +67,7 @@ fn main() {
                 let mut command = prepared(Command::new(env!("CARGO_BIN_EXE_gds-top")));
                 ns(command.args(["watch", "-q", "--"]).arg(&program).args(words))
             };
-            // Alternately first, so that a trend does not favour one of them.
+            // The order alternates, so that a trend does not favour one of them.
             pairs.push(if round % 2 == 0 {
                 let first = bare();
                 (first, watched())

@@ -1,5 +1,5 @@
-//! Draws the pictures of the README: screens as SVG, from the recordings that come with the program and a captured machine.
-//! `cargo run --example pictures -- assets/pictures tests/machines/h200-vm-no-udev`
+//! Draws the pictures of the README as SVG: screens of the shipped recordings and of a captured machine. Run it with
+//! `cargo run --example pictures -- assets/pictures tests/machines/h200-vm-no-udev`.
 
 use gds_top::core::{Event, EventBody};
 use gds_top::machine::Root;
@@ -9,7 +9,7 @@ use gds_top::{checks, fixes, machine};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Columns and rows of the pictures.
+/// Columns and rows of a picture.
 const SIZE: (u16, u16) = (120, 36);
 
 fn main() -> Result<(), String> {
@@ -25,12 +25,12 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// The pictures by name. The same recordings and machine give the same bytes.
+/// The pictures with their names. The same recordings and machine always give the same bytes.
 pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String> {
     let small = shipped::SMALL.state().map_err(|e| e.to_string())?;
     let large = shipped::LARGE.state().map_err(|e| e.to_string())?;
     let checked = environment(machine)?;
-    // The lesson says what was measured in its session; nothing was, where the picture is looked at.
+    // The lesson would also show loads of its own session. They are removed, because readers of the README have none.
     let mut lesson = small.clone();
     lesson.lanes.clear();
     let shots: [(&str, &State, ScreenId, &str, &str); 6] = [
@@ -48,7 +48,7 @@ pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String
             "",
             "The Race screen: five engines load Qwen2.5-7B into an H200, cold and hot",
         ),
-        // The engine that registers each tensor, with a hot cache.
+        // The selected engine registers each tensor, and the cache is hot.
         (
             "tensors",
             &small,
@@ -78,7 +78,7 @@ pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String
         .collect())
 }
 
-/// A screen as it is after some keys, when all results are there and all that plays has ended.
+/// A screen after the given keys, when all jobs and animations are complete.
 fn picture(state: &State, screen: ScreenId, keys: &str, title: &str) -> String {
     let mut shown = OffScreen::new(screen, SIZE.0, SIZE.1);
     shown.frame(state);
@@ -93,7 +93,7 @@ fn picture(state: &State, screen: ScreenId, keys: &str, title: &str) -> String {
     shown.svg(title)
 }
 
-/// The captured machine as the checks judge it, with the fixes that would be offered there.
+/// The state with the checks of the captured machine and the fixes that would be offered there.
 fn environment(machine: &Path) -> Result<State, String> {
     let view = Root::open(machine)?;
     let found = checks::run(&view, &view.captured_paths(), None, &mut |_| {});

@@ -1,4 +1,4 @@
-//! The format `audit-ring` for cargo fuzz.
+//! Runs the format `audit-ring` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `capture-archive` for cargo fuzz.
+//! Runs the format `capture-archive` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

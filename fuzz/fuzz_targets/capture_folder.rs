@@ -1,4 +1,4 @@
-//! The format `capture-folder` for cargo fuzz.
+//! Runs the format `capture-folder` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

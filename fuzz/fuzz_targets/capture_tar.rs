@@ -1,4 +1,4 @@
-//! The format `capture-tar` for cargo fuzz.
+//! Runs the format `capture-tar` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `cufile-json` for cargo fuzz.
+//! Runs the format `cufile-json` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

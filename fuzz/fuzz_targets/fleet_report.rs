@@ -1,4 +1,4 @@
-//! The format `fleet-report` for cargo fuzz.
+//! Runs the format `fleet-report` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `kv-chunk` for cargo fuzz.
+//! Runs the format `kv-chunk` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

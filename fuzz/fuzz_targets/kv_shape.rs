@@ -1,4 +1,4 @@
-//! The format `kv-shape` for cargo fuzz.
+//! Runs the format `kv-shape` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

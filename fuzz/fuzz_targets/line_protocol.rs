@@ -1,4 +1,4 @@
-//! The format `line-protocol` for cargo fuzz.
+//! Runs the format `line-protocol` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `logs` for cargo fuzz.
+//! Runs the format `logs` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `recording` for cargo fuzz.
+//! Runs the format `recording` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `recording-file` for cargo fuzz.
+//! Runs the format `recording-file` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `run-frames` for cargo fuzz.
+//! Runs the format `run-frames` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

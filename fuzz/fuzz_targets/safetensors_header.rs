@@ -1,4 +1,4 @@
-//! The format `safetensors-header` for cargo fuzz.
+//! Runs the format `safetensors-header` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

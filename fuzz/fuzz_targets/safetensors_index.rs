@@ -1,4 +1,4 @@
-//! The format `safetensors-index` for cargo fuzz.
+//! Runs the format `safetensors-index` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `settings` for cargo fuzz.
+//! Runs the format `settings` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,4 @@
-//! The format `theme` for cargo fuzz.
+//! Runs the format `theme` with cargo fuzz.
 #![no_main]
 
 #[path = "../../tests/fuzz/targets.rs"]

@@ -1,4 +1,5 @@
-//! A running process: its calls by probes of the kernel, as root; and as procfs shows it: which libcufile it has mapped, which files it uses, how much it reads.
+//! Watches a running process. As root, its calls are recorded with kernel probes. procfs shows which libcufile it has
+//! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
 use super::outside;
@@ -11,10 +12,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often the process is looked at, and how often calls are taken from the kernel in between.
+/// Time between two readings of procfs. Between them, calls are read from the kernel more often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const DRAIN_EVERY: Duration = Duration::from_millis(5);
-/// O_DIRECT in the flags of a descriptor.
+/// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
 /// A running process that is watched.
@@ -31,10 +32,10 @@ pub struct Attached {
     tally: Tally,
 }
 
-/// Attaches to a process, for a time or until it ends.
+/// Attaches to a process until it ends or the time is over.
 ///
 /// # Errors
-/// If the process does not exist.
+/// Fails if the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
     let process = Process::new(number).map_err(|error| WatchError::Attach(pid, error.to_string()))?;
@@ -61,23 +62,23 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     Ok(attached)
 }
 
-/// Bytes of read calls and from storage.
+/// Bytes of read calls and bytes from storage.
 fn reads(process: &Process) -> Option<(u64, u64)> {
     process.io().ok().map(|io| (io.rchar, io.read_bytes))
 }
 
 impl Attached {
-    /// Looks at the process once; whether there is more to see.
+    /// Examines the process once. Returns whether it can be examined again.
     pub(super) fn look_again(&mut self) -> bool {
         let next = Instant::now() + LOOK_EVERY;
         while Instant::now() < next {
             std::thread::sleep(DRAIN_EVERY);
             self.drain();
         }
-        // The number may belong to another process by now.
+        // The process may have ended, and another process may have its number now.
         let runs = self.process.stat().is_ok_and(|stat| stat.starttime == self.started && stat.state != 'Z');
         if !runs {
-            // Its exit status is only known to its parent.
+            // Only the parent of the process can get its exit status.
             self.report.ended = Some(ProgramEnd::Unknown);
             return false;
         }
@@ -91,7 +92,7 @@ impl Attached {
         }
     }
 
-    /// Probes the copies of libcufile that the process and its children have mapped.
+    /// Adds probes to the copies of libcufile that the process and its children have mapped.
     fn probe(&mut self, libraries: &[(u32, PathBuf)]) {
         let Some(seen) = self.report.attached.as_mut() else { return };
         for (process, library) in libraries {
@@ -111,14 +112,14 @@ impl Attached {
         }
     }
 
-    /// Calls since the last time for timelines, and how many more there were.
+    /// The calls since the last report for timelines, and the number of further calls.
     pub(super) fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
         self.tally.recent.take()
     }
 
     fn look(&mut self) {
         self.look_at_files();
-        // A probe is in the file of a library, so one process that maps it is enough for all.
+        // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, PathBuf)> = Vec::new();
         for process in outside::tree(self.process.pid.unsigned_abs()) {
             for map in process.maps().into_iter().flatten() {
@@ -131,7 +132,7 @@ impl Attached {
         self.probe(&libraries);
     }
 
-    /// Files and counters of the process.
+    /// Reads the open files and counters of the process.
     fn look_at_files(&mut self) {
         let Some(seen) = self.report.attached.as_mut() else { return };
         let mut files: BTreeMap<String, AttachedFile> = BTreeMap::new();
@@ -157,7 +158,7 @@ impl Attached {
             file.o_direct = direct && (file.o_direct || file.descriptors == 0);
             file.descriptors += 1;
         }
-        // A file that was seen once is shown, also if it was closed since.
+        // A file that was seen once stays in the report, even if it was closed since.
         for file in std::mem::take(&mut seen.files) {
             files.entry(file.path.clone()).or_insert(file);
         }
@@ -170,7 +171,7 @@ impl Attached {
         seen.nvfs_reads = routes::nvfs_reads().zip(self.nvfs_before).map(|(now, then)| now.saturating_sub(then));
     }
 
-    /// The report so far.
+    /// The current report.
     pub(super) fn report(&self) -> WatchReport {
         let wall_ns = u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let recorder = self.recorder.as_ref().filter(|_| self.report.attached.as_ref().is_some_and(|a| a.recorded));
@@ -181,7 +182,7 @@ impl Attached {
             ended: self.report.ended,
             attached: self.report.attached.clone(),
             processes: recorder.processes(),
-            // The results of transfers on streams are read too late to be known.
+            // The results of stream transfers are not known, because they are read too late.
             unfinished: 0,
             ..self.tally.report(&recorder.totals())
         };
@@ -207,7 +208,7 @@ fn is_library(path: &Path) -> bool {
     name(path).ends_with(".so") || name(path).contains(".so.")
 }
 
-/// Regular files outside /dev, /proc and /sys.
+/// Whether a path is a regular file outside /dev, /proc and /sys.
 fn is_data(path: &Path) -> bool {
     path.is_absolute() && !["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder)) && path.is_file()
 }

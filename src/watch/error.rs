@@ -6,21 +6,21 @@ use std::path::PathBuf;
 /// The reason why a program cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The library was not built for this machine.
+    /// The recording library does not support this system.
     #[error(
         "watch needs a glibc system on x86-64 or ARM64: programs are recorded by the audit interface of its dynamic linker"
     )]
     Unsupported,
-    /// A temporary file.
+    /// A temporary file could not be written.
     #[error("{} cannot be written: {}", .0.display(), .1)]
     File(PathBuf, std::io::Error),
-    /// The program did not start.
+    /// The program could not be started.
     #[error("cannot start {}: {}", .0.to_string_lossy(), .1)]
     Start(OsString, std::io::Error),
-    /// There is no such process.
+    /// gds-top could not attach to the process.
     #[error("cannot attach to process {0}: {1}")]
     Attach(u32, String),
-    /// The program could not be waited for.
+    /// Waiting for the program failed.
     #[error("cannot wait for the program: {0}")]
     Wait(std::io::Error),
 }

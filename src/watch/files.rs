@@ -1,14 +1,14 @@
-//! A file of the watched program: its transfers, and the tensors that they read.
+//! A file of the watched program, with its transfers and the tensors that they read.
 
 use super::kv_names;
 use crate::core::{PlainReads, Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
 use crate::models::header::{HeaderTensor, read_header};
 use std::path::Path;
 
-/// Offsets, sizes and addresses that are multiples of this can be transferred without a bounce buffer.
+/// Alignment in bytes for transfers without a bounce buffer. It applies to offsets, sizes and addresses.
 const ALIGNED: u64 = 4096;
 const MIB: u64 = 1 << 20;
-/// O_DIRECT in the flags of a descriptor.
+/// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
 /// The function that submitted a transfer.
@@ -19,7 +19,7 @@ pub(super) enum How {
     Stream,
 }
 
-/// A transfer as it was submitted.
+/// A submitted transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     pub(super) write: bool,
@@ -39,11 +39,11 @@ pub(super) struct File {
     writes: Transfers,
     registrations: u64,
     failed_registrations: u64,
-    /// Descriptors with and without O_DIRECT.
+    /// Number of descriptors with and without O_DIRECT.
     direct: [u64; 2],
-    /// Sorted by offset; empty if it is not a safetensors file.
+    /// The tensors sorted by offset; empty if it is not a safetensors file.
     tensors: Vec<HeaderTensor>,
-    /// Reads and bytes of each tensor.
+    /// Number of reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
     /// Bytes of each tensor that a process had in its page tables.
     touched: Vec<u64>,
@@ -69,7 +69,7 @@ impl File {
         }
     }
 
-    /// A registration of a descriptor with these flags; `u64::MAX` if they are not known.
+    /// Counts a registration of a descriptor with these flags. `u64::MAX` means that the flags are unknown.
     pub(super) fn register(&mut self, failed: bool, flags: u64) {
         self.registrations += 1;
         self.failed_registrations += u64::from(failed);
@@ -78,7 +78,7 @@ impl File {
         }
     }
 
-    /// A transfer was submitted.
+    /// Counts a submitted transfer.
     pub(super) fn submit(&mut self, transfer: &Transfer) {
         let aligned = [transfer.offset, transfer.size, transfer.address].iter().all(|n| n.is_multiple_of(ALIGNED));
         let counts = if transfer.write { &mut self.writes } else { &mut self.reads };
@@ -90,7 +90,7 @@ impl File {
         counts.streamed += u64::from(transfer.how == How::Stream);
     }
 
-    /// A transfer ended with this result: bytes, or below zero an error.
+    /// Counts a completed transfer. `result` is the number of bytes or a negative error code.
     pub(super) fn finish(&mut self, write: bool, offset: u64, result: i64) {
         let counts = if write { &mut self.writes } else { &mut self.reads };
         let Ok(bytes) = u64::try_from(result) else {
@@ -103,7 +103,7 @@ impl File {
         }
     }
 
-    /// A read by libc ended.
+    /// Counts a completed read of libc.
     pub(super) fn finish_plain(&mut self, offset: u64, result: i64, took_ns: u64) {
         self.plain.count += 1;
         self.plain.total_ns = self.plain.total_ns.saturating_add(took_ns);
@@ -116,13 +116,13 @@ impl File {
         }
     }
 
-    /// The file was mapped.
+    /// Counts a mapping of the file.
     pub(super) fn map(&mut self, bytes: u64) {
         self.plain.mappings += 1;
         self.plain.mapped_bytes = self.plain.mapped_bytes.max(bytes);
     }
 
-    /// Parts of the file that a process has in its page tables now: ranges of offsets, in order.
+    /// Adds the parts of the file that a process has in its page tables. The ranges of offsets must be sorted.
     pub(super) fn touch(&mut self, ranges: &[(u64, u64)]) {
         let all = ranges.iter().fold(0_u64, |sum, (from, to)| sum.saturating_add(to.saturating_sub(*from)));
         self.plain.touched_bytes = self.plain.touched_bytes.max(all);
@@ -153,7 +153,7 @@ impl File {
         }
     }
 
-    /// The file as it is reported. The route is decided later.
+    /// The file in the report, without the route, which is determined later.
     pub(super) fn seen(&self) -> WatchedFile {
         let tensors = self.tensors.iter().zip(self.read.iter().zip(&self.touched));
         let tensors = tensors.filter(|(_, ((reads, _), touched))| *reads > 0 || **touched > 0);

@@ -1,12 +1,12 @@
-//! Recognises the content of a file of a KV-cache system by the file's name.
+//! Recognises files of KV-cache systems by their names.
 
 use crate::core::KvName;
 use std::path::Path;
 
-/// Fewest digits of a key: shorter names may be anything.
+/// Minimum number of digits of a key. Shorter names are ambiguous.
 const DIGITS: usize = 12;
 
-/// The chunk in a file of LMCache, llm-d or UCM; `None` for other files.
+/// The chunk that a file of LMCache, llm-d or UCM contains; `None` for other files.
 pub(super) fn of(path: &str) -> Option<KvName> {
     let path = Path::new(path);
     lmcache(path).or_else(|| llmd(path)).or_else(|| ucm(path))
@@ -20,12 +20,13 @@ fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Name of the file and of the folders above it, the nearest first.
+/// The names of the file and of its parent folders, with the nearest one first.
 fn names(path: &Path) -> Vec<&str> {
     path.iter().rev().filter_map(|name| name.to_str()).take(4).collect()
 }
 
-/// `ab/cd/KEY.kvcache` and `.kvcache.safetensors`; KEY is a hash, or `vllm@MODEL@WORLD@RANK@HASH` and perhaps `@DTYPE` and `@LAYER` behind it.
+/// Parses `ab/cd/KEY.kvcache` and `.kvcache.safetensors`. KEY is a hash, or `vllm@MODEL@WORLD@RANK@HASH` with an
+/// optional `@DTYPE` and `@LAYER`.
 fn lmcache(path: &Path) -> Option<KvName> {
     let name = *names(path).first()?;
     let key = name.split_once(".kvcache").map(|(key, _)| key)?;
@@ -42,7 +43,7 @@ fn lmcache(path: &Path) -> Option<KvName> {
     })
 }
 
-/// `MODEL_DIGEST_rRANK/abc/de_gGROUP/KEY.bin`.
+/// Parses `MODEL_DIGEST_rRANK/abc/de_gGROUP/KEY.bin`.
 fn llmd(path: &Path) -> Option<KvName> {
     let [name, group, start, model] = names(path)[..] else { return None };
     let key = name.strip_suffix(".tmp").unwrap_or(name).strip_suffix(".bin").filter(|key| is_key(key))?;
@@ -55,7 +56,8 @@ fn llmd(path: &Path) -> Option<KvName> {
     })
 }
 
-/// `FIRST/SECOND.dat`: a key of 32 digits in two halves; `.act` while it is written.
+/// Parses `FIRST/SECOND.dat`, in which a key of 32 digits is divided into two halves. The extension is `.act` while
+/// the file is being written.
 fn ucm(path: &Path) -> Option<KvName> {
     let [name, first, ..] = names(path)[..] else { return None };
     let second = name.strip_suffix(".dat").or_else(|| name.strip_suffix(".act"))?;

@@ -1,4 +1,4 @@
-//! Starts a program with the recording library and follows it until it ends.
+//! Starts a program with the recording library and reads its calls until it ends.
 
 use super::error::WatchError;
 use super::library::Library;
@@ -14,37 +14,37 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The dynamic linker loads the libraries that this variable names.
+/// The environment variable with the libraries that the dynamic linker loads for auditing.
 const ENV_AUDIT: &str = "LD_AUDIT";
-/// Time between two readings of the rings, each of which holds 4096 calls.
+/// Time between two readings of the rings. A ring has space for 4096 calls.
 const DRAIN_EVERY: Duration = Duration::from_millis(2);
-/// Ended threads are searched at every Nth reading.
+/// Ended threads are searched for at every n-th reading.
 const LOOK_FOR_ENDED: u64 = 50;
 
 /// The program to watch.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The program and its arguments; not empty.
+    /// The program and its arguments. It must not be empty.
     pub command: Vec<OsString>,
-    /// Switch libcufile's level-3 statistics on in the program.
+    /// Whether to enable libcufile's level-3 statistics in the program.
     pub statistics: bool,
-    /// The destination of its output.
+    /// The destination of the program's output.
     pub output: Output,
 }
 
-/// The destination of the output of the program.
+/// The destination of the program's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// Both streams to those of gds-top.
+    /// Both streams are those of gds-top.
     #[default]
     Inherited,
-    /// Standard output to standard error.
+    /// Standard output is redirected to standard error.
     ToStderr,
-    /// Nowhere, because screens need the terminal; it gets no input either.
+    /// The output is discarded, because the screens need the terminal. The program also gets no input.
     Dropped,
 }
 
-/// A program that runs and is watched.
+/// A running program that is being watched.
 #[derive(Debug)]
 pub struct Watched {
     library: Library,
@@ -54,9 +54,9 @@ pub struct Watched {
     reader: Reader,
     tally: Tally,
     outside: Outside,
-    /// Calls that are not processed yet, because an earlier one may still arrive.
+    /// Calls that are not processed yet, because an earlier call may still arrive.
     waiting: Vec<Group>,
-    /// No more calls arrive from before this time.
+    /// All calls before this time have arrived, in nanoseconds.
     complete_until_ns: u64,
     drains: u64,
     ended: Option<ProgramEnd>,
@@ -66,7 +66,7 @@ pub struct Watched {
 /// Starts the program.
 ///
 /// # Errors
-/// If a temporary file cannot be written or the program cannot be started.
+/// Fails if a temporary file cannot be written or the program cannot be started.
 pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     let library = Library::install(launch.statistics)?;
     let (program, arguments) = launch
@@ -106,23 +106,23 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     })
 }
 
-/// The clock of the recording library.
+/// Current time in nanoseconds on the clock of the recording library.
 pub(super) fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
 impl Watched {
-    /// The process that was started.
+    /// The process id of the program.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Takes in new calls for a moment; whether the program still runs.
+    /// Reads new calls for a short time. Returns whether the program is still running.
     ///
     /// # Errors
-    /// If the program cannot be waited for.
+    /// Fails if waiting for the program fails.
     pub fn step(&mut self) -> Result<bool, WatchError> {
         let status = self.child.try_wait().map_err(WatchError::Wait)?;
         self.drain();
@@ -150,7 +150,7 @@ impl Watched {
         if had_any {
             self.waiting.sort_by_key(Group::order);
         }
-        // A call that began before the drain before this one was in a ring by now, unless it is still running.
+        // Calls that began before the previous reading are in a ring now, unless they are still running.
         let complete_until_ns = std::mem::replace(&mut self.complete_until_ns, before_ns);
         let ready = self.waiting.partition_point(|group| group.order() < complete_until_ns);
         for group in self.waiting.drain(..ready) {
@@ -161,12 +161,12 @@ impl Watched {
         self.outside.look(&mut self.tally);
     }
 
-    /// Calls since the last time for timelines, and how many more there were.
+    /// The calls since the last report for timelines, and the number of further calls.
     pub(super) fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
         self.tally.recent.take()
     }
 
-    /// Takes in all calls that are left.
+    /// Reads all remaining calls.
     fn finish(&mut self) {
         self.drain();
         for group in std::mem::take(&mut self.waiting) {
@@ -174,7 +174,7 @@ impl Watched {
         }
     }
 
-    /// The report so far.
+    /// The current report.
     #[must_use]
     pub fn report(&self) -> WatchReport {
         let words = &self.library.words;

@@ -1,4 +1,4 @@
-//! The recording library and the shared file, in private folders that are removed at the end.
+//! Installs the recording library and the shared file in private folders, which are removed at the end.
 
 use super::error::WatchError;
 use crate::device::SharedWords;
@@ -9,11 +9,11 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The library, built by the build script; empty on targets without the audit interface of glibc.
+/// The library from the build script. It is empty on targets without the audit interface of glibc.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcufile_audit.so"));
-/// A shared file here is memory: nothing is written to a disk.
+/// The folder of the shared file. It is in memory, so nothing is written to a disk.
 const MEMORY_FOLDER: &str = "/dev/shm";
-/// Memory that the file may need with many threads: 64 rings.
+/// Memory in bytes that the file may need if the program has many threads: 64 rings.
 const ROOM_BYTES: u64 = 64 * RING_BYTES as u64;
 
 /// The library and the shared file of one session.
@@ -21,17 +21,17 @@ const ROOM_BYTES: u64 = 64 * RING_BYTES as u64;
 pub(super) struct Library {
     code: Scratch,
     memory: Option<Scratch>,
-    /// The shared file, mapped.
+    /// The mapped shared file.
     pub(super) words: SharedWords,
 }
 
 impl Library {
-    /// Writes both.
+    /// Writes the library and the shared file.
     pub(super) fn install(statistics: bool) -> Result<Self, WatchError> {
         if LIBRARY.is_empty() {
             return Err(WatchError::Unsupported);
         }
-        // Code cannot be loaded from /dev/shm in containers, which mount it noexec.
+        // Containers mount /dev/shm with noexec, so the library cannot be loaded from there.
         let code = Scratch::new("gds-top-watch-").map_err(|e| WatchError::File(std::env::temp_dir(), e))?;
         let path = code.path().join("libcufile_audit.so");
         private(&path).and_then(|mut file| file.write_all(LIBRARY)).map_err(|e| WatchError::File(path.clone(), e))?;
@@ -43,12 +43,12 @@ impl Library {
         Ok(Self { code, memory, words })
     }
 
-    /// The library.
+    /// The path of the library.
     pub(super) fn path(&self) -> PathBuf {
         self.code.path().join("libcufile_audit.so")
     }
 
-    /// The shared file.
+    /// The path of the shared file.
     pub(super) fn shared(&self) -> PathBuf {
         self.memory.as_ref().unwrap_or(&self.code).path().join("calls")
     }
@@ -58,7 +58,7 @@ fn private(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes the shared file: sparse, with memory for the header only.
+/// Creates the shared file. It is sparse, so only its header uses memory.
 fn share(path: &Path, statistics: bool) -> std::io::Result<SharedWords> {
     let file = private(path)?;
     file.set_len(FILE_BYTES as u64)?;

@@ -1,5 +1,5 @@
-//! Shows how any program uses GDS: starts it with the recording library, or reads procfs of a running one, and makes
-//! a [`WatchReport`].
+//! Shows how any program uses GDS. It starts the program with the recording library, or reads procfs of a running
+//! process, and creates a [`WatchReport`].
 //!
 //! [`WatchReport`]: crate::core::WatchReport
 
@@ -31,17 +31,17 @@ use crate::core::{WatchReport, WatchedCall};
 /// The program that a session watches.
 #[derive(Debug)]
 pub enum Source {
-    /// A program that was started for this.
+    /// A program that gds-top started.
     Launched(Box<Watched>),
-    /// A process that ran already.
+    /// A process that was already running.
     Attached(Box<Attached>),
 }
 
 impl Source {
-    /// Takes in what is new, for a moment; whether there is more to see.
+    /// Reads new data for a short time. Returns whether more data can follow.
     ///
     /// # Errors
-    /// If a program that was started cannot be waited for.
+    /// Fails if waiting for a started program fails.
     pub fn step(&mut self) -> Result<bool, WatchError> {
         match self {
             Self::Launched(watched) => watched.step(),
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// The report so far.
+    /// The current report.
     #[must_use]
     pub fn report(&self) -> WatchReport {
         match self {
@@ -58,7 +58,7 @@ impl Source {
         }
     }
 
-    /// Calls since the last time for timelines, and how many more there were.
+    /// The calls since the last report for timelines, and the number of further calls.
     pub fn take_calls(&mut self) -> (Vec<WatchedCall>, u64) {
         match self {
             Self::Launched(watched) => watched.take_calls(),
@@ -66,7 +66,7 @@ impl Source {
         }
     }
 
-    /// The process that was started for this.
+    /// The process id of a program that gds-top started.
     #[must_use]
     pub fn launched(&self) -> Option<u32> {
         match self {

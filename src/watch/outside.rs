@@ -1,4 +1,5 @@
-//! A program seen from outside while it runs: counters of procfs, the pages of mapped files that it has in its page tables, requests of io_uring.
+//! Observes a running program from outside: the counters in procfs, the pages of mapped files in its page tables, and
+//! the requests of io_uring.
 
 use super::tally::Tally;
 use crate::core::{ProcessIo, WatchedConfiguration};
@@ -9,22 +10,23 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Least time between two looks. A look that takes long is repeated later: looking takes one percent of the time at most.
+/// Minimum time between two readings. After a slow reading the time is longer, so that readings take at most one
+/// percent of the time.
 const LEAST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 100;
 const PAGE: u64 = 4096;
-/// An entry of /proc/PID/pagemap: the page is present.
+/// The bit of an entry in /proc/PID/pagemap for a page that is present.
 const PRESENT: u64 = 1 << 63;
-/// libcufile reads the file that this variable names, or the other one.
+/// The environment variable with the path of libcufile's configuration. Without it, libcufile uses the default path.
 const CONFIGURATION: &str = "CUFILE_ENV_PATH_JSON";
 const DEFAULT_CONFIGURATION: &str = "/etc/cufile.json";
 
-/// The facts about the processes of a program.
+/// Facts about the processes of a program.
 #[derive(Debug)]
 pub(super) struct Outside {
     root: u32,
     next: Instant,
-    /// Counters of each process, the last that were read. Counts after the last reading of an ended process are lost.
+    /// The last counters of each process. If a process ends, its counts after the last reading are missing.
     io: HashMap<u32, ProcessIo>,
     rings: HashMap<(u32, u64), u64>,
     configurations: BTreeMap<String, WatchedConfiguration>,
@@ -36,7 +38,7 @@ impl Outside {
         Self { root, next: Instant::now(), io, rings, configurations: BTreeMap::new() }
     }
 
-    /// Reads all processes, if it is time.
+    /// Reads all processes, if the next reading is due.
     pub(super) fn look(&mut self, tally: &mut Tally) {
         let now = Instant::now();
         if now < self.next {
@@ -67,7 +69,7 @@ impl Outside {
         self.io.insert(pid, io);
     }
 
-    /// Requests that the rings of a process completed. A ring that is closed keeps its last number.
+    /// The number of requests that the rings of a process completed. For a closed ring, it is the last known number.
     fn rings(&mut self, pid: u32) -> u64 {
         for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             if !std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]") {
@@ -92,7 +94,7 @@ impl Outside {
         self.configurations.insert(path.clone(), WatchedConfiguration { path, exists, from_environment });
     }
 
-    /// The counters of all processes together.
+    /// The total counters of all processes.
     pub(super) fn io(&self) -> Option<ProcessIo> {
         self.io.values().copied().reduce(|a, b| ProcessIo {
             read_call_bytes: a.read_call_bytes + b.read_call_bytes,
@@ -108,7 +110,7 @@ impl Outside {
     }
 }
 
-/// A process and all that came of it and live.
+/// A process and all its living descendants.
 pub(super) fn tree(root: u32) -> Vec<Process> {
     let mut found = Vec::new();
     let mut left = vec![root];
@@ -121,12 +123,12 @@ pub(super) fn tree(root: u32) -> Vec<Process> {
     found
 }
 
-/// Completions of a ring so far, by its fdinfo.
+/// The number of completions of a ring, from its fdinfo.
 fn completed(info: &str) -> Option<u64> {
     info.lines().find_map(|line| line.strip_prefix("CqTail:"))?.trim().parse().ok()
 }
 
-/// Notes which pages of recorded files a process has in its page tables.
+/// Records which pages of recorded files a process has in its page tables.
 fn pages(process: &Process, tally: &mut Tally) {
     let (Ok(maps), Ok(pagemap)) = (process.maps(), File::open(format!("/proc/{}/pagemap", process.pid))) else {
         return;
@@ -148,7 +150,7 @@ fn pages(process: &Process, tally: &mut Tally) {
     }
 }
 
-/// The offsets of present pages of a mapping.
+/// Adds the offsets of the present pages of a mapping.
 fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec<(u64, u64)>) {
     let mut room = vec![0; 64 << 10];
     let mut page = from / PAGE;
@@ -172,7 +174,7 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
     }
 }
 
-/// Ranges in order, without overlaps: a file may be mapped several times.
+/// The sorted ranges without overlaps. They can overlap if a file is mapped several times.
 fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
     for (from, to) in ranges {

@@ -1,17 +1,17 @@
-//! Reads and mappings by libc and copies by libcuda, as the audit library records them.
+//! Processes the audit library's records of reads and mappings by libc, and of copies by libcuda.
 
 use super::rings::Group;
 use super::tally::Tally;
 use cufile_audit::layout::Function;
 
-/// Calls that wait for the path of their file, at most.
+/// Maximum number of calls that wait for the path of their file.
 const WAITING: usize = 4096;
 
 impl Tally {
-    /// A file, before libc reads or maps it for the first time in a process.
+    /// Processes the record of a file that a process reads or maps for the first time.
     pub(super) fn plain_file(&mut self, group: &Group) {
         let path = group.text();
-        // A deleted file, or one of another mount namespace, still has a path.
+        // A deleted file, or a file in another mount namespace, still has a path.
         if path.is_empty() {
             return;
         }
@@ -30,7 +30,7 @@ impl Tally {
         }
     }
 
-    /// A large read or mapping by libc, or a large copy.
+    /// Processes a large read or mapping by libc, or a large copy.
     pub(super) fn plain(&mut self, function: Function, group: &Group) {
         let record = &group.record;
         if function.is_cuda() {
@@ -39,7 +39,7 @@ impl Tally {
         }
         let [device, inode, ..] = record.extra;
         let Some(file) = self.inodes.get(&(group.process, device, inode)).copied() else {
-            // Another thread began to read the file later and recorded its path.
+            // The path is recorded later, because another thread began to read the file first.
             if self.waiting.len() < WAITING {
                 self.waiting.push(group.clone());
             }

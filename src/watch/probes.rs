@@ -1,4 +1,5 @@
-//! Records the cuFile calls of a running process by probes of the kernel: a hit at the entry and one at the return of a function are one call.
+//! Records the cuFile calls of a running process with kernel probes. A hit at the entry of a function and a hit at
+//! its return form one call.
 
 use super::rings::{Group, Total, Totals};
 use super::symbols;
@@ -10,16 +11,18 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the stack that a hit gives if its arguments are pointers: they usually point to local variables of the caller.
+/// Number of stack bytes in a hit of a function whose arguments are pointers. They usually point to local variables
+/// of the caller.
 const STACK: u32 = 8192;
-/// `CUfileIOParams_t` and `CUfileIOEvents_t` in words, and entries of a batch, see cufile.h.
+/// Sizes of `CUfileIOParams_t` and `CUfileIOEvents_t` in words, and the maximum number of batch entries, see
+/// cufile.h.
 const PARAMS_WORDS: usize = 8;
 const EVENT_WORDS: usize = 3;
 const ENTRIES: u64 = 1024;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
-/// Functions whose arguments or results are in memory.
+/// Whether the arguments or results of a function are in memory.
 const fn points_to_arguments(function: Function) -> bool {
     matches!(
         function,
@@ -36,20 +39,20 @@ const fn points_to_arguments(function: Function) -> bool {
     )
 }
 
-/// A call that has not returned.
+/// A call that has not returned yet.
 #[derive(Debug)]
 struct Begun {
     function: Function,
     library: u8,
     at_ns: u64,
     arguments: [u64; 6],
-    /// Descriptor and kind of a file that is registered.
+    /// The descriptor and kind of a registered file.
     description: [u32; 2],
-    /// Words that the arguments of a transfer on a stream, a vector or a batch point to.
+    /// The words in memory to which the arguments of a stream, vector or batch transfer point.
     words: Vec<u64>,
 }
 
-/// One open set of probes: of one copy of libcufile.
+/// The open probes of one copy of libcufile.
 #[derive(Debug)]
 struct Set {
     path: PathBuf,
@@ -60,7 +63,7 @@ struct Set {
 /// Records the calls of a process and its children.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// Whether a process belongs to the watched one.
+    /// Whether each known process belongs to the watched one.
     belongs: HashMap<u32, bool>,
     sets: Vec<Set>,
     begun: HashMap<u32, Vec<Begun>>,
@@ -69,7 +72,7 @@ pub(super) struct Recorder {
     lost: u64,
 }
 
-/// The memory of the thread of a hit, as the probe reads it.
+/// The memory of the thread that caused a hit.
 struct Memory<'a> {
     process: u32,
     stack_pointer: u64,
@@ -77,7 +80,7 @@ struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Bytes at an address: from the stack as it was at the hit, else from the memory as it is now.
+    /// Reads bytes at an address: from the stack at the time of the hit, or else from the current memory.
     fn read(&self, address: u64, out: &mut [u8]) -> bool {
         let inside = address.checked_sub(self.stack_pointer).and_then(|at| usize::try_from(at).ok());
         if let Some(bytes) = inside.and_then(|at| self.stack.get(at..at.checked_add(out.len())?)) {
@@ -121,12 +124,13 @@ impl Recorder {
         }
     }
 
-    /// Probes a copy of libcufile that a process has mapped; the record of its load, or None if it is probed already.
+    /// Adds probes to a copy of libcufile that a process has mapped. Returns the record of its load, or `None` if the
+    /// copy already has probes.
     pub(super) fn add(&mut self, process: u32, path: &Path) -> Result<Option<Group>, String> {
         if self.sets.iter().any(|set| set.path == path) {
             return Ok(None);
         }
-        // The path is valid in the mount namespace of the process.
+        // The path is in the mount namespace of the process.
         let inner = path.strip_prefix("/").unwrap_or(path);
         let real = Path::new("/proc").join(process.to_string()).join("root").join(inner);
         let mut probes = Vec::new();
@@ -146,7 +150,7 @@ impl Recorder {
         Ok(Some(Group::with_text(process, process, record, &path.to_string_lossy())))
     }
 
-    /// Takes all calls that have returned since the last time, in the order of time.
+    /// All calls that have returned since the last reading, in the order of time.
     pub(super) fn drain(&mut self) -> Vec<Group> {
         let mut hits = Vec::new();
         for (library, set) in self.sets.iter_mut().enumerate() {
@@ -205,7 +209,7 @@ impl Recorder {
         self.threads.insert((group.process, group.thread));
     }
 
-    /// Whether a process is the watched one or came of it.
+    /// Whether a process is the watched one or one of its descendants.
     fn belongs(&mut self, process: u32) -> bool {
         if let Some(known) = self.belongs.get(&process) {
             return *known;
@@ -228,7 +232,7 @@ impl Recorder {
         found
     }
 
-    /// Processes that were seen to belong to the watched one.
+    /// Number of known processes that belong to the watched one.
     pub(super) fn processes(&self) -> u64 {
         self.belongs.values().filter(|belongs| **belongs).count() as u64
     }
@@ -238,14 +242,14 @@ impl Recorder {
     }
 }
 
-/// Each probe is a descriptor for each CPU.
+/// Raises the limit of open files, because each probe needs one descriptor per CPU.
 fn more_descriptors() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, opening the probes fails with a reason.
+    // An error is ignored here. Opening the probes then fails with a reason.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// CPUs that are online, such as `0-3,8`.
+/// The online CPUs, from a list such as `0-3,8`.
 fn online() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     cpus(text.trim())
@@ -274,7 +278,7 @@ fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memor
     begun
 }
 
-/// The call as the recording library would record it, see `cufile-audit/src/capture.rs`.
+/// The call in the format of the recording library, see `cufile-audit/src/capture.rs`.
 fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory: &Memory<'_>) -> Group {
     let [a, b, c, d, e, f] = begun.arguments;
     let function = begun.function;
@@ -348,7 +352,7 @@ fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory
     Group { process, thread, is_visible: true, record, parts }
 }
 
-/// A registration, with the path of its descriptor as long as that is open.
+/// The record of a registration, with the path of the descriptor if it is still open.
 fn registered(
     begun: &Begun,
     process: u32,
@@ -393,7 +397,7 @@ mod tests {
     fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(file.as_file()) as u32;
-        // The stack: the handle, then the description of the file.
+        // The stack contains the handle and then the description of the file.
         let words = [0xabc_u64, 1, u64::from(fd), 0];
         let stack: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let process = std::process::id();
@@ -402,7 +406,7 @@ mod tests {
         let group = end(&begun, process, 9, 7, 0, &memory);
         assert_eq!((group.record.object, group.record.extra[0]), (0xabc, u64::from(fd)));
         assert_eq!(group.text(), file.path().canonicalize().unwrap().to_string_lossy());
-        // Outside the stack, from memory.
+        // This address is outside the stack, so it is read from memory.
         let value = Box::new(0x1234_u64);
         assert_eq!(memory.word((&raw const *value).addr() as u64), 0x1234);
         assert_eq!(memory.word(0), 0);

@@ -1,16 +1,17 @@
-//! Calls for timelines: those since the last report, at most a fixed number.
+//! The calls since the last report, for timelines. Their number is limited.
 
 use super::rings::Group;
 use crate::core::WatchedCall;
 use cufile_audit::layout::{FUNCTIONS, Function};
 
-/// Calls that are kept between two reports. A program that makes more has the first of each second in its timeline.
+/// Maximum number of calls between two reports. If a program makes more, its timeline shows the first calls of each
+/// second.
 const MOST: usize = 1000;
 
 /// The calls since the last report.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// When the program started.
+    /// Start time of the program in nanoseconds.
     pub(super) origin_ns: u64,
     calls: Vec<WatchedCall>,
     left_out: u64,
@@ -35,7 +36,7 @@ impl Recent {
         });
     }
 
-    /// The calls since the last time, and how many more there were.
+    /// The calls since the last report, and the number of further calls.
     pub(super) fn take(&mut self) -> (Vec<WatchedCall>, u64) {
         (std::mem::take(&mut self.calls), std::mem::take(&mut self.left_out))
     }

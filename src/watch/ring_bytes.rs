@@ -1,4 +1,5 @@
-//! A report of a shared file with any content, for tests of hostile input: the watched program can write to that file.
+//! Creates a report from a shared file with any content. Tests of hostile input use it, because the watched program
+//! can write to that file.
 
 use super::rings::Reader;
 use super::routes::{MachineRoutes, decide};
@@ -7,10 +8,11 @@ use crate::core::WatchReport;
 use crate::device::SharedWords;
 use cufile_audit::layout::{FILE_BYTES, HEADER_BYTES, RECORDS, RING_HEADER_BYTES, header, ring, state};
 
-/// Reads these bytes as one ring: its header, then its records. The number of records is the ring's to say.
+/// Reads these bytes as one ring with a header and records. The header contains the number of records, which may be
+/// wrong.
 ///
 /// # Errors
-/// If the system has no memory for the file.
+/// Fails if the operating system has no memory for the file.
 pub fn read_ring(bytes: &[u8]) -> std::io::Result<WatchReport> {
     let file = tempfile::tempfile()?;
     file.set_len(FILE_BYTES as u64)?;

@@ -1,4 +1,4 @@
-//! The shared file from the reader's side: new records, totals, and rings whose thread has ended.
+//! Reads the shared file: new records, totals, and the rings of ended threads.
 
 use crate::device::SharedWords;
 use cufile_audit::layout::{
@@ -7,20 +7,22 @@ use cufile_audit::layout::{
 };
 use std::path::Path;
 
-/// A record with the records that belong to it.
+/// A record, followed by the records that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) process: u32,
     pub(super) thread: u32,
-    /// Whether procfs of this process shows the thread under these numbers: it is in the same pid namespace.
+    /// Whether this process sees the thread under the same numbers in procfs, because it is in the same pid
+    /// namespace.
     pub(super) is_visible: bool,
     pub(super) record: Record,
     pub(super) parts: Vec<Record>,
 }
 
 impl Group {
-    /// The time by which calls are put in order: when the call began, or for a call that returns something, when it ended. Another thread may release a
-    /// handle while the call that gets the same handle again is already running.
+    /// The time in nanoseconds by which calls are sorted: the end of calls that return a resource, and the start of
+    /// other calls. The reason is that another thread may release a handle while the call that gets the same handle
+    /// is already running.
     pub(super) fn order(&self) -> u64 {
         const RETURN: [Function; 4] =
             [Function::HandleRegister, Function::BufRegister, Function::BatchSetUp, Function::BatchGetStatus];
@@ -28,7 +30,7 @@ impl Group {
         if returns { self.record.end_ns } else { self.record.start_ns }
     }
 
-    /// A record with a text behind it.
+    /// A record that is followed by a text.
     pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: &str) -> Self {
         let mut parts = Vec::new();
         for bytes in text.as_bytes().chunks(TEXT_BYTES) {
@@ -46,7 +48,7 @@ impl Group {
         Self { process, thread, is_visible: true, record, parts }
     }
 
-    /// The text behind the record, for example a path.
+    /// The text after the record, for example a path.
     pub(super) fn text(&self) -> String {
         let mut bytes = Vec::new();
         for part in self.parts.iter().filter(|part| part.kind() == kind::TEXT) {
@@ -57,16 +59,16 @@ impl Group {
     }
 }
 
-/// Calls of one function: count, errors, bytes, nanoseconds.
+/// The counters of one function: calls, errors, bytes and nanoseconds.
 pub(super) type Total = [u64; ring::WORDS_OF_TOTAL];
 
-/// Counters of all rings.
+/// The counters of all rings.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     pub(super) functions: Vec<Total>,
-    /// Threads that made a call.
+    /// Number of threads that made a call.
     pub(super) threads: u64,
-    /// Calls whose record was lost.
+    /// Number of calls whose record was lost.
     pub(super) lost: u64,
 }
 
@@ -87,9 +89,9 @@ impl Totals {
 /// The reader of the shared file.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// The pid namespace of this process.
+    /// The id of this process's pid namespace.
     namespace: u64,
-    /// The counts of ended threads whose rings other threads use now.
+    /// The counters of ended threads whose rings other threads have reused.
     ended: Totals,
 }
 
@@ -101,11 +103,11 @@ impl Reader {
     pub(super) fn new() -> Self {
         let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-        // No ring has this number, so none is taken for one of this namespace.
+        // No ring has this number, so all rings are treated as belonging to another namespace.
         Self { namespace: digits.parse().unwrap_or(u64::MAX), ended: Totals::default() }
     }
 
-    /// Takes all new records out of the rings, in the order of [`Group::order`].
+    /// Removes all new records from the rings. They are sorted by [`Group::order`].
     pub(super) fn drain(&self, words: &SharedWords) -> Vec<Group> {
         let mut groups = Vec::new();
         for index in in_use(words) {
@@ -119,7 +121,7 @@ impl Reader {
         drain_ring(words, index, self.namespace, groups);
     }
 
-    /// Counters of all threads, also of those that ended.
+    /// The counters of all threads, including those that ended.
     pub(super) fn totals(&self, words: &SharedWords) -> Totals {
         let mut totals = self.ended.clone();
         for index in in_use(words) {
@@ -129,12 +131,12 @@ impl Reader {
         totals
     }
 
-    /// Frees the rings of threads that have ended; their records go into `groups`.
+    /// Frees the rings of ended threads and adds their remaining records to `groups`.
     pub(super) fn free_ended(&mut self, words: &SharedWords, groups: &mut Vec<Group>) {
         for index in in_use(words) {
             let first = first_word(index);
             let (process, thread) = (words.load(first + ring::PID), words.load(first + ring::TID));
-            // A thread of another namespace has other numbers here; its ring is kept.
+            // A thread in another namespace has different numbers here, so its ring is kept.
             if words.load(first + ring::NAMESPACE) != self.namespace {
                 continue;
             }
@@ -169,7 +171,7 @@ fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Ve
     let first = first_word(index);
     let written = words.load(first + ring::WRITTEN);
     let mut read = words.load(first + ring::READ);
-    // A program that writes over its own memory can leave any number here.
+    // The watched program can overwrite this memory, so the number may be invalid.
     if written.wrapping_sub(read) > RECORDS as u64 {
         read = written.wrapping_sub(RECORDS as u64);
     }
@@ -182,7 +184,7 @@ fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Ve
     };
     while read != written {
         let record = record_at(read);
-        // Records that belong together are published together.
+        // Records that belong together are published at the same time.
         let following = u64::from(record.following()).min(written.wrapping_sub(read) - 1);
         let parts = (1..=following).map(|part| record_at(read.wrapping_add(part))).collect();
         read = read.wrapping_add(1 + following);
@@ -203,7 +205,7 @@ mod tests {
         SharedWords::map(&file, FILE_BYTES).unwrap()
     }
 
-    /// Writes as the library does.
+    /// Writes records like the library does.
     fn put(words: &SharedWords, index: usize, records: &[Record]) {
         let first = first_word(index);
         let mut written = words.load(first + ring::WRITTEN);
@@ -235,7 +237,7 @@ mod tests {
         let seen: Vec<_> = groups.iter().map(|g| (g.process, g.record.kind(), g.parts.len())).collect();
         assert_eq!(seen, [(17, 1, 1), (10, 3, 0), (17, 2, 0)]);
         assert!(reader.drain(&words).is_empty());
-        // Around the end of the ring.
+        // These records wrap around the end of the ring.
         let many: Vec<Record> = (0..RECORDS as u64).map(|n| at(n, 4, 0)).collect();
         put(&words, 7, &many);
         assert_eq!(reader.drain(&words).len(), RECORDS);
@@ -252,7 +254,7 @@ mod tests {
         put(&words, 0, &[at(1, 1, 0)]);
         let mut reader = Reader::new();
         let mut groups = Vec::new();
-        // In another namespace the number has no meaning.
+        // In another namespace, the number does not identify the thread.
         reader.free_ended(&words, &mut groups);
         assert_eq!(words.load(header::STATES), state::IN_USE);
         words.store(first_word(0) + ring::NAMESPACE, reader.namespace);

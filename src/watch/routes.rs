@@ -1,22 +1,23 @@
-//! The route of the transfers, with its evidence. Only counters prove a route.
+//! Determines the route of the transfers and its evidence. Only counters prove a route.
 
 use crate::core::{Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
 use std::path::Path;
 
 const NVIDIA_FS: &str = "/proc/driver/nvidia-fs/stats";
 
-/// The machine's counters of routes while a program runs.
+/// The route counters of the machine while a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineRoutes {
-    /// Reads that nvidia-fs counted in the meantime; `None` if it does not count.
+    /// Number of reads that nvidia-fs counted during that time; `None` if it does not count.
     pub(super) nvfs_reads: Option<u64>,
     /// Whether nvidia-fs is loaded.
     pub(super) has_nvidia_fs: bool,
-    /// Whether p2pdma (or C2C) may be configured.
+    /// Whether P2PDMA or C2C may be configured.
     pub(super) may_use_p2pdma: bool,
 }
 
-/// Reads that nvidia-fs counts, for all processes; `None` without the module or if it does not count.
+/// Number of reads that nvidia-fs has counted for all processes. `None` if the module is not loaded or does not
+/// count.
 pub(super) fn nvfs_reads() -> Option<u64> {
     let text = std::fs::read_to_string(NVIDIA_FS).ok()?;
     if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
@@ -27,7 +28,8 @@ pub(super) fn nvfs_reads() -> Option<u64> {
 }
 
 impl MachineRoutes {
-    /// After the program has ended, or while it runs; `before` are the reads that nvidia-fs had counted when it started.
+    /// Reads the counters while the program runs or after it has ended. `before` is the number of reads when it
+    /// started.
     pub(super) fn look(before: Option<u64>) -> Self {
         Self {
             nvfs_reads: nvfs_reads().zip(before).map(|(now, before)| now.saturating_sub(before)),
@@ -38,7 +40,8 @@ impl MachineRoutes {
     }
 }
 
-/// Whether p2pdma is switched on in a place that libcufile reads. A text search errs on the side of yes.
+/// Whether P2PDMA is enabled in a file that libcufile reads. The text search may return true by mistake, but not
+/// false.
 fn may_use_p2pdma() -> bool {
     if std::env::var_os("CUFILE_USE_PCIP2PDMA").is_some() {
         return true;
@@ -55,7 +58,7 @@ fn may_use_p2pdma() -> bool {
 pub(super) fn decide(report: &mut WatchReport, machine: MachineRoutes) {
     let transfers = report.transfers();
     let statistics = report.statistics;
-    // Entries of batches are not in these bytes in all versions, so they are compared only if there are none.
+    // In some versions these bytes do not include batch entries. So they are compared only if there are no batches.
     let batched = report.files.iter().any(|file| file.reads.batched > 0);
     let read_bytes = report.files.iter().map(|file| file.reads.bytes).fold(0, u64::saturating_add);
     let counted = |seen: RouteStatistics| batched || seen.read_bytes >= read_bytes;
@@ -83,8 +86,8 @@ fn route_of(
         let routes = [(Route::P2pdma, seen.p2pdma), (Route::Nvfs, seen.nvfs), (Route::Compat, seen.posix)];
         let mut taken = routes.into_iter().filter(|(_, count)| *count > 0);
         match (taken.next(), taken.next()) {
-            // libcufile divides a transfer, so it may count more than the program made; fewer means that some are not in the statistics.
-            // A direct read by nvidia-fs needs the module.
+            // libcufile divides transfers, so it may count more transfers than the program made. If it counts fewer,
+            // the statistics are incomplete. Direct reads by nvidia-fs require the module.
             (Some((route, counted)), None)
                 if counted >= transfers
                     && seen.missing_processes == 0
@@ -128,7 +131,8 @@ mod tests {
             (Some(RouteStatistics { posix: 5, ..seen }), nvfs, Route::Compat, RouteProof::Statistics),
             (Some(RouteStatistics { nvfs: 4, ..seen }), unknown, Route::Nvfs, RouteProof::Statistics),
             (Some(RouteStatistics { nvfs: 3, ..seen }), unknown, Route::None, RouteProof::Nothing),
-            // Wrong counters: nvidia-fs without the module, a tie, the majority by number, bytes that were not counted.
+            // Inconsistent counters: nvidia-fs without the module, a tie, a majority only by number, and bytes that
+            // were not counted.
             (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::Compat, RouteProof::NoDirectRoute),
             (Some(RouteStatistics { nvfs: 2, posix: 2, ..seen }), unknown, Route::None, RouteProof::MixedStatistics),
             (

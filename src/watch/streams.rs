@@ -1,23 +1,23 @@
-//! Transfers on a stream. The program gets their result in its memory after the call.
+//! Tracks transfers on a stream. Their result is written to the program's memory after the call.
 
 use super::files::Transfer;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Unfinished transfers of one process that are kept. Each is looked up when another is submitted.
+/// Maximum number of unfinished transfers of one process that are kept. They are searched for each new transfer.
 const MOST_PENDING: usize = 16_384;
 
-/// A transfer whose end was not seen yet.
+/// A transfer that is not known to have ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub(super) file: usize,
     pub(super) transfer: Transfer,
-    /// The address at which the program gets the result.
+    /// The address in the program at which the result is written.
     pub(super) result_at: u64,
-    /// Number that was there before the call.
+    /// The value at that address before the call.
     pub(super) before: i64,
-    /// Whether the memory of the process can be found by its number.
+    /// Whether the memory of the process can be accessed by its process id.
     pub(super) is_visible: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Streams {
     pending: HashMap<u32, Vec<Pending>>,
 }
 
-/// A result that was seen.
+/// A transfer with its result.
 pub(super) type Ended = (Pending, i64);
 
 impl Streams {
@@ -35,7 +35,8 @@ impl Streams {
         self.pending.values().map(|pending| pending.len() as u64).sum()
     }
 
-    /// A transfer was submitted; `after` is the result after the call. If the program uses the place of an earlier result again, that transfer has ended.
+    /// Adds a submitted transfer. `after` is the value at the result's address after the call. If the program reuses
+    /// the address of an earlier result, the earlier transfer has ended and is returned.
     pub(super) fn submit(&mut self, process: u32, new: Pending, after: i64) -> Vec<Ended> {
         let pending = self.pending.entry(process).or_default();
         let mut ended = Vec::new();
@@ -61,7 +62,7 @@ impl Streams {
             if pending.is_empty() {
                 continue;
             }
-            // Fails for a process that has ended; its transfers stay unfinished.
+            // This fails if the process has ended. Its transfers then stay unfinished.
             let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { continue };
             pending.retain(|transfer| {
                 if !transfer.is_visible {
@@ -82,7 +83,8 @@ impl Streams {
     }
 }
 
-/// Whether a changed word can be the result: at most the requested bytes, or a code of cuFile or the system.
+/// Whether a changed value can be a result: at most the requested number of bytes, or an error code of cuFile or the
+/// operating system.
 fn is_result(pending: &Pending, value: i64) -> bool {
     let most = i64::try_from(pending.transfer.size).unwrap_or(i64::MAX);
     value != pending.before && (-10_000..=most).contains(&value)
@@ -113,7 +115,7 @@ mod tests {
         place.store(77, std::sync::atomic::Ordering::SeqCst);
         let ended = streams.look();
         assert_eq!((ended.len(), ended[0].1), (1, 77));
-        // Not a number of bytes of this transfer.
+        // More bytes than this transfer has.
         assert!(!is_result(&pending(0, 0), 4097));
     }
 }

@@ -1,10 +1,10 @@
-//! Finds the functions of a library in its file.
+//! Finds the functions that a library exports in its file.
 
 use cufile_audit::layout::{FUNCTIONS, Function};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::path::Path;
 
-/// Functions that open and close the driver, register, or move data.
+/// Functions that open or close the driver, register memory or files, or move data.
 const PROBED: [Function; 22] = [
     Function::DriverOpen,
     Function::DriverClose,
@@ -30,7 +30,7 @@ const PROBED: [Function; 22] = [
     Function::BatchDestroy,
 ];
 
-/// The probed functions that a library exports, with their offsets in the file.
+/// The exported functions that can be probed, with their offsets in the file.
 pub(super) fn functions(library: &Path) -> Result<Vec<(Function, u64)>, String> {
     let shown = library.display();
     let bytes = std::fs::read(library).map_err(|error| format!("cannot read {shown}: {error}"))?;

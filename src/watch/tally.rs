@@ -1,4 +1,4 @@
-//! Makes a report of the recorded calls: follows handles, buffers, batches and streams of every process.
+//! Creates a report from the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
 use super::files::{File, How, Transfer};
 use super::recent::Recent;
@@ -12,19 +12,20 @@ use cufile_audit::layout::{Answer, FUNCTIONS, Function, Record, kind};
 use cufile_ffi::values::BATCH_COMPLETE;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Size classes: powers of four from 4 KiB on; the last has all larger reads.
+/// Number of size classes. The classes are powers of four from 4 KiB. The last one contains all larger reads.
 const CLASSES: usize = 12;
-/// Classes of duration: powers of four from 1 µs on; the last has all longer reads.
+/// Number of duration classes. The classes are powers of four from 1 µs. The last one contains all longer reads.
 const DURATIONS: usize = 12;
-/// Entry of a batch: the operation is a read.
+/// The operation code of a read in a batch entry.
 const OPCODE_READ: u64 = 0;
-/// Events that arrived before their submission. The others are of lost submissions.
+/// Maximum number of batch events that are kept until their submission arrives. Others belong to lost submissions.
 const ORPHANS: usize = 4096;
-/// Files, libraries and kinds of failures that are kept apart: the program can write any number of them into the shared file.
+/// Maximum number of files, libraries and kinds of failures. The limit is needed because the program can write any
+/// number of them into the shared file.
 const MOST_FILES: usize = 65_536;
 const MOST_LIBRARIES: usize = 256;
 const MOST_FAILURES: usize = 4096;
-/// Entries of one batch that are kept; libcufile has at most 256 in a batch.
+/// Maximum number of entries that are kept per batch. libcufile allows 256.
 const MOST_ENTRIES: usize = 65_536;
 
 /// The registrations and submissions of a process.
@@ -32,10 +33,10 @@ const MOST_ENTRIES: usize = 65_536;
 struct Process {
     /// Registered files by library and handle.
     handles: HashMap<(u8, u64), usize>,
-    /// Registered memory: address and size.
+    /// Registered memory: size by address.
     buffers: BTreeMap<u64, u64>,
     registered_bytes: u64,
-    /// Entries that were submitted, by library and batch.
+    /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
 }
@@ -48,10 +49,10 @@ struct Entry {
     offset: u64,
 }
 
-/// Counters of one process.
+/// Identifies a copy of libcufile in a process.
 type Counted = (u32, u8);
 
-/// All facts so far.
+/// Everything that is known from the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     processes: HashMap<u32, Process>,
@@ -65,27 +66,27 @@ pub(super) struct Tally {
     properties: Option<DriverProperties>,
     /// Files that libc reads or maps, by process, device and inode.
     pub(super) inodes: HashMap<(u32, u64, u64), usize>,
-    /// Whether the process ran before it was watched, so that it may have registered memory that was not seen.
+    /// Whether the process was already running when it was attached, so that it may have registered memory before.
     pub(super) began_late: bool,
-    /// Their calls before their path was seen.
+    /// Calls that wait for the path of their file.
     pub(super) waiting: Vec<Group>,
-    /// Calls for timelines.
+    /// The calls for timelines.
     pub(super) recent: Recent,
     failures: BTreeMap<(String, i64, bool), (u64, Option<usize>)>,
     buffers: BufferUse,
     pub(super) streams: Streams,
     statistics: HashMap<Counted, RouteStatistics>,
-    /// Processes that made transfers, by the copy of libcufile.
+    /// Processes that made transfers, by their copy of libcufile.
     transferring: HashSet<Counted>,
 }
 
-/// Which function a record is of.
+/// The function of a record.
 fn function_of(record: &Record) -> Option<Function> {
     Function::ALL.get(usize::from(record.kind())).copied()
 }
 
 impl Tally {
-    /// Takes in one call.
+    /// Processes one call.
     pub(super) fn take(&mut self, group: &Group) {
         let record = &group.record;
         match function_of(record) {
@@ -113,7 +114,7 @@ impl Tally {
         let mut counted = RouteStatistics { processes: 1, reads, writes, batch_entries, ..RouteStatistics::default() };
         for gpu in &group.parts {
             let [p2p_reads, nvfs_reads, posix_reads, _, p2p_writes, nvfs_writes, posix_writes] = gpu.extra;
-            // The program can write any numbers into the shared file.
+            // The program can write any number into the shared file.
             let add =
                 |sum: &mut u64, more: &[u64]| *sum = more.iter().fold(*sum, |sum, more| sum.saturating_add(*more));
             add(&mut counted.p2pdma, &[p2p_reads, p2p_writes]);
@@ -198,12 +199,12 @@ impl Tally {
         self.inodes.keys().map(|(process, ..)| *process).collect()
     }
 
-    /// The number of a file that is known by its path.
+    /// The index of a file with this path, if it is known.
     pub(super) fn known(&self, path: &str) -> Option<usize> {
         self.by_path.get(path).copied()
     }
 
-    /// The file with this path; one without a path is named after its handle.
+    /// The index of the file with this path. A file without a path is named after its handle.
     pub(super) fn file(&mut self, path: String, handle: u64) -> usize {
         let path = if path.is_empty() { format!("unknown file (handle {handle:#x})") } else { path };
         if let Some(at) = self.by_path.get(&path) {
@@ -222,14 +223,14 @@ impl Tally {
         if let Some(file) = self.of(process).handles.get(&(library, handle)) {
             return *file;
         }
-        // The child of a fork has the handles of its parent.
+        // After a fork, the child has the handles of its parent.
         let is_forked = !self.library_of.contains_key(&(process, library));
         let parents = || self.processes.values().find_map(|other| other.handles.get(&(library, handle)));
         let inherited = if is_forked { parents().copied() } else { None };
         inherited.unwrap_or_else(|| self.file(String::new(), handle))
     }
 
-    /// The number of a copy of libcufile. The child of a fork has those of its parent.
+    /// The index of a copy of libcufile. After a fork, the child has the copies of its parent.
     fn library_number(&self, process: u32, library: u8) -> Option<usize> {
         let parents = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
         self.library_of.get(&(process, library)).or_else(parents).copied()
@@ -259,7 +260,7 @@ impl Tally {
         self.buffers.most_bytes = self.buffers.most_bytes.max(registered_bytes);
     }
 
-    /// A transfer with the address of its memory and whether that is registered.
+    /// A transfer with the address of its memory, and whether this memory is registered.
     fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
         self.transferring.insert((process, record.library()));
         let address = record.base.wrapping_add(record.base_offset);
@@ -311,7 +312,7 @@ impl Tally {
         file
     }
 
-    /// Stream transfers that have ended.
+    /// Processes stream transfers that have ended.
     pub(super) fn end_streams(&mut self, ended: &[Ended]) {
         for (pending, result) in ended {
             self.files[pending.file].finish(pending.transfer.write, pending.transfer.offset, *result);
@@ -344,7 +345,8 @@ impl Tally {
         }
     }
 
-    /// An event of a batch: the entry with its cookie has ended. Entries may share a cookie; then the oldest has ended.
+    /// Processes an event of a batch: the entry with its cookie has ended. If several entries have this cookie, the
+    /// oldest one has ended.
     fn end_entry(&mut self, process: u32, library: u8, event: &Record) {
         let [cookie, status, ..] = event.extra;
         let known = self.of(process);
@@ -366,7 +368,7 @@ impl Tally {
         }
     }
 
-    /// The report, without the routes and the launcher's facts.
+    /// The report without the routes and without the facts of the launcher.
     pub(super) fn report(&self, totals: &Totals) -> WatchReport {
         let calls = |cufile: bool| {
             let of = totals.functions.iter().zip(FUNCTIONS).zip(Function::ALL);
@@ -446,12 +448,12 @@ impl Tally {
     }
 }
 
-/// Largest size of a class.
+/// The largest size of a class in bytes.
 const fn largest(class: usize) -> u64 {
     if class + 1 == CLASSES { u64::MAX } else { 4096 << (2 * class) }
 }
 
-/// The name of a cuFile code, positive or as a transfer returns it.
+/// The name of a cuFile error code. The code may be positive, or negative as in the result of a transfer.
 fn name_of(code: i64) -> Option<String> {
     let code = i32::try_from(code).ok()?;
     cufile_ffi::codes::describe(code, None).map(|described| described.name.to_owned())

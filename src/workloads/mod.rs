@@ -1,4 +1,5 @@
-//! Workloads that are not a model: the KV caches of four systems (`kv`) and the storage grid (`io`). Both run on the engines' run life cycle.
+//! Workloads that do not load a model: the KV caches of several systems (`kv`) and the storage grid (`io`). Both use
+//! the same run life cycle as engines.
 
 pub mod io;
 pub mod kv;

@@ -1,4 +1,4 @@
-//! One cell: threads that start together, move blocks until the time is up, and check the last one.
+//! Measures one cell: threads start together, move blocks until the time is over, and check the last block.
 
 use super::content::{self, Places};
 use super::order::GridOrder;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of latencies kept of a thread. A cell of one second has fewer, at a microsecond per operation.
-/// Beyond it the first ones represent all.
+/// Maximum number of latencies that are kept per thread. A cell of one second has fewer, even with one operation per
+/// microsecond. In a longer cell, the first latencies represent all.
 const LATENCIES: usize = 1 << 20;
 
 /// The measurements of one thread.
@@ -25,7 +25,7 @@ struct ThreadResult {
     right: Option<bool>,
 }
 
-/// The region of a thread's blocks: `(first offset, number of blocks)`. Regions do not overlap.
+/// The region of a thread's blocks as `(first offset, number of blocks)`. Regions of threads do not overlap.
 fn region(file_bytes: u64, key: &CellKey, thread: u32) -> Option<(u64, u64)> {
     let blocks = file_bytes / u64::from(key.threads.max(1)) / key.block_bytes.max(1);
     (blocks > 0).then(|| (u64::from(thread) * blocks * key.block_bytes, blocks))
@@ -35,7 +35,8 @@ fn region(file_bytes: u64, key: &CellKey, thread: u32) -> Option<(u64, u64)> {
 pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile: Result<&CuFile, &str>) -> CellResult {
     let path = if key.access == Access::Read { &order.read_path } else { &order.write_path };
     let began = Instant::now();
-    // The threads open first, then all start at one moment; the main thread reads clocks and counters there.
+    // The threads first open their files and then start together. At that time the main thread reads clocks and
+    // counters.
     let (ready, go) = (Barrier::new(key.threads as usize + 1), Barrier::new(key.threads as usize + 1));
     let complete: OnceLock<bool> = OnceLock::new();
     let stop = AtomicBool::new(false);
@@ -51,7 +52,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
             .map(|number| {
                 let (ready, go, stop, fail, complete) = (&ready, &go, &stop, &fail, &complete);
                 let work = move || {
-                    // If one of the threads cannot be started, the others would wait forever.
+                    // If a thread could not be started, the others must not wait for it.
                     if !*complete.wait() {
                         return None;
                     }
@@ -132,13 +133,14 @@ fn prepare(
         usize::try_from(key.block_bytes).map_err(|_| "the block is larger than the address space".to_owned())?;
     let mut mover = Mover::open(key.transfer, key.access, path, block, device, cufile)?;
     if key.access == Access::Write {
-        // Each thread writes the content of one block again and again; its place in the file is checked with it.
+        // Each thread writes the same content repeatedly. The content depends on its offset, so the check also
+        // verifies the offset.
         let mut bytes = vec![0; block];
         content::fill(&mut bytes, written_seed(order, number), 0);
         mover.put(&bytes)?;
     }
-    // The first operation of a buffer includes set-up that later ones do not need (mappings, the library's buffers),
-    // so it is not part of the rate.
+    // The first operation with a buffer includes set-up that later operations do not need, such as mappings. So it is
+    // not part of the rate.
     mover.operate(key.access, region.0, block)?;
     Ok((mover, region))
 }
@@ -162,7 +164,7 @@ fn run(
     let (mut operations, mut last) = (0_u64, base);
     let start = Instant::now();
     let mut at = start;
-    // One operation at least, however long a busy machine took to begin it.
+    // At least one operation is made, even if a busy machine started it late.
     while (operations == 0 || at.duration_since(start) < time) && !stop.load(Ordering::Relaxed) {
         let index = if key.pattern == Pattern::Random { places.below(blocks) } else { operations % blocks };
         last = base + index * key.block_bytes;
@@ -176,7 +178,7 @@ fn run(
     }
     let ended = at;
     let mut bytes = vec![0; block];
-    // None where another thread failed before.
+    // There is no operation if another thread failed before.
     let right = if operations == 0 {
         None
     } else if key.access == Access::Read {
@@ -189,7 +191,7 @@ fn run(
     Ok(ThreadResult { latencies, operations, ended, right })
 }
 
-/// The content of the file at the last written block, read by an ordinary read.
+/// Reads the last written block with a normal read.
 fn read_written(path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), String> {
     use std::os::unix::fs::FileExt;
     std::fs::File::open(path)
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn cells_into_host_memory_move_bytes_check_them_and_fail_with_a_sentence() {
-        // A folder next to the build, which is on a disk: /tmp may be tmpfs, which has no O_DIRECT on older kernels.
+        // The folder of the build is on a disk. /tmp may be a tmpfs, which has no O_DIRECT on older kernels.
         let built = std::env::current_exe().unwrap();
         let dir = tempfile::tempdir_in(built.parent().unwrap()).or_else(|_| tempfile::tempdir()).unwrap();
         let files = Files::make(dir.path(), 1 << 20, 9, &mut |_| true).unwrap();
@@ -243,7 +245,7 @@ mod tests {
                 return;
             }
             assert_eq!((result.error.as_deref(), result.verified), (None, Some(true)), "{key:?}");
-            // A cell is verified only if nothing but the compared blocks was moved.
+            // A cell counts as verified only if all moved blocks were compared.
             assert_eq!(result.checked_bytes, key.block_bytes * u64::from(key.threads));
             assert_eq!(result.verified(), (result.checked_bytes >= result.bytes).then_some(true), "{key:?}");
             assert!(result.bytes == result.operations * key.block_bytes && result.operations >= u64::from(key.threads));

@@ -1,7 +1,8 @@
-//! The content of the measured files: words that follow from a seed and their place in the file, so that any block
-//! can be checked without a copy of it, and no drive or file system can compress them.
+//! The content of the measured files. Each word is computed from a seed and its offset. So any block can be checked
+//! without a copy, and no drive or file system can compress the content.
 
-/// The word at a place, by the mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// The word at an index, from the mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators", 2014).
 const fn word(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -9,7 +10,7 @@ const fn word(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills a buffer with the content of the file at `offset`, a multiple of 8.
+/// Fills a buffer with the content of the file at `offset`, which must be a multiple of 8.
 pub(super) fn fill(bytes: &mut [u8], seed: u64, offset: u64) {
     for (i, eight) in bytes.chunks_mut(8).enumerate() {
         let word = word(seed, offset / 8 + i as u64).to_le_bytes();
@@ -17,13 +18,13 @@ pub(super) fn fill(bytes: &mut [u8], seed: u64, offset: u64) {
     }
 }
 
-/// Whether a buffer has the file's content at `offset`.
+/// Whether a buffer contains the content of the file at `offset`.
 pub(super) fn holds(bytes: &[u8], seed: u64, offset: u64) -> bool {
     let same = |(i, eight): (usize, &[u8])| eight == &word(seed, offset / 8 + i as u64).to_le_bytes()[..eight.len()];
     bytes.chunks(8).enumerate().all(same)
 }
 
-/// Random places: a generator of 64-bit numbers.
+/// A generator of random 64-bit numbers, for random offsets.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     seed: u64,
@@ -35,10 +36,10 @@ impl Places {
         Self { seed, next: 0 }
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A random number below `bound`, which must not be 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next += 1;
-        // The high half of a product: no division, and a bias far below what a measurement could show.
+        // The high half of a product needs no division. Its bias is too small to affect a measurement.
         ((u128::from(word(self.seed, self.next)) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -1,4 +1,4 @@
-//! The folder and the two files that are measured: made new, filled, and removed with everything in them when this is dropped.
+//! The folder with the two measured files. It is created and filled, and removed when this value is dropped.
 
 use super::content;
 use crate::core::units;
@@ -8,24 +8,24 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes written at a time while a file is filled.
+/// Number of bytes that are written at a time while a file is filled.
 const PIECE: usize = 4 << 20;
 
-/// Name of the folder; the process that made it follows.
+/// Prefix of the folder's name. It is followed by the process that created the folder.
 const PREFIX: &str = "gds-top-io-";
-/// The file that is only read, in the folder.
+/// Name of the file that is only read.
 pub const READ: &str = "read.bin";
-/// The file that is only written, in the folder.
+/// Name of the file that is only written.
 pub const WRITE: &str = "write.bin";
 
-/// Removes what measurements left if their process was killed: folders with our name and the number of a process that
-/// has ended, and in them only our two files. A folder that contains anything else stays.
+/// Removes the folders of killed measurements. Such a folder has the name prefix, the number of a process that has
+/// ended, and contains only the two files. A folder with other content is kept.
 fn clear_abandoned(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let maker = name.to_str().filter(|name| name.starts_with(PREFIX)).and_then(Maker::of);
         let gone = maker.is_some_and(|maker| !maker.may_live());
-        // A link with this name is not ours, and neither is a folder of another user.
+        // A link with this name, or a folder of another user, is not removed.
         if gone
             && let Ok(folder) = PrivateFolder::open(dir, &name)
             && folder.lock()
@@ -41,20 +41,20 @@ fn clear_abandoned(dir: &Path) {
 /// The reason why the files could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{doing} {path} failed: {source}", path = path.display())]
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// To what.
+        /// The file or folder.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Its name is not text.
+    /// The path is not valid UTF-8.
     #[error("{} has a name that is not UTF-8, which the measuring process cannot be given; rename it, or use another folder", path.display())]
     NoText {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// There is too little space.
@@ -63,11 +63,11 @@ pub enum FilesError {
         path = path.display(), free = units::bytes(*free_bytes), needs = units::bytes(*needs_bytes)
     )]
     NoRoom {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Bytes free.
+        /// Free bytes.
         free_bytes: u64,
-        /// Bytes needed.
+        /// Required bytes.
         needs_bytes: u64,
     },
 }
@@ -76,16 +76,16 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FilesEr
     move |source| FilesError::System { doing, path: path.to_owned(), source }
 }
 
-/// Makes sure that `dir` is a folder with room for two files of `file_bytes`.
+/// Checks that `dir` is a folder with enough space for two files of `file_bytes`.
 ///
 /// # Errors
-/// When it is not, or has not.
+/// Fails if it is not a folder or has too little space.
 pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     let meta = std::fs::metadata(dir).map_err(failed("looking at", dir))?;
     if !meta.is_dir() {
         return Err(failed("looking into", dir)(io::ErrorKind::NotADirectory.into()));
     }
-    // The order of the measuring process is JSON.
+    // The order of the measuring process is JSON, so the path must be UTF-8.
     if dir.canonicalize().is_ok_and(|whole| whole.to_str().is_none()) {
         return Err(FilesError::NoText { path: dir.to_owned() });
     }
@@ -93,7 +93,7 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     may_write.map_err(|e| failed("writing into", dir)(e.into()))?;
     let space = rustix::fs::statvfs(dir).map_err(|e| failed("asking for the free space of", dir)(e.into()))?;
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-    // A little more than the files, for the file system's own records.
+    // The file system needs some more space for its metadata.
     let needs_bytes = file_bytes.saturating_mul(2).saturating_add(file_bytes / 50);
     if free_bytes < needs_bytes {
         return Err(FilesError::NoRoom { path: dir.to_owned(), free_bytes, needs_bytes });
@@ -101,21 +101,22 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     Ok(())
 }
 
-/// The measured files, in a separate folder that is removed at the end.
+/// The measured files in a separate folder, which is removed at the end.
 #[derive(Debug)]
 pub struct Files {
-    /// `None` only while it is removed.
+    /// `None` only while it is being removed.
     folder: Option<PrivateFolder>,
     path: PathBuf,
     id: FolderId,
 }
 
 impl Files {
-    /// Makes a folder in `dir` and two files of `file_bytes` in it, both with the content of `seed`, on the disk and
-    /// not in the page cache. `progress` gets the bytes written and returns whether to continue.
+    /// Creates a folder in `dir` with two files of `file_bytes`. Both have the content of `seed`, are on the disk,
+    /// and are dropped from the page cache. `progress` gets the number of bytes written and returns whether to
+    /// continue.
     ///
     /// # Errors
-    /// If a file cannot be created or `progress` ended it. No files remain then.
+    /// Fails if a file cannot be created or `progress` stopped it. No files remain then.
     pub fn make(
         dir: &Path,
         file_bytes: u64,
@@ -145,34 +146,35 @@ impl Files {
                 }
             }
             file.sync_all().map_err(failed("syncing", &path))?;
-            // Advice: O_DIRECT does not need it, but a page that stays would be looked for and flushed at each operation.
+            // This advice is not required for O_DIRECT. But if a page stays in the page cache, every operation has to
+            // find and flush it.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
         }
         Ok(files)
     }
 
-    /// The folder, for a process that enters it.
+    /// The path and the identity of the folder, for a process that enters it.
     #[must_use]
     pub fn folder(&self) -> (&Path, FolderId) {
         (&self.path, self.id)
     }
 
-    /// The file that is only read.
+    /// The path of the file that is only read.
     #[must_use]
     pub fn read_path(&self) -> PathBuf {
         self.path.join(READ)
     }
 
-    /// The file that is only written.
+    /// The path of the file that is only written.
     #[must_use]
     pub fn write_path(&self) -> PathBuf {
         self.path.join(WRITE)
     }
 
-    /// Removes everything.
+    /// Removes the folder and its files.
     ///
     /// # Errors
-    /// When something stays.
+    /// Fails if something cannot be removed.
     pub fn remove(mut self) -> Result<(), FilesError> {
         let removed = self.folder.take().map_or(Ok(()), PrivateFolder::remove);
         removed.map_err(|why| match why {
@@ -185,7 +187,7 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         if let Some(folder) = self.folder.take() {
-            // There is no one to report it to; `remove` reports.
+            // An error cannot be reported here. Callers that need it use `remove`.
             let _ = folder.remove();
         }
     }
@@ -222,7 +224,7 @@ mod tests {
             files.iter().for_each(|file| std::fs::write(folder.join(file), "x").unwrap());
             folder
         };
-        // No process has a number beyond the kernel's limit of 2^22.
+        // This number is above the kernel's maximum process number of 2^22.
         let left = make(format!("{PREFIX}4194305-7-a"), &[READ, WRITE]);
         let with_more = make(format!("{PREFIX}4194305-7-b"), &[READ, "mine.txt"]);
         let alive = make(format!("{PREFIX}{}-c", Maker::own()), &[READ]);
@@ -243,7 +245,7 @@ mod tests {
         let (path, id) = (files.folder().0.to_owned(), files.folder().1);
         std::fs::rename(&path, dir.path().join("aside")).unwrap();
         std::os::unix::fs::symlink(victim.path(), &path).unwrap();
-        // The measuring process does not go where the link leads, the removal does not, and neither does a later clean-up.
+        // The link is not followed by the measuring process, by the removal, or by a later clean-up.
         assert!(trust::enter(&path, id).is_err());
         assert!(files.remove().unwrap_err().to_string().contains("took its place"));
         std::os::unix::fs::symlink(victim.path(), dir.path().join(format!("{PREFIX}4194305-7-a"))).unwrap();

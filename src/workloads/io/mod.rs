@@ -1,8 +1,8 @@
-//! A grid of storage measurements, as NVIDIA's gdsio makes single ones: block size × threads × access × pattern × transfer, each cell with its rate,
-//! latencies and proven route.
+//! A grid of storage measurements, like single measurements of NVIDIA's gdsio: block size × threads × access ×
+//! pattern × transfer. Each cell has its rate, latencies and proven route.
 //!
-//! The grid runs in a separate process ([`run_grid`]), which works on two files that its session made: one with known
-//! content that is only read, and one that is only written. Nothing else is ever opened for writing.
+//! The grid runs in a separate process ([`run_grid`]). It uses two files that the session created: one with known
+//! content that is only read, and one that is only written. No other file is opened for writing.
 
 mod cell;
 mod content;

@@ -8,22 +8,22 @@ use std::path::PathBuf;
 /// The order that a grid process reads from its standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GridOrder {
-    /// Where bytes land.
+    /// Target of the bytes.
     pub target: Target,
-    /// The folder that the measurement made, and its identity: another folder that has taken its place is not used.
+    /// The folder of the measurement and its identity. If another folder has its name now, that folder is not used.
     pub folder: (PathBuf, FolderId),
-    /// The file that is only read, in that folder.
+    /// The file in that folder that is only read.
     pub read_path: PathBuf,
-    /// The file that is only written, in that folder.
+    /// The file in that folder that is only written.
     pub write_path: PathBuf,
-    /// Bytes of each.
+    /// Size of each file in bytes.
     pub file_bytes: u64,
-    /// How long a cell runs, in nanoseconds.
+    /// Duration of a cell in nanoseconds.
     pub cell_ns: u64,
     /// Seed of the files' content.
     pub seed: u64,
-    /// The libcufile to use; searched where absent.
+    /// The path of the libcufile to use. `None`: it is searched for.
     pub libcufile: Option<PathBuf>,
-    /// Numbers and keys of the cells to measure.
+    /// The cells to measure, with their numbers.
     pub cells: Vec<(u32, CellKey)>,
 }

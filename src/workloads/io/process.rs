@@ -1,4 +1,4 @@
-//! The process in which a grid runs: an order on standard input, a line of JSON for each thing that happens.
+//! The process in which a grid runs. It reads an order from standard input and writes one line of JSON per event.
 
 use super::cell;
 use super::order::GridOrder;
@@ -15,19 +15,19 @@ use std::io::Write;
 #[serde(rename_all = "snake_case", tag = "grid")]
 #[allow(clippy::large_enum_variant, reason = "messages are moved, not stored")]
 pub enum GridMessage {
-    /// A cell begins.
+    /// A cell has started.
     Started {
-        /// Its number.
+        /// Number of the cell.
         cell: u32,
     },
-    /// A cell ended.
+    /// A cell has ended.
     Done {
-        /// The measurements.
+        /// Its measurements.
         result: CellResult,
     },
     /// Nothing can be measured.
     Failed {
-        /// Why, in a sentence.
+        /// A sentence with the reason.
         why: String,
     },
 }
@@ -42,7 +42,7 @@ fn measure(order: &GridOrder, mut out: File) {
     let mut say = |message: &GridMessage| {
         let Ok(mut line) = serde_json::to_vec(message) else { return };
         line.push(b'\n');
-        // When the session ends, this process is killed.
+        // If this fails, the session has ended and this process will be killed.
         let _ = out.write_all(&line);
     };
     let device = match open_device(&order.target) {
@@ -55,7 +55,8 @@ fn measure(order: &GridOrder, mut out: File) {
     } else {
         Err("cuFile was not asked for".to_owned())
     };
-    // After the libraries: their paths may be relative to the folder in which the user works.
+    // The folder is entered after the libraries are loaded, because their paths may be relative to the user's working
+    // directory.
     let (folder, id) = &order.folder;
     if let Err(why) = trust::enter(folder, *id) {
         return say(&GridMessage::Failed { why: format!("{} cannot be used: {why}", folder.display()) });

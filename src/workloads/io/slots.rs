@@ -1,4 +1,4 @@
-//! The place of a thread's block, and the operation that moves it.
+//! The memory of a thread's block, and the operations that move the block.
 
 use crate::core::{Access, Transfer};
 use crate::device::{CopyQueue, Device, DeviceMemory, Slot, Staging};
@@ -10,22 +10,22 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One thread's file, buffers and way of moving a block between them.
+/// A thread's file and buffers, and the method that moves a block between them.
 pub(super) enum Mover {
     CuFile {
         handle: FileHandle<'static>,
         memory: Arc<DeviceMemory>,
         registration: Option<BufferRegistration<DeviceMemory>>,
     },
-    /// Through host memory; `gpu` is the final target.
+    /// Through host memory. `gpu` is the final target, if there is one.
     Host { file: File, slot: Option<Slot>, gpu: Option<(CopyQueue, Arc<DeviceMemory>)> },
 }
 
-/// Opens a file of the measurement with O_DIRECT.
+/// Opens a measured file with O_DIRECT.
 fn open(path: &Path, access: Access) -> Result<File, String> {
     let way = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
-    // No other flags: cuFile rejects a file that was opened with O_NOFOLLOW (5019, libcufile 1.15). The directory is
-    // private.
+    // No other flags are used, because cuFile rejects a file that was opened with O_NOFOLLOW (5019, libcufile 1.15).
+    // The directory is private.
     let flags = way | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|errno| {
         let hint = if errno == rustix::io::Errno::INVAL {
@@ -38,7 +38,7 @@ fn open(path: &Path, access: Access) -> Result<File, String> {
 }
 
 impl Mover {
-    /// Opens, allocates and registers what a thread needs.
+    /// Opens the file, and allocates and registers the buffers of a thread.
     pub(super) fn open(
         transfer: Transfer,
         access: Access,
@@ -66,7 +66,7 @@ impl Mover {
             };
             return Ok(Self::CuFile { handle, memory, registration });
         }
-        // Without a GPU to go on to, host memory need not be pinned.
+        // Host memory is only pinned if the bytes continue to a GPU.
         let pinned_for = if transfer == Transfer::CpuGpu { device } else { &Device::Host };
         let slot = Staging::slots(pinned_for, 1, block_bytes).map_err(|e| say(&e))?.pop();
         let gpu = if transfer == Transfer::CpuGpu {
@@ -78,7 +78,7 @@ impl Mover {
         Ok(Self::Host { file, slot, gpu })
     }
 
-    /// Puts bytes where writes take them from.
+    /// Puts bytes into the buffer from which writes are made.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), String> {
         match self {
             Self::CuFile { memory, .. } | Self::Host { gpu: Some((_, memory)), .. } => {
@@ -92,7 +92,7 @@ impl Mover {
         }
     }
 
-    /// The bytes where reads put them.
+    /// Copies the bytes from the buffer into which reads are made.
     pub(super) fn get(&self, bytes: &mut [u8]) -> Result<(), String> {
         match self {
             Self::CuFile { memory, .. } | Self::Host { gpu: Some((_, memory)), .. } => {
@@ -106,7 +106,7 @@ impl Mover {
         }
     }
 
-    /// Moves one block and returns when it has arrived.
+    /// Moves one block and waits for its completion.
     pub(super) fn operate(&mut self, access: Access, offset: u64, block_bytes: usize) -> Result<(), String> {
         match self {
             Self::CuFile { handle, memory, registration } => {

@@ -1,5 +1,5 @@
-//! Concurrent writes: files of other tokens that the same threads store from separate memory while they read, as
-//! llm-d's pool does. Their transfers are reported separately; the figures of the lane are the read's.
+//! Concurrent writes: while they read, the same threads also store files of other tokens from separate memory, like
+//! llm-d's thread pool. These transfers are reported separately. The figures of the run are those of the read.
 
 use super::handles::HandleCache;
 use super::layout::Layout;
@@ -18,10 +18,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
-/// Separates the tokens that are written from those that are read.
+/// Makes the written tokens different from the tokens that are read.
 const OTHER_TOKENS: u64 = 0x6265_7369_6465;
 
-/// The files and memory of the writes.
+/// The files and memory of the concurrent writes.
 pub(super) struct Side {
     order: KvOrder,
     lane: LaneName,
@@ -34,14 +34,14 @@ pub(super) struct Side {
     files: usize,
 }
 
-/// The writes as workers take them.
+/// The concurrent writes in the form that workers use.
 pub(super) struct Beside<'a> {
     pub(super) shared: Shared<'a>,
     pub(super) units: Vec<Range<usize>>,
 }
 
 impl Side {
-    /// The writes that a lane runs during its read; `None` if it has none.
+    /// The concurrent writes of a read; `None` if the read has none.
     pub(super) fn new(
         context: &EngineContext<'_>,
         order: &KvOrder,
@@ -75,7 +75,7 @@ impl Side {
         Ok(Some(Self { order, lane, settings, layout, target, registered, ram, counters: Counters::default(), files }))
     }
 
-    /// A context of the writes on the clock of the read.
+    /// A context for the writes that uses the clock of the read.
     pub(super) fn context<'a>(
         &'a self,
         lane_order: &'a LaneOrder,
@@ -121,7 +121,7 @@ impl Side {
         Beside { shared, units: layout.units.iter().filter(written).cloned().collect() }
     }
 
-    /// The result of the writes, for a read whose last transfer ended then.
+    /// The result of the writes. `last_read_ns` is the time at which the last transfer of the read ended.
     pub(super) fn told(&self, operations: &[Operation], last_read_ns: u64) -> BesideWrites {
         BesideWrites {
             files: self.files as u64,
@@ -133,12 +133,12 @@ impl Side {
         }
     }
 
-    /// Compares what was stored. `Ok(None)` when all is right.
+    /// Compares the stored bytes. Returns `Ok(None)` if all are correct.
     pub(super) fn compare(&self, beside: &Beside<'_>) -> Result<Option<String>, LoadError> {
         verify::compare(&beside.shared, &|index| index < self.files && !beside.shared.is_given_up(index))
     }
 
-    /// Removes the files, which no later lane needs.
+    /// Removes the files, because no later run needs them.
     pub(super) fn remove(&self) {
         for file in &self.layout.files {
             let _ = std::fs::remove_file(&file.path);

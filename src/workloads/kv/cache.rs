@@ -1,4 +1,5 @@
-//! The page cache of stored files: made cold or hot before a read, and emptied before written files are checked.
+//! The page cache of stored files. It is made cold or hot before a read, and emptied before written files are
+//! checked.
 
 use crate::core::CacheState;
 use crate::device;
@@ -7,10 +8,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Share of the bytes that may stay for a run to be called cold: headers, which lookups read again.
+/// Maximum share of the bytes that may be cached in a cold run. Lookups read headers again, so some bytes are always
+/// cached.
 const COLD_ENOUGH: f64 = 0.02;
 
-/// Brings the files into the state. Returns notes.
+/// Brings the files into a cache state. Returns notes.
 pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
     match state {
         CacheState::AsIs => Vec::new(),
@@ -35,7 +37,7 @@ pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
     }
 }
 
-/// Drops the files from the page cache after writing out dirty pages.
+/// Drops the files from the page cache after flushing dirty pages.
 pub(super) fn evict(files: &[PathBuf]) {
     for path in files {
         let Ok(file) = File::open(path) else { continue };
@@ -44,7 +46,7 @@ pub(super) fn evict(files: &[PathBuf]) {
     }
 }
 
-/// Share of the files' bytes that is in the page cache, 0 to 1; `None` if the kernel does not report it.
+/// Share of the files' bytes in the page cache, 0 to 1; `None` if the kernel does not report it.
 pub(super) fn resident_fraction(files: &[PathBuf]) -> Option<f64> {
     let (mut resident, mut total) = (0_u64, 0_u64);
     for path in files {

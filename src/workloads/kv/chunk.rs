@@ -1,6 +1,6 @@
-//! The form of a chunk as LMCache's GDS back end stores it (`lmcache/v1/storage_backend/gds_backend.py`): a file that
-//! begins with 4096 bytes of safetensors header, and a file `.metadata` with the same bytes. LMCache itself has no
-//! checksum; gds-top adds one to the fields that LMCache passes over, so that a damaged payload can be found.
+//! The format of a chunk in LMCache's GDS back end (`lmcache/v1/storage_backend/gds_backend.py`). A chunk is a file
+//! that begins with a safetensors header of 4096 bytes, and a file `.metadata` with a copy of that header. LMCache
+//! has no checksum. gds-top adds one in a field that LMCache ignores, so that a damaged payload can be detected.
 
 use super::keys::{Key, hex};
 use super::shape::Shape;
@@ -11,41 +11,43 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Length of the header, so that the payload begins at a multiple of the page size.
+/// Length of the header in bytes. With it, the payload begins at a multiple of the page size.
 pub const HEADER_BYTES: u64 = 4096;
-/// The end of a chunk's name, of its name while it is written, and of the name of its metadata.
+/// Suffix of a chunk's file name.
 pub const DATA_SUFFIX: &str = ".kvcache.safetensors";
+/// Suffix of a chunk's file name while it is being written.
 pub(super) const PARTIAL_SUFFIX: &str = ".kvcache.safetensors.tmp";
-/// The suffix of the metadata's name after that of the chunk.
+/// Suffix that is appended to the chunk's name for its metadata.
 pub const METADATA_SUFFIX: &str = ".metadata";
 
-/// The number of the header's length.
+/// Size in bytes of the field with the header's length.
 const FIXED: usize = 8;
-/// LMCache's version of the form.
+/// LMCache's version of the format.
 const VERSION: &str = "1";
-/// The name of the checksum.
+/// Name of the field with the checksum.
 const CHECKSUM: &str = "gds_top_sha256";
-/// `MemoryFormat.KV_2LTD` and `MemoryFormat.KV_MLA_FMT`: keys of all layers, then values; or one vector.
+/// `MemoryFormat.KV_2LTD`: the keys of all layers, followed by the values.
 const KEYS_AND_VALUES: u64 = 1;
+/// `MemoryFormat.KV_MLA_FMT`: a single vector per token and layer.
 const LATENT: u64 = 6;
 
 /// The fields of a chunk's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Vectors of a token in a layer, layers, tokens, elements of a vector.
+    /// Vectors of a token in a layer, layers, tokens, and elements of a vector.
     pub shape: [u64; 4],
-    /// The element type as safetensors names it.
+    /// Element type in the notation of safetensors.
     pub dtype: String,
-    /// LMCache's number of the order of dimensions.
+    /// LMCache's number for the order of the dimensions.
     pub format: u64,
-    /// Bytes behind the header.
+    /// Number of bytes after the header.
     pub payload_bytes: u64,
-    /// SHA-256 of those in hexadecimal digits; chunks that LMCache wrote have none.
+    /// SHA-256 of the payload in hexadecimal digits; `None` for chunks that LMCache wrote.
     pub payload_sha256: Option<String>,
 }
 
 impl Header {
-    /// The header of a chunk of so many tokens.
+    /// The header of a chunk with this number of tokens.
     #[must_use]
     pub fn of(shape: &Shape, tokens: u64, payload_sha256: Option<String>) -> Self {
         Self {
@@ -57,10 +59,10 @@ impl Header {
         }
     }
 
-    /// The header as bytes.
+    /// Encodes the header.
     ///
     /// # Errors
-    /// When the description does not fit.
+    /// Fails if the fields do not fit into the header.
     pub fn encode(&self) -> Result<Vec<u8>, String> {
         let mut more = json!({"lmcache_version": VERSION});
         if let (Some(sum), Some(fields)) = (&self.payload_sha256, more.as_object_mut()) {
@@ -82,10 +84,10 @@ impl Header {
         Ok(bytes)
     }
 
-    /// The header in these bytes.
+    /// Decodes a header.
     ///
     /// # Errors
-    /// A sentence that names the wrong field.
+    /// Returns a sentence with the invalid field.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let (length, text) = bytes.split_first_chunk::<FIXED>().ok_or("it ends within its header")?;
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
@@ -113,11 +115,11 @@ impl Header {
     }
 }
 
-/// The path of a chunk below the root, without its ending. LMCache makes the folders from the decimal digits of the
-/// hash, and the name from its key with percent signs: `model@world_size@worker@hash@dtype`.
+/// The path of a chunk below the root, without its suffix. LMCache derives the folders from the decimal digits of the
+/// hash. The name is the key with percent encoding: `model@world_size@worker@hash@dtype`.
 pub(super) fn file_name(shape: &Shape, key: &Key) -> PathBuf {
     let hash = key.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
-    // Four digits for the folders, also of the rare small number.
+    // The folders need four digits, so small numbers are padded.
     let digits = format!("{hash:04}");
     let name = format!("{}@1@0@{hash:x}@{}", shape.name, key_dtype(&shape.dtype));
     [&digits[..2], &digits[2..4], &quoted(&name)].iter().collect()
@@ -130,7 +132,7 @@ pub(super) fn metadata_of(chunk: &Path) -> PathBuf {
     name.into()
 }
 
-/// As Python's `urllib.parse.quote` with no safe characters.
+/// Percent encoding like Python's `urllib.parse.quote` without safe characters.
 fn quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'~');
     let each = text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
@@ -158,11 +160,12 @@ fn key_dtype(dtype: &str) -> &str {
     }
 }
 
-/// The header of a complete chunk, from its metadata as LMCache reads it: the metadata, the length of the chunk, and with
-/// `payload` the checksum if it has one. `Ok(None)` if there is no metadata, which LMCache takes for a miss.
+/// The header of a complete chunk. Like LMCache, it reads the metadata and checks the length of the chunk. With
+/// `payload`, the checksum is compared too, if there is one. `Ok(None)` if there is no metadata, which LMCache treats
+/// as a miss.
 ///
 /// # Errors
-/// A sentence with the reason: it cannot be read, was cut or is damaged.
+/// Returns a sentence with the reason: the chunk cannot be read, is cut or is damaged.
 pub fn examine(path: &Path, payload: bool) -> Result<Option<Header>, String> {
     let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
     let head = |path: &Path| -> Result<Option<(File, Vec<u8>)>, String> {
@@ -232,7 +235,7 @@ mod tests {
     fn a_header_has_the_bytes_that_lmcache_packs_and_its_reader_needs() {
         let bytes = Header::of(&shape(), 256, None).encode().unwrap();
         assert_eq!(bytes.len(), 4096);
-        // struct.pack("<Q", 4088), JSON, blanks.
+        // The expected bytes are those of `struct.pack("<Q", 4088)`, the JSON text and spaces.
         assert_eq!(bytes[..8], 4088_u64.to_le_bytes());
         let text = std::str::from_utf8(&bytes[8..]).unwrap().trim_end_matches(' ');
         let expected = json!({"kvcache": {"dtype": "BF16", "shape": [2, 32, 256, 1024], "data_offsets": [0, 33_554_432],
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_header_that_lmcache_packed_is_read() {
-        // json.dumps of Python puts a blank behind each comma and colon.
+        // `json.dumps` of Python writes a space after each comma and colon.
         let mut bytes = 4088_u64.to_le_bytes().to_vec();
         bytes.extend(
             br#"{"kvcache": {"dtype": "F16", "shape": [2, 3, 256, 64], "data_offsets": [0, 196608], "fmt": 1, "__metadata__": {"lmcache_version": "1"}}}"#,
@@ -261,7 +264,7 @@ mod tests {
     fn a_chunk_is_named_as_lmcache_names_it() {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&0x0123_4567_89ab_cdef_u64.to_be_bytes());
-        // str(0x0123456789abcdef) is 81985529216486895.
+        // `str(0x0123456789abcdef)` is 81985529216486895.
         assert_eq!(
             file_name(&shape(), &key).to_str().unwrap(),
             "81/98/meta%2FTiny%401%400%40123456789abcdef%40bfloat16"

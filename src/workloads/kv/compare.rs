@@ -1,4 +1,4 @@
-//! The variants of a run: those that are named, the settings that are compared, and settings without an effect.
+//! The variants of a run: the named variants, the compared settings, and the settings that have no effect.
 
 use super::effect::{Effect, Settled, nothing_compared};
 use super::error::PlanError;
@@ -7,7 +7,7 @@ use super::order::{KvOrder, LaneName, Settings};
 use super::params::{self, KvSetting};
 use crate::core::Access;
 
-/// A lane as it is planned.
+/// A planned run.
 pub(super) struct Planned {
     pub(super) lane: LaneName,
     pub(super) settings: Settings,
@@ -15,7 +15,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// The lane of a variant in one direction.
+    /// The run of a variant in one direction.
     pub(super) fn new(order: &KvOrder, variant: &str, direction: Access) -> Result<Self, PlanError> {
         let lane: LaneName = format!("{}/{variant}/{direction}", order.kind.name()).parse().map_err(PlanError)?;
         let settings = order.settings(&lane);
@@ -30,11 +30,10 @@ impl Planned {
     }
 }
 
-/// Each variant with each value of `NAME=A,B`. A variant for which the setting has no effect is run once, with a
-/// note.
+/// Each variant with each value of `NAME=A,B`. A variant on which the setting has no effect is run once, with a note.
 ///
 /// # Errors
-/// A sentence: no comparison, an impossible value, or nothing that would differ.
+/// Returns a sentence if nothing is compared, a value is impossible, or no run would differ.
 pub(super) fn compared(
     order: &KvOrder,
     variants: &[String],
@@ -52,7 +51,7 @@ pub(super) fn compared(
         }
         settings.push(setting);
     }
-    // `split` gives at least one value.
+    // `split` returns at least one value.
     let Some((compared, _)) = settings.first().copied() else { return Ok(Default::default()) };
     let (mut all, mut same) = (Vec::new(), Vec::new());
     for variant in variants {
@@ -65,7 +64,8 @@ pub(super) fn compared(
             let effects: Vec<Effect> =
                 lanes.map(|lane| Ok(lane?.effect(order, compared))).collect::<Result<_, PlanError>>()?;
             match nothing_compared(&effects).filter(|_| !differs) {
-                // A limit on a value is a better reason than that the other direction does not use it.
+                // If a limit makes the values equal, this is a better reason than that the other direction does not
+                // use the setting.
                 Some(said) if why.is_none() || matches!(effects.first(), Some(Effect::Counts(_))) => why = Some(said),
                 Some(_) => {}
                 None => differs = true,
@@ -91,7 +91,8 @@ pub(super) fn compared(
     Ok((all, said.into_iter().collect()))
 }
 
-/// The settings of `--set`, with the reason why they reach no lane so far; none for those that reached one.
+/// The settings of `--set` that have not affected any run yet, with the reason. Settings that affect a run are
+/// removed.
 pub(super) struct Unused<'a> {
     order: &'a KvOrder,
     of: Vec<(KvSetting, u64, Option<&'static str>, bool)>,
@@ -102,14 +103,14 @@ impl<'a> Unused<'a> {
         Self { order, of: order.settings.iter().map(|(name, value)| (*name, *value, None, false)).collect() }
     }
 
-    /// Looks at one more lane.
+    /// Checks one more run.
     pub(super) fn see(&mut self, lane: &Planned) {
         for (name, value, why, reached) in &mut self.of {
             let reason = match lane.effect(self.order, *name) {
                 Effect::Counts(_) if lane.lane.settings.contains_key(name) => {
                     "the variants that it counts for set it themselves"
                 }
-                // The only setting that a name overrides.
+                // This is the only setting that the name of a variant overrides.
                 Effect::Counts(_) if lane.settings.get(*name) != *value => {
                     "the names of the variants say whether buffers are registered: take gds-registered, or gds:register=N"
                 }
@@ -123,7 +124,7 @@ impl<'a> Unused<'a> {
         }
     }
 
-    /// Warnings.
+    /// The warnings.
     pub(super) fn said(self) -> impl Iterator<Item = String> {
         let unused = self
             .of

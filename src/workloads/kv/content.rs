@@ -1,7 +1,7 @@
-//! The stored bytes: made from a seed, a file (by a number of its key) and an offset, so that any range of any file
-//! can be computed again at any time.
+//! The stored bytes. They are computed from a seed, the file (a number of its key) and an offset, so any range of any
+//! file can be computed again.
 
-/// One step of SplitMix64: its output for this state.
+/// One step of SplitMix64: the output for this state.
 pub(super) const fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -9,7 +9,8 @@ pub(super) const fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills `out` with the payload of `file` from `offset`. Bytes look random, so that no file system or drive shortens them.
+/// Fills `out` with the payload of `file` from `offset`. The bytes look random, so that no file system or drive
+/// compresses them.
 pub(super) fn fill(seed: u64, file: u64, offset: u64, out: &mut [u8]) {
     let key = mix(seed ^ mix(file));
     let mut word = offset / 8;
@@ -25,7 +26,7 @@ pub(super) fn fill(seed: u64, file: u64, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Offset of the first byte of `found` that is not the content.
+/// Offset of the first byte of `found` that differs from the content; `None` if all bytes are equal.
 pub(super) fn differs(seed: u64, file: u64, offset: u64, found: &[u8], scratch: &mut Vec<u8>) -> Option<u64> {
     scratch.resize(found.len(), 0);
     fill(seed, file, offset, scratch);

@@ -1,4 +1,4 @@
-//! The effect of a setting in a lane. Comparing values with the same effect would show the noise of two runs as a
+//! The effect of a setting on a run. If several values have the same effect, comparing them would show noise as a
 //! difference.
 
 use super::layout::Layout;
@@ -8,16 +8,16 @@ use super::prepare;
 use super::store;
 use crate::core::KvSystem;
 
-/// The effect of a setting in a lane.
+/// The effect of a setting on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// The effective value, after limits.
+    /// The effective value after limits.
     Counts(u64),
-    /// Nothing, and why.
+    /// The setting has no effect, with the reason.
     Nothing(&'static str),
 }
 
-/// A lane with all that is settled of it before it runs.
+/// Everything about a run that is known before it starts.
 pub(super) struct Settled<'a> {
     pub(super) order: &'a KvOrder,
     pub(super) lane: &'a LaneName,
@@ -38,7 +38,7 @@ impl Settled<'_> {
         let value = settings.get(setting);
         let files = layout.files.len() as u64;
         let (gds, in_memory) = (lane.method == Method::Gds, lane.method == Method::Ram);
-        // llm-d's way falls back to plain transfers, where and when is known only while it runs.
+        // llm-d's method falls back to plain transfers. Whether this happens is only known during the run.
         let may_fall = order.kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
         let plain = lane.method == Method::Plain || (gds && may_fall);
         let writes = lane.write || settings.get(KvSetting::WritePercent) > 0;
@@ -103,8 +103,8 @@ impl Settled<'_> {
     }
 }
 
-/// The reason why lanes with different values of a setting have the same effect, from the effect of each; `None` if
-/// they differ.
+/// The reason why different values of a setting have the same effect, from the effect of each value. `None` if the
+/// effects differ.
 pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
     let first = effects.first()?;
     if effects.iter().any(|effect| effect != first) {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_value_counts_as_far_as_its_limits_let_it() {
-        // 512 tokens are two files of llm-d, and two of LMCache with three layers each.
+        // 512 tokens are two files of llm-d, or two files of LMCache with three layers each.
         assert_eq!(
             effect(KvSystem::Llmd, "staging/read", &[("threads_per_gpu", 64)], "threads_per_gpu"),
             Effect::Counts(2)

@@ -1,6 +1,6 @@
-//! Asynchronous transfers of a worker, as UCM's `S2DAsync` and `D2SAsync` and LMCache's GDS L1 do them: several at once
-//! on its CUDA stream, each reported by a callback of the stream. Everything that a transfer uses is kept until then: parameters,
-//! memory, and the file with its reference in the cache of handles.
+//! Asynchronous transfers of a worker, like UCM's `S2DAsync` and `D2SAsync` and LMCache's GDS L1. Several transfers
+//! run at once on the worker's CUDA stream. A callback of the stream reports each of them. Until then, everything
+//! that a transfer uses is kept: the parameters, the memory, and the file with its reference in the handle cache.
 
 use super::layout::Task;
 use super::order::{LaneName, Settings};
@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What UCM and LMCache do if a call is refused, and so what is done here.
+/// The behaviour if a call is rejected. UCM and LMCache do the same.
 pub(super) const ABORTED: &str =
     "the job is aborted, and nothing is done synchronously instead; async=0 makes the synchronous calls";
 
-/// A worker's stream, as cuFile's.
+/// A worker's stream, registered with cuFile.
 pub(super) type Line = Arc<StreamIo<IoQueue>>;
 
-/// A stream for each worker, made before the clock; none where transfers are synchronous.
+/// Creates a stream for each worker before the clock starts. Empty if transfers are synchronous.
 pub(super) fn lines(
     device: &Device,
     cufile: Option<&CuFile>,
@@ -54,51 +54,51 @@ pub(super) const fn direction(write: bool) -> Direction {
     if write { Direction::Write } else { Direction::Read }
 }
 
-/// The transfers of a worker that have not landed.
+/// The unfinished transfers of a worker.
 pub(super) struct Flights {
     pub(super) stream: Line,
     pub(super) depth: usize,
     pub(super) clock: Clock,
-    /// Gets each transfer that landed, if layers are waited for.
+    /// Gets each completed transfer, if computing waits for layers.
     pub(super) window: Option<Arc<Window>>,
     pub(super) tell: Sender<Landed>,
     pub(super) told: Receiver<Landed>,
     pub(super) under_way: BTreeMap<u64, Flight>,
     pub(super) next: u64,
-    /// Places in the staging memory that are free, taken in rotation as LMCache takes them; none if transfers need none.
+    /// Free slots in the staging memory, which are used in rotation like in LMCache. Empty if transfers need no slot.
     pub(super) slots: VecDeque<u64>,
-    /// Transfers on the stream whose callback was not called yet.
+    /// Number of transfers on the stream whose callback was not called yet.
     pub(super) on_stream: Arc<AtomicU64>,
     pub(super) most: u64,
     pub(super) in_call_ns: u64,
     pub(super) in_flight_ns: u64,
 }
 
-/// A part of a transfer: its offset in the transfer, and its length.
+/// A part of a transfer: its offset in the transfer and its length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
 
-/// A transfer that has not landed.
+/// An unfinished transfer.
 pub(super) struct Flight {
-    /// Dropped before the file, which they keep too.
+    /// These must be dropped before the file, because they keep a reference to it.
     pub(super) ios: Vec<AsyncIo<IoQueue>>,
     pub(super) handle: Arc<FileHandle<'static>>,
     pub(super) task: Task,
-    /// The offset of its bytes on the target or in the staging memory, and the slot of the latter.
+    /// The offset of its bytes on the target or in the staging memory, and the slot in the staging memory.
     pub(super) place: u64,
     pub(super) slot: Option<u64>,
-    /// Segments on the stream, and bytes that landed.
+    /// Number of segments on the stream, and number of bytes that have landed.
     pub(super) left: usize,
     pub(super) done: u64,
-    /// When the worker took it up, and when it made the first call.
+    /// The time at which the worker began the transfer, and the time of its first call.
     pub(super) start_ns: u64,
     pub(super) called_ns: u64,
 }
 
-/// The message of a callback: which segment of which transfer, its result, and the time.
+/// The message of a callback: the transfer and segment, the result, and the time.
 pub(super) struct Landed {
     pub(super) number: u64,
     pub(super) segment: Segment,
@@ -132,7 +132,7 @@ impl Flights {
         }
     }
 
-    /// The measurements of this worker's stream; the parts of a lane are joined by [`OnStreams::and`].
+    /// The measurements of this worker's stream. Those of all workers are combined with [`OnStreams::and`].
     pub(super) fn seen(&self) -> OnStreams {
         OnStreams {
             streams: 1,
@@ -143,8 +143,8 @@ impl Flights {
         }
     }
 
-    /// The callback that runs after a transfer of the stream, on a thread of CUDA. A layer that waits for the
-    /// transfer continues at once, whatever the worker is doing.
+    /// The callback after a transfer of the stream, which runs on a thread of CUDA. Computing that waits for the
+    /// layer continues immediately, even if the worker is busy.
     pub(super) fn callback(
         &self,
         number: u64,
@@ -162,7 +162,7 @@ impl Flights {
             {
                 window.landed(layer as usize);
             }
-            // The receiver is gone if the worker failed.
+            // The receiver was dropped if the worker failed.
             let _ = tell.send(Landed { number, segment, moved, at_ns });
         }
     }

@@ -1,4 +1,5 @@
-//! The folder that a workload writes into: made by this program, marked, locked and private, so that nothing else is ever written or removed.
+//! The folder into which a workload writes. This program creates, marks and locks it, and it is private. So no other
+//! file is written or removed.
 
 use crate::trust::{self, FolderId, PrivateFolder, Scratch};
 use rustix::fs::FlockOperation;
@@ -7,81 +8,83 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The file that marks a folder as ours.
+/// The file that marks a folder as created by gds-top.
 const MARKER: &str = ".gds-top-kv";
 const MARK: &str = "Made by gds-top for a KV-cache workload. It may be removed at any time when no gds-top runs.\n";
 
 /// The reason why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// It is there and not ours.
+    /// The folder exists, but gds-top did not create it.
     #[error("{} exists and was not made by gds-top (it has no {MARKER}), so nothing is written into it; name another DIR or move it away", path.display())]
     NotOurs {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// Another user could change what is in it.
+    /// Another user could change the content.
     #[error("{} is not used: {why}; name another DIR or remove it", path.display())]
     Unsafe {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The reason.
+        /// The reason why it is unsafe.
         why: trust::FolderError,
     },
-    /// Another process uses it.
+    /// Another process is using the folder.
     #[error("{} is in use by another gds-top; wait for it or name another DIR", path.display())]
     InUse {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// Its name is not text.
+    /// The path is not valid UTF-8.
     #[error("{} has a name that is not UTF-8, which lanes cannot be given; rename it, or use another DIR", path.display())]
     NoText {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// Nothing was kept.
+    /// No earlier run kept files.
     #[error("there is no {}, so nothing that an earlier run kept can be read; '--keep' keeps what a run writes", path.display())]
     Nothing {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// The system refuses.
+    /// The operating system reported an error.
     #[error("{doing} {} failed: {source}; DIR must be a folder on the disk in question that can be written to", path.display())]
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// The folder or file.
+        /// Path of the folder or file.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// A folder of ours, locked while this lives.
+/// A folder of gds-top, which is locked until this value is dropped.
 #[derive(Debug)]
 pub struct Folder {
     folder: PrivateFolder,
-    /// Settings of libcufile, which reads them by path: in a scratch folder, so that no other user can replace them.
+    /// The folder with libcufile's settings. libcufile reads them by path, so they are in a scratch folder in which
+    /// no other user can replace them.
     settings: Option<Scratch>,
     keep: bool,
     _lock: File,
 }
 
 impl Folder {
-    /// The path of the folder `gds-top-kv-NAME` of `dir`, which may not exist.
+    /// The path of the folder `gds-top-kv-NAME` in `dir`. The folder may not exist.
     ///
     /// # Errors
-    /// If `dir` is not a folder that can be examined.
+    /// Fails if `dir` is not a folder that can be examined.
     pub fn place(dir: &Path, name: &str) -> Result<PathBuf, FolderError> {
         Ok(parent(dir)?.join(folder_name(name)))
     }
 
-    /// Makes or reuses the folder `gds-top-kv-NAME` in `dir`. Files of an earlier run are removed, unless `reuse`; at
-    /// the end the folder is removed, unless `keep`.
+    /// Creates or reuses the folder `gds-top-kv-NAME` in `dir`. Files of an earlier run are removed unless `reuse` is
+    /// set. At the end the folder is removed unless `keep` is set.
     ///
     /// # Errors
-    /// If the folder belongs to another program, is in use, can be changed by another user, or cannot be created.
+    /// Fails if the folder belongs to another program, is in use, can be changed by another user, or cannot be
+    /// created.
     pub fn open(dir: &Path, name: &str, reuse: bool, keep: bool) -> Result<Self, FolderError> {
         let dir = parent(dir)?;
         let name = folder_name(name);
@@ -105,7 +108,7 @@ impl Folder {
                 match marked {
                     Ok(file) => (folder, file),
                     Err(error) => {
-                        // Without its mark a later run would not know that it is ours.
+                        // Without the mark, a later run would not recognise the folder, so it is removed.
                         let _ = folder.remove();
                         return Err(system("writing", &marker)(error));
                     }
@@ -113,7 +116,7 @@ impl Folder {
             }
             Err(trust::FolderError::System(error)) if error.kind() == ErrorKind::AlreadyExists => {
                 let folder = PrivateFolder::open(&dir, OsStr::new(&name)).map_err(refused)?;
-                // A run that was killed before it could write the mark leaves an empty folder.
+                // If a run was killed before it wrote the mark, the folder is empty.
                 let lock = match folder.open_file(MARKER) {
                     Err(_) if !reuse && folder.is_empty().unwrap_or(false) => {
                         folder.create(MARKER).and_then(|mut file| file.write_all(MARK.as_bytes()).map(|()| file))
@@ -135,22 +138,22 @@ impl Folder {
         Ok(Self { folder, settings: None, keep, _lock: lock })
     }
 
-    /// Its path.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Which folder it is, for the lanes that work in it.
+    /// The identity of the folder, for the runs that use it.
     #[must_use]
     pub const fn id(&self) -> FolderId {
         self.folder.id()
     }
 
-    /// Writes settings of libcufile for the lanes and returns their path, which exists until the end of this run.
+    /// Writes libcufile's settings for the runs. Returns their path, which exists until the end of the session.
     ///
     /// # Errors
-    /// The system's, if they cannot be written.
+    /// Returns the error of the operating system if they cannot be written.
     pub(super) fn write_settings(&mut self, text: &str) -> std::io::Result<PathBuf> {
         let scratch = match self.settings.take() {
             Some(scratch) => scratch,
@@ -162,13 +165,13 @@ impl Folder {
         written.map(|()| file)
     }
 
-    /// Removes it, whether or not it was to be kept, where a run ended before anything was written that could be.
+    /// Removes the folder, even with `keep`. It is for a session that ended before anything was written.
     pub fn abandon(mut self) {
         self.keep = false;
         let _ = self.close();
     }
 
-    /// Removes it unless it is kept. Returns a note for the user.
+    /// Removes the folder unless it is kept. Returns a note for the user.
     #[must_use]
     pub fn close(self) -> Option<String> {
         let path = self.path().display().to_string();
@@ -176,7 +179,7 @@ impl Folder {
             return Some(format!("the files are kept in {path}"));
         }
         let removed = self.folder.empty(Some(MARKER)).map_err(trust::FolderError::from).and_then(|()| {
-            // The mark goes last, so that a folder that could not be emptied is still known to be ours.
+            // The mark is removed last. So if the folder cannot be emptied, it is still recognised later.
             self.folder.remove_file(MARKER)?;
             self.folder.remove_empty()
         });
@@ -198,7 +201,7 @@ fn parent(dir: &Path) -> Result<PathBuf, FolderError> {
         }
         Err(source) => return Err(FolderError::System { doing, path: dir.to_owned(), source }),
     };
-    // Lanes get it in JSON.
+    // Runs get the path in JSON, so it must be UTF-8.
     if dir.to_str().is_none() {
         return Err(FolderError::NoText { path: dir });
     }
@@ -222,7 +225,7 @@ mod tests {
         let again = Folder::open(dir.path(), "ucm", true, true).unwrap();
         assert!(again.path().join("data/block").exists());
         drop(again);
-        // A run without a result leaves no files, even with --keep.
+        // A session without a result leaves no files, even with --keep.
         Folder::open(dir.path(), "llmd", false, true).unwrap().abandon();
         assert!(!dir.path().join("gds-top-kv-llmd").exists());
         let said = Folder::open(dir.path(), "llmd", true, true).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! A cache of open files with reference counts: opened and registered once, kept while used, and closed, the longest unused first, when there are
-//! more than the limit.
+//! A cache of open files with reference counts. A file is opened and registered once, and kept while it is used. If
+//! there are more files than the limit, the unused file with the oldest use is closed first.
 
 use crate::core::HandleCacheCounts;
 use std::collections::{BTreeMap, HashMap};
@@ -16,15 +16,15 @@ pub struct HandleCache<K, H> {
 #[derive(Debug)]
 struct Inner<K, H> {
     entries: HashMap<K, Entry<H>>,
-    /// Unused ones by the time of their release.
+    /// Unused handles by the time of their release.
     unused: BTreeMap<u64, K>,
-    /// With a limit of 0: a handle for each current use, also if several are of one file.
+    /// With a limit of 0: one handle for each current use, even if several are of the same file.
     own: Vec<(K, Arc<H>)>,
     clock: u64,
     counts: HandleCacheCounts,
 }
 
-/// Waiters of a file that another thread opens wait on the cell; `None` in it means that the opening failed.
+/// While one thread opens a file, other threads wait on this cell. `None` in the cell means that opening failed.
 type Cell<H> = Arc<OnceLock<Option<Arc<H>>>>;
 
 #[derive(Debug)]
@@ -35,8 +35,8 @@ struct Entry<H> {
 }
 
 impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
-    /// A cache that keeps at most `limit` handles; those in use may be more. With 0 nothing is cached: each use opens
-    /// a separate handle and closes it, even while another uses the same file.
+    /// Creates a cache that keeps at most `limit` handles; more are possible while they are in use. With 0 nothing is
+    /// cached: each use opens a separate handle and closes it, even while the same file is in use elsewhere.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let counts = HandleCacheCounts { limit: limit as u64, ..HandleCacheCounts::default() };
@@ -48,10 +48,11 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handle of `key`, opened by `open` if it is not cached. Each success needs one [`Self::release`].
+    /// The handle for `key`, which `open` opens if it is not cached. Each success requires one call of
+    /// [`Self::release`].
     ///
     /// # Errors
-    /// The error of `open`; nothing is kept then.
+    /// Returns the error of `open`. Nothing is cached in this case.
     pub fn acquire<E>(&self, key: &K, open: impl FnOnce() -> Result<H, E>) -> Result<Arc<H>, E> {
         if self.limit == 0 {
             return self.open_own(key, open);
@@ -64,7 +65,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
             if let Some(handle) = cell.wait() {
                 return Ok(Arc::clone(handle));
             }
-            // The other thread could not open it and removed its entry, so this thread tries.
+            // The other thread could not open the file and removed its entry, so this thread tries it.
         };
         match open() {
             Ok(handle) => {
@@ -90,7 +91,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         Ok(handle)
     }
 
-    /// Counts a use of the entry and makes the entry if needed; returns whether the caller has to open it.
+    /// Counts a use of the entry, which is created if needed. Returns whether the caller has to open the file.
     fn enter(&self, key: &K) -> (Cell<H>, bool) {
         let mut inner = self.lock();
         if let Some(entry) = inner.entries.get_mut(key) {
@@ -109,8 +110,8 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         (cell, true)
     }
 
-    /// Ends one use; its handle was dropped before. Returns handles to be closed, which dropping them does: outside
-    /// the lock, because closing deregisters.
+    /// Ends one use. The caller must drop the handle before. Returns handles for the caller to drop, which closes
+    /// them. This must happen outside the lock, because closing also deregisters.
     pub fn release(&self, key: &K) -> Vec<Arc<H>> {
         {
             let mut inner = self.lock();
@@ -132,12 +133,12 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         self.evict()
     }
 
-    /// Takes out unused handles, the longest unused first, until the limit holds.
+    /// Removes unused handles, the oldest use first, until the limit is met.
     fn evict(&self) -> Vec<Arc<H>> {
         self.take_out(self.limit)
     }
 
-    /// Takes out all handles that are not in use.
+    /// Removes all unused handles.
     pub fn cleanup(&self) -> Vec<Arc<H>> {
         self.take_out(0)
     }
@@ -157,20 +158,20 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         out
     }
 
-    /// The numbers so far.
+    /// The current counts.
     #[must_use]
     pub fn counts(&self) -> HandleCacheCounts {
         self.lock().counts
     }
 
-    /// Handles that are open now.
+    /// Number of open handles.
     #[must_use]
     pub fn len(&self) -> usize {
         let inner = self.lock();
         inner.entries.len() + inner.own.len()
     }
 
-    /// Whether none is.
+    /// Whether no handle is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -206,12 +207,12 @@ mod tests {
             open(&cache, key);
             cache.release(&key);
         }
-        // 1 is used again, so 2 is the longest unused.
+        // Handle 1 is used again, so 2 has the oldest use.
         open(&cache, 1);
         open(&cache, 3);
         assert_eq!((cache.len(), cache.counts().evictions), (2, 1));
         open(&cache, 2);
-        // All three are used: the limit waits.
+        // All three are in use, so the limit is exceeded.
         assert_eq!((cache.len(), cache.counts().misses), (3, 4));
         let closed: Vec<u32> = [3, 1, 2].iter().flat_map(|key| cache.release(key)).map(|h| *h).collect();
         assert_eq!(closed, [3]);

@@ -1,13 +1,13 @@
-//! Keys of chunks: the SHA-256 of a chunk's tokens and of the key before it, so that a key identifies everything from
-//! the first token on.
+//! Keys of chunks. A key is the SHA-256 of a chunk's tokens and of the previous key. So it identifies all tokens from
+//! the first one.
 
 use super::content::mix;
 use sha2::{Digest, Sha256};
 
-/// A key.
+/// The key of a chunk.
 pub type Key = [u8; 32];
 
-/// Chains keys, chunk by chunk.
+/// Computes keys, one chunk after another.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     before: Option<Key>,
@@ -29,13 +29,14 @@ impl Chain {
     }
 }
 
-/// The token at `position` of a sequence that is made from a seed; below 128 000, as a vocabulary is.
+/// The token at `position` of a sequence that is computed from a seed. It is below 128 000, like in a typical
+/// vocabulary.
 #[must_use]
 pub const fn token(seed: u64, sequence: u64, position: u64) -> u32 {
     (mix(mix(seed ^ mix(sequence)).wrapping_add(position)) % 128_000) as u32
 }
 
-/// Lower-case hexadecimal digits.
+/// The bytes as lower-case hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -49,7 +50,7 @@ mod tests {
     fn a_key_is_the_hash_of_the_key_before_and_the_tokens() {
         let mut chain = Chain::default();
         let first = chain.next(&[1, 2]);
-        // SHA-256 of 01 00 00 00 02 00 00 00, by any other tool.
+        // The expected value is the SHA-256 of 01 00 00 00 02 00 00 00.
         assert_eq!(hex(&first), hex(&Sha256::digest([1, 0, 0, 0, 2, 0, 0, 0])));
         let second = chain.next(&[3]);
         let mut text = first.to_vec();

@@ -1,4 +1,5 @@
-//! The lane process of a KV-cache workload: takes its order, makes target and contents ready, runs, verifies, and reports.
+//! The run process of a KV-cache workload: it reads its order, prepares the target and the contents, runs, verifies
+//! and reports.
 
 use super::beside::Side;
 use super::cache;
@@ -28,13 +29,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Runs one lane. Returns the exit status of its process as [`crate::engines::run_lane`] does.
+/// Runs one process. Returns its exit status, like [`crate::engines::run_lane`].
 #[must_use]
 pub fn run_lane() -> u8 {
     lane_process(fill)
 }
 
-/// Reads the order, enters its folder, and lays out its files.
+/// Reads the order, enters its folder, and computes the layout of its files.
 fn read_order(lane_order: &LaneOrder) -> Result<(KvOrder, LaneName, Settings, Layout), LoadError> {
     let asked = lane_order.workload.as_ref().ok_or_else(|| wrong("the order is not of a workload".to_owned()))?;
     let mut order: KvOrder = serde_json::from_value(asked.order.clone())
@@ -44,7 +45,8 @@ fn read_order(lane_order: &LaneOrder) -> Result<(KvOrder, LaneName, Settings, La
     };
     let lane = LaneName::new(lane.clone()).map_err(wrong)?;
     let settings = order.settings(&lane);
-    // Relative paths, in the directory that the session created, even if another one takes its name.
+    // The paths are relative to the folder that the session created. This folder is used even if another one has its
+    // name now.
     let id = order.folder_id.ok_or_else(|| wrong("the order does not name its folder".to_owned()))?;
     let folder = std::mem::take(&mut order.folder);
     trust::enter(&folder, id).map_err(|why| wrong(format!("{} cannot be used: {why}", folder.display())))?;
@@ -52,7 +54,8 @@ fn read_order(lane_order: &LaneOrder) -> Result<(KvOrder, LaneName, Settings, La
     Ok((order, lane, settings, layout))
 }
 
-/// Removes the files of an earlier lane before a write; writes missing files and makes the page cache cold or hot before a read.
+/// Prepares the store. Before a write, the files of an earlier run are removed. Before a read, missing files are
+/// written and the page cache is made cold or hot.
 fn prepare_store(
     context: &EngineContext<'_>,
     order: &KvOrder,
@@ -66,7 +69,7 @@ fn prepare_store(
     }
     let stored = || layout.files.iter().map(|file| file.path.clone()).filter(|path| path.exists());
     if lane.write {
-        // So that the read after this write sees this lane's files or none.
+        // So the read after this write finds only files of this run.
         if layout.is_slab() {
             return store::make_slab(layout);
         }
@@ -83,14 +86,14 @@ fn prepare_store(
     Ok(())
 }
 
-/// Writes the description of the run that llm-d and vLLM keep next to a model's files.
+/// Writes the description file that llm-d and vLLM store next to a model's files.
 fn write_description(order: &KvOrder, layout: &Layout) -> Result<(), LoadError> {
     let root = order.folder.join("data");
     let Some(mapper) = &layout.mapper else { return Ok(()) };
     mapper.write_config(&root).map_err(|e| store::failed("describing the run in", &root, e))
 }
 
-/// The size of the handle cache: the setting, or less if the process may not open so many files.
+/// The size of the handle cache: the setting, or less if the process may not open that many files.
 fn handle_limit(settings: &Settings, layout: &Layout, open_files: u64, notes: &mut Vec<String>) -> usize {
     if layout.is_slab() {
         return 1;
@@ -121,7 +124,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     }
     let method = if lane.method == Method::Gds && cufile.is_none() { Method::Plain } else { lane.method };
     if let Some((reason, detail)) = &without {
-        // A read whose every lookup misses has no transfer that could fall back.
+        // If every lookup of a read misses, there is no transfer that could fall back.
         let what = if layout.largest == 0 { "cuFile could not be used" } else { "every transfer fell back to staging" };
         result.notes.push(format!("{what} ({reason}): {detail}"));
     }
@@ -129,7 +132,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let preparing = EngineContext::new(lane_order, &device, cufile.as_ref(), &counters);
     let threads = threads(&order, &settings, &layout, preparing.cpus);
     let target = Arc::new(DeviceMemory::allocate(&device, layout.target_bytes)?);
-    // The paged cache of a serving engine is there, and touched, long before anything is loaded into it.
+    // In a serving engine, the paged cache is allocated and touched long before anything is loaded into it.
     target.fill(0xa5)?;
     let slots = if settings.on(KvSetting::Async) { settings.get(KvSetting::AsyncDepth).max(1) } else { 1 };
     let slab = layout
@@ -151,7 +154,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     if cufile.is_some() && settings.get(KvSetting::Register) == 2 && !device.is_gpu() {
         result.notes.push(WITHOUT_RDMA.to_owned());
     }
-    // Concurrent writes have separate buffers, as a thread of llm-d has for each direction.
+    // Concurrent writes have separate buffers, because a thread of llm-d has one for each direction.
     let side = Side::new(&preparing, &order, &lane, &settings, method)?;
     let buffers = if side.is_some() { 2 * threads } else { threads };
     let staging = staging(&device, &settings, &layout, method, order.kind, buffers, &counters)?;
@@ -215,7 +218,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         let wall_ns = context.clock.now_ns();
         done.map(|done| (done, wall_ns))
     });
-    // Fallbacks before a failure are part of the result too.
+    // Fallbacks before a failure are also part of the result.
     let fallbacks = shared.fallbacks.take();
     let (done, wall_ns) = match done {
         Ok(done) => done,
@@ -224,9 +227,9 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
             return Err(error);
         }
     };
-    // The wall ends when the last byte is there; a layer-wise read computes its last layers after that.
+    // The wall time ends when the last byte has landed. A read layer by layer computes its last layers after that.
     let landed_ns = done.operations.iter().map(|(_, _, end)| *end).max().unwrap_or(wall_ns);
-    // A read with concurrent writes ends there too.
+    // A read with concurrent writes also ends when its last byte has landed.
     let wall_ns = if done.computing.is_empty() && beside.is_none() { wall_ns } else { landed_ns };
     let beside_writes = side.as_ref().map(|side| side.told(&done.beside, landed_ns));
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
@@ -236,7 +239,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     result.slots = done.slots;
     result.phases = Span::phase_times(&within(&done.spans, wall_ns), wall_ns, done.slots);
     peaks.record(&device, &counters, result);
-    // If every transfer fell back, cuFile moved nothing that could have a route.
+    // If every transfer fell back, cuFile moved no bytes, so there is no route.
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
     let by_cufile = cufile.as_ref().filter(|_| fell_back < done.operations.len() as u64);
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile)));

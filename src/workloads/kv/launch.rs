@@ -1,7 +1,8 @@
-//! Asynchronous transfers of a worker: started on its CUDA stream, several at once, and completed when the stream's callback reports them.
+//! Starts and completes the asynchronous transfers of a worker. Several of them run at once on the worker's CUDA
+//! stream. A transfer is complete when the callback of the stream has reported it.
 //!
-//! A transfer that goes through staging memory has a slot there from its start until its bytes were scattered. LMCache's
-//! staging is registered in regions of at most 16 MiB, so that a transfer is cut where its slot crosses two of them.
+//! A transfer through staging memory uses a slot from its start until its bytes were scattered. LMCache registers its
+//! staging memory in regions of at most 16 MiB, so a transfer whose slot crosses a region boundary is divided there.
 
 use super::flights::{ABORTED, Flight, Landed, Segment, direction};
 use super::layout::Task;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Time between two checks of a waiting worker for a failure of another one.
+/// Time after which a waiting worker checks whether another worker failed.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Worker<'_, '_> {
-    /// Puts a transfer on the stream once there is room, and takes what has landed.
+    /// Puts a transfer on the stream as soon as there is space, and processes completed transfers.
     pub(super) fn launch(&mut self, task: &Task) -> Result<(), LoadError> {
         let depth = self.flights.as_ref().map_or(1, |flights| flights.depth);
         while self.under_way() >= depth {
@@ -61,7 +62,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Waits for all transfers that have not landed.
+    /// Waits for all unfinished transfers.
     pub(super) fn land_all(&mut self) -> Result<(), LoadError> {
         while self.under_way() > 0 {
             self.land(true)?;
@@ -73,7 +74,7 @@ impl Worker<'_, '_> {
         self.flights.as_ref().map_or(0, |flights| flights.under_way.len())
     }
 
-    /// Calls cuFile for a segment of a transfer, once for each region that it is in.
+    /// Calls cuFile for a segment of a transfer, once for each region of the segment.
     fn put(&mut self, number: u64, segment: Segment) -> Result<(), LoadError> {
         let mut done = 0;
         while done < segment.bytes {
@@ -85,7 +86,7 @@ impl Worker<'_, '_> {
             let part = self.part(place + segment.offset + done, segment.bytes - done)?;
             let here = Segment { offset: segment.offset + done, bytes: part.bytes };
             let file_offset = self.shared.layout.file_offset(&task) + here.offset;
-            // Staged bytes are there when they were scattered, which a callback cannot do.
+            // Staged bytes have landed only after they were scattered, which a callback cannot do.
             let reports = self.shared.slab.is_none() && here.offset + here.bytes == task.bytes;
             let Some(flights) = &mut self.flights else { return Err(LoadError::Stopped) };
             flights.most = flights.most.max(flights.on_stream.fetch_add(1, Ordering::Relaxed) + 1);
@@ -118,7 +119,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Takes a segment that landed and returns whether there was one; waits for one if that is wanted.
+    /// Processes a completed segment and returns whether there was one. With `wait`, it waits for one.
     fn land(&mut self, wait: bool) -> Result<bool, LoadError> {
         let at = self.rec.now();
         let Some(told) = self.next_told(wait)? else { return Ok(false) };
@@ -138,7 +139,7 @@ impl Worker<'_, '_> {
             Err(_) => 0,
         };
         if !check && moved < expected.bytes {
-            // Like LMCache, a run without checks does not look at the result; gds-top counts what that loses.
+            // Like LMCache, a run without checks ignores the result. gds-top counts what is lost.
             self.shared.lost_operations.fetch_add(1, Ordering::Relaxed);
             self.shared.lost_bytes.fetch_add(expected.bytes - moved, Ordering::Relaxed);
         }
@@ -156,13 +157,13 @@ impl Worker<'_, '_> {
         Ok(true)
     }
 
-    /// Ends a transfer whose last segment landed.
+    /// Completes a transfer after its last segment.
     fn landed(&mut self, told: &Landed) -> Result<(), LoadError> {
         let Some(mut flight) = self.flights.as_mut().and_then(|all| all.under_way.remove(&told.number)) else {
             return Ok(());
         };
         let task = flight.task;
-        // They have ended, so this waits for nothing.
+        // All calls have ended, so dropping them does not wait.
         flight.ios.clear();
         let mut end_ns = told.at_ns;
         if !self.shared.lane.write && self.shared.slab.is_some() {
@@ -182,7 +183,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// The next message of a callback; `None` if there is none and none is waited for.
+    /// The next message of a callback. `None` if there is none and `wait` is not set.
     fn next_told(&self, wait: bool) -> Result<Option<Landed>, LoadError> {
         let Some(flights) = &self.flights else { return Ok(None) };
         if !wait {
@@ -197,7 +198,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// A transfer that cuFile rejected, or that failed.
+    /// The error for a transfer that cuFile rejected or that failed.
     fn aborted(&self, task: &Task, offset: usize, error: &Error) -> LoadError {
         let said = self.failed_by_cufile(task, ", asynchronously,", error);
         let errno = error.cufile().and_then(|e| e.errno);

@@ -1,5 +1,5 @@
-//! The place of every byte: files and their payloads, the transfers that move them, and the places of the paged cache
-//! on the target.
+//! The location of every byte: the files with their payloads, the transfers that move them, and the blocks of the
+//! paged cache on the target.
 
 use super::chunk::{self, HEADER_BYTES};
 use super::content::mix;
@@ -12,23 +12,23 @@ use crate::device::Piece;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// The maximum tokens, transfers and bytes of a run. A larger plan would not fit into memory.
+/// Maximum number of transfers in a run, and of tokens. A larger plan would not fit into memory.
 const MOST_TRANSFERS: u64 = 4 << 20;
-/// Alignment of places on the target, as GDS needs it.
+/// Alignment of places on the target in bytes, which GDS requires.
 const PAGE: u64 = 4096;
-/// The one file of LMCache's GDS L1 tier.
+/// The single file of LMCache's GDS L1 tier.
 pub(super) const SLAB: &str = "lmcache_gds_slab.bin";
 
-/// A file that is stored.
+/// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileLayout {
     /// Its key.
     pub(super) key: Key,
     /// The path of the complete file.
     pub(super) path: PathBuf,
-    /// The path while it is written; the same for a slab, which is written in place.
+    /// The path while it is being written. For a slab it is the same path, because a slab is written in place.
     pub(super) temporary: PathBuf,
-    /// The offset of its payload in that file.
+    /// The offset of its payload in the file, in bytes.
     pub(super) start: u64,
 }
 
@@ -37,63 +37,63 @@ pub(super) struct FileLayout {
 pub(super) struct Task {
     /// Index of the file.
     pub(super) file: u32,
-    /// Offset in its payload.
+    /// Offset in the payload, in bytes.
     pub(super) offset: u64,
-    /// Length.
+    /// Length in bytes.
     pub(super) bytes: u64,
-    /// The layer, if it belongs to one.
+    /// The layer, if the transfer belongs to one.
     pub(super) layer: u32,
-    /// The piece that it is, or is a part of.
+    /// The piece that the transfer moves completely or partly.
     pub(super) tensor: Option<u32>,
 }
 
-/// The plan of a lane.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     kind: KvSystem,
     seed: u64,
-    /// Tokens of a file.
+    /// Number of tokens per file.
     file_tokens: u64,
     pub(super) files: Vec<FileLayout>,
-    /// The requested keys, sequence after sequence, stored or not.
+    /// The requested keys of each sequence, whether or not they are stored.
     pub(super) asked: Vec<Vec<Key>>,
-    /// Bytes of a file before its payload; the chunks of a slab have none.
+    /// Number of bytes in a file before its payload; 0 for the chunks of a slab.
     pub(super) data_offset: u64,
-    /// Whether the lane writes.
+    /// Whether the run writes.
     write: bool,
-    /// Bytes of a file's payload.
+    /// Size of a file's payload in bytes.
     pub(super) payload: u64,
-    /// Bytes that are together in the payload and on the target.
+    /// Number of bytes that are contiguous in the payload and on the target.
     extent: u64,
-    /// Layers, vectors of a token in a layer, blocks of the paged cache in a file.
+    /// Number of layers, of vectors per token and layer, and of paged-cache blocks per file.
     layers: u64,
     vectors: u64,
     blocks: u64,
-    /// The place of each block of the paged cache, by number.
+    /// The slot of each block of the paged cache, by its number.
     slots: Vec<u32>,
-    /// Bytes by which everything misses the grid.
+    /// Number of bytes by which all offsets are moved off the 4 KiB grid.
     pub(super) misalign: u64,
     pub(super) target_bytes: u64,
-    /// Whether transfers go through a slab on the target and are scattered from there.
+    /// Whether transfers use a slab on the target, from which the bytes are scattered.
     pub(super) scattered: bool,
-    /// Bytes of the largest transfer.
+    /// Size of the largest transfer in bytes.
     pub(super) largest: u64,
     pub(super) tasks: Vec<Task>,
-    /// The tasks that a worker takes at a time: ranges of `tasks`.
+    /// The units of work, as ranges of `tasks`. A worker takes one unit at a time.
     pub(super) units: Vec<Range<usize>>,
-    /// Reads go layer by layer.
+    /// Whether reads go layer by layer.
     pub(super) layerwise: bool,
-    /// Pieces of a file: (name, offset, bytes).
+    /// The pieces of a file: name, offset and size in bytes.
     pieces: Vec<(String, u64, u64)>,
-    /// The folder of the model and its description, if the files are llm-d's or vLLM's.
+    /// The model's folder and its description, if the files have the format of llm-d or vLLM.
     pub(super) mapper: Option<FileMapper>,
 }
 
 impl Layout {
-    /// The plan of a lane that reads or writes.
+    /// Creates the plan of a run that reads or writes.
     ///
     /// # Errors
-    /// A sentence: numbers that do not go together.
+    /// Returns a sentence if the numbers contradict each other.
     pub(super) fn new(order: &KvOrder, settings: &Settings, write: bool) -> Result<Self, String> {
         let (kind, shape) = (order.kind, &order.shape);
         let (file_tokens, block_tokens) = match kind {
@@ -121,7 +121,8 @@ impl Layout {
         let blocks = file_tokens / block_tokens;
         let files = stored.saturating_mul(order.batch);
         let payload = file_tokens * shape.token_bytes();
-        // Together in file and target: a vector's bytes of a block, or, where a file goes block by block, a layer's.
+        // These bytes are contiguous both in the file and on the target: a vector of a block or, if a file is stored
+        // block by block, a layer of a block.
         let extent =
             block_tokens * if kind.is_block_major() { shape.layer_token_bytes() } else { shape.vector_bytes() };
         let direct_slot = settings.on(KvSetting::DirectSlot);
@@ -155,13 +156,13 @@ impl Layout {
             blocks,
             slots: permutation(order.seed, files * blocks, kind.is_chunked()),
             misalign,
-            // Memory of length zero cannot be allocated, and a run whose every lookup misses needs no more.
+            // Memory of length zero cannot be allocated. One page is enough for a run in which every lookup misses.
             target_bytes: (misalign + files * payload).max(PAGE),
             scattered: kind.is_chunked() && !direct_slot,
             largest: 0,
             tasks: Vec::new(),
             units: Vec::new(),
-            // Layers that are not stored are not waited for.
+            // If no layers are stored, computing does not wait for any.
             layerwise: settings.on(KvSetting::EnableLayerwise) && !write && files > 0,
             pieces: Vec::new(),
             mapper: FileMapper::new(kind, shape, block_tokens, blocks),
@@ -186,7 +187,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The path of a file, as its source names it. `number` is the place of a chunk in a slab.
+    /// The location of a file, with the names of the source system. `number` is the index of a chunk in a slab.
     pub(super) fn file(&self, order: &KvOrder, key: &Key, number: u64) -> FileLayout {
         let name = hex(key);
         let folder = order.folder.join("data");
@@ -199,7 +200,7 @@ impl Layout {
             FileLayout { key: *key, path: with(ending), temporary: with(partial), start: self.data_offset }
         };
         match (self.kind, &self.mapper) {
-            // The first and the second half of 16 bytes of the hash.
+            // The two names are the first and the second half of 16 bytes of the hash.
             (KvSystem::Ucm, _) => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
             (_, Some(mapper)) => at(folder.join(mapper.file(&name)), ".bin", ".bin.tmp"),
             (KvSystem::LmcacheMp, _) => {
@@ -215,12 +216,12 @@ impl Layout {
         self.kind == KvSystem::LmcacheMp
     }
 
-    /// Bytes between the beginnings of two chunks in a slab or its staging.
+    /// Distance in bytes between the starts of two chunks in a slab or its staging memory.
     pub(super) fn slot_bytes(&self) -> u64 {
         self.payload.next_multiple_of(PAGE)
     }
 
-    /// Length of the slab.
+    /// Size of the slab file in bytes.
     pub(super) fn slab_file_bytes(&self) -> u64 {
         self.slot_bytes() * self.files.len() as u64
     }
@@ -230,7 +231,7 @@ impl Layout {
         self.files.get(task.file as usize).map_or(0, |file| file.start) + task.offset
     }
 
-    /// Cuts the payloads into transfers and those into what a worker takes at a time.
+    /// Divides the payloads into transfers, and the transfers into units of work.
     fn cut(&mut self, settings: &Settings) {
         let files = self.files.len() as u32;
         let layer_bytes = self.payload / self.layers;
@@ -244,7 +245,7 @@ impl Layout {
         let per_file = self.payload / piece_bytes;
         let most = match self.kind {
             KvSystem::Lmcache if self.scattered => chunk_transfer(settings, self.payload),
-            // Regions of the staging memory divide it again, by its place there.
+            // The regions of the staging memory divide it further, depending on its slot.
             KvSystem::LmcacheMp => self.payload,
             _ => self.extent,
         };
@@ -253,7 +254,7 @@ impl Layout {
             KvSystem::Lmcache | KvSystem::LmcacheMp => (offset / vector_bytes) % self.layers,
             KvSystem::Ucm => offset / layer_bytes,
         };
-        // A misaligned length leaves a short rest, which is a transfer too: every byte is moved.
+        // A misaligned length leaves a short rest. The rest is a transfer too, because every byte must be moved.
         let rest = settings.get(KvSetting::MisalignLength).min(self.extent.saturating_sub(1));
         let mut tasks = Vec::new();
         let mut units = Vec::new();
@@ -273,7 +274,7 @@ impl Layout {
             }
         };
         if self.layerwise && self.kind.is_chunked() {
-            // The keys of all layers are before their values.
+            // The keys of all layers are stored before their values.
             for layer in 0..self.layers {
                 for file in 0..files {
                     for vector in 0..self.vectors {
@@ -293,7 +294,7 @@ impl Layout {
                 cut(file, 0..self.payload, &mut tasks);
             }
         }
-        // A store that writes or reads complete files in a thread, unlike one whose workers take transfers.
+        // These systems read or write a complete file in one thread. In others, workers take single transfers.
         let whole_files = self.kind != KvSystem::Ucm && !self.layerwise;
         let mut start = 0;
         while start < tasks.len() {
@@ -336,7 +337,8 @@ impl Layout {
         let (tensor, block) = match self.kind {
             KvSystem::Llmd | KvSystem::VllmFs => (extent % self.layers, extent / self.layers),
             KvSystem::Ucm => (extent / self.blocks, extent % self.blocks),
-            // In a chunk the keys of all layers come before the values; in the paged cache a layer has both.
+            // In a chunk, the keys of all layers are before the values. In the paged cache, each layer has keys and
+            // values.
             KvSystem::Lmcache | KvSystem::LmcacheMp => {
                 let (vector, layer) = (extent / self.blocks / self.layers, extent / self.blocks % self.layers);
                 (layer * self.vectors + vector, extent % self.blocks)
@@ -346,8 +348,8 @@ impl Layout {
         self.misalign + (tensor * all + slot) * self.extent
     }
 
-    /// The places on the target of a range of a file's payload: pieces whose `from` counts from the start of the
-    /// range, with neighbours joined.
+    /// The places on the target for a range of a file's payload. `from` of each piece is relative to the start of the
+    /// range. Adjacent pieces are joined.
     pub(super) fn place(&self, file: u32, offset: u64, bytes: u64) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let mut at = offset;
@@ -364,19 +366,19 @@ impl Layout {
         pieces
     }
 
-    /// The place of a transfer in the image of [`Self::model`].
+    /// The offset of a transfer in the image of [`Self::model`].
     pub(super) fn image_offset(&self, task: &Task) -> u64 {
         u64::from(task.file) * self.file_bytes().next_multiple_of(crate::core::model::IMAGE_ALIGN)
             + self.data_offset
             + task.offset
     }
 
-    /// Length of a file, or of a chunk's place in a slab.
+    /// Size of a file, or of a chunk's slot in a slab, in bytes.
     pub(super) fn file_bytes(&self) -> u64 {
         if self.is_slab() { self.slot_bytes() } else { self.data_offset + self.payload }
     }
 
-    /// Whether the lane writes.
+    /// Whether the run writes.
     pub(super) const fn is_write(&self) -> bool {
         self.write
     }
@@ -393,19 +395,19 @@ impl Layout {
             .collect()
     }
 
-    /// Bytes between the beginnings of two workers' places in the slab.
+    /// Distance in bytes between the starts of two workers' areas in the slab.
     pub(super) fn slab_step(&self) -> u64 {
         self.largest.next_multiple_of(PAGE).max(PAGE)
     }
 
-    /// The number from which, with the seed, a file's content is made. It follows from the key, so that any run that
-    /// asks for the file computes the same content.
+    /// The number that determines a file's content together with the seed. It is derived from the key, so every run
+    /// that uses the file computes the same content.
     pub(super) fn content_of(&self, file: usize) -> u64 {
         let key = self.files.get(file).map_or([0; 32], |file| file.key);
         key.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
     }
 
-    /// Tokens of a file.
+    /// Number of tokens per file.
     pub(super) const fn file_tokens(&self) -> u64 {
         self.file_tokens
     }
@@ -415,12 +417,12 @@ impl Layout {
         self.seed
     }
 
-    /// Layers.
+    /// Number of layers.
     pub(super) const fn layers(&self) -> u64 {
         self.layers
     }
 
-    /// The files and their pieces as a model, so that whatever shows tensors shows them.
+    /// The files and their pieces as a model, so that views of tensors can show them.
     pub(super) fn model(&self, order: &KvOrder) -> ModelInfo {
         let dtype = &order.shape.dtype;
         let shards = self.files.iter().map(|file| ShardInfo {
@@ -454,7 +456,7 @@ impl Layout {
     }
 }
 
-/// Bytes of the largest transfer of a chunk: the setting, or all of it.
+/// Size in bytes of the largest transfer of a chunk: the setting, or the complete payload.
 fn chunk_transfer(settings: &Settings, payload: u64) -> u64 {
     match settings.get(KvSetting::BlockSize) {
         0 => payload,
@@ -462,12 +464,13 @@ fn chunk_transfer(settings: &Settings, payload: u64) -> u64 {
     }
 }
 
-/// Stored files of a sequence: the number nearest to the requested share.
+/// Number of stored files of a sequence: the number nearest to the requested share.
 pub(super) fn stored_of(files: u64, hit_rate: f64) -> u64 {
     ((files as f64 * hit_rate).round() as u64).min(files)
 }
 
-/// Numbers 0 to `count`, shuffled by the seed as a paged cache's blocks are after some use, or in order.
+/// The numbers from 0 to `count`. With `shuffled` they are shuffled by the seed, like the blocks of a paged cache
+/// after some use.
 fn permutation(seed: u64, count: u64, shuffled: bool) -> Vec<u32> {
     let mut slots: Vec<u32> = (0..count as u32).collect();
     if shuffled {

@@ -1,11 +1,11 @@
-//! Every byte of a layout is moved once, and sizes are those of the sources.
+//! Tests of layouts: every byte is moved once, and sizes are the same as in the source systems.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
 use crate::workloads::kv::shape::Shape;
 use proptest::prelude::*;
 
-/// The setting of this name.
+/// The setting with this name.
 pub(in crate::workloads::kv) fn setting(name: &str) -> KvSetting {
     let all = KvSystem::ALL.iter().flat_map(|kind| crate::workloads::kv::params::parameters(*kind));
     all.map(|p| p.setting).find(|setting| setting.name() == name).unwrap()
@@ -99,7 +99,7 @@ fn sizes_are_those_of_the_sources() {
     let mut llmd = order(KvSystem::Llmd, 512, 1, &[]);
     llmd.shape = Shape::named("llama-3.1-8b").unwrap();
     let plan = layout(&llmd, false);
-    // 16-token blocks of Llama-3.1-8B: 64 KiB a layer, 16 blocks of 32 layers in a file of 256 tokens.
+    // Llama-3.1-8B with blocks of 16 tokens: 64 KiB per layer, and 16 blocks of 32 layers in a file of 256 tokens.
     assert_eq!((plan.largest, plan.tasks.len(), plan.units.len()), (64 << 10, 2 * 512, 2));
     let mut ucm = order(KvSystem::Ucm, 256, 1, &[]);
     ucm.shape = Shape::named("deepseek-v3").unwrap();
@@ -109,7 +109,7 @@ fn sizes_are_those_of_the_sources() {
     lmcache.shape = Shape::named("llama-3.1-8b").unwrap();
     let plan = layout(&lmcache, true);
     assert_eq!((plan.largest, plan.tasks.len()), (32 << 20, 1));
-    // The keys of a layer, then its values: half a chunk apart.
+    // The keys and the values of a layer are half a chunk apart.
     let mut layers = order(KvSystem::Lmcache, 256, 1, &[("enable_layerwise", 1)]);
     layers.shape = lmcache.shape;
     let plan = layout(&layers, false);
@@ -142,13 +142,13 @@ fn a_hit_rate_stores_the_beginning_of_each_sequence() {
     let mut order = order(KvSystem::Lmcache, 640, 2, &[("chunk_size", 64)]);
     order.hit_rate = 0.75;
     let plan = layout(&order, false);
-    // 7.5 of 10 are 8.
+    // 7.5 of 10 files are rounded to 8.
     assert_eq!((plan.files.len(), plan.asked.len(), plan.asked[0].len()), (16, 2, 10));
     assert_eq!(plan.files[8].key, plan.asked[1][0]);
     order.hit_rate = 0.01;
     let settings = order.settings(&"lmcache/ram/read".parse().unwrap());
     assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no complete file"));
-    // Nothing stored is a valid question: how long do lookups take that find nothing?
+    // A hit rate of 0 is valid. It measures the time of lookups that find nothing.
     order.hit_rate = 0.0;
     let plan = Layout::new(&order, &settings, false).unwrap();
     assert_eq!((plan.files.len(), plan.asked[1].len(), plan.tasks.len()), (0, 10, 0));
@@ -167,7 +167,7 @@ fn a_share_is_rounded_to_the_nearest_number_of_files() {
 fn what_a_file_holds_follows_from_its_key_alone() {
     let long = layout(&order(KvSystem::Lmcache, 640, 2, &[("chunk_size", 64)]), false);
     let short = layout(&order(KvSystem::Lmcache, 320, 2, &[("chunk_size", 64)]), false);
-    // The second sequence begins at another number where sequences are shorter.
+    // If sequences are shorter, the second sequence begins at another index.
     assert_eq!((short.files[5].key, short.content_of(5)), (long.files[10].key, long.content_of(10)));
     assert_ne!(long.content_of(0), long.content_of(1));
 }

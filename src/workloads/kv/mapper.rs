@@ -1,5 +1,5 @@
-//! The folder of a model's files as llm-d's connector and vLLM's file-system tier name it, and the description of the
-//! run that both write next to it.
+//! The folder of a model's files in llm-d's connector and vLLM's file-system tier, and the description file that both
+//! store next to it.
 
 use super::keys::hex;
 use super::shape::Shape;
@@ -8,17 +8,18 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Names the files of one model in one configuration.
+/// Computes the file paths of one model in one configuration.
 #[derive(Clone, Debug)]
 pub(super) struct FileMapper {
     /// `llama-3.1-8b_<12 digits>`: the model, and a digest of the description.
     base: String,
-    /// The fields of the description. Their text without blanks, in the order of names, is what the digest is of.
+    /// The fields of the description. The digest is computed from their JSON text without spaces, with the names
+    /// sorted.
     fields: Map<String, Value>,
 }
 
 impl FileMapper {
-    /// The mapper of a system whose files hold blocks of the paged cache; `None` for the others.
+    /// The mapper of a system whose files contain blocks of the paged cache; `None` for other systems.
     pub(super) fn new(kind: KvSystem, shape: &Shape, block_tokens: u64, blocks_per_file: u64) -> Option<Self> {
         let names: Vec<String> =
             (0..shape.layers).map(|layer| format!("model.layers.{layer}.self_attn.attn")).collect();
@@ -39,14 +40,14 @@ impl FileMapper {
         Some(Self { base: format!("{}_{}", shape.name.replace('/', "_"), &digest[..12]), fields })
     }
 
-    /// The path of a file below the root, without its ending: the rank's folder, three digits of the hash, two more and
-    /// the group of layers, the hash.
+    /// The path of a file below the root, without its suffix. It consists of the rank's folder, three digits of the
+    /// hash, two more digits with the group of layers, and the hash.
     pub(super) fn file(&self, hash: &str) -> PathBuf {
         let group = format!("{}_g0", &hash[3..5]);
         [format!("{}_r0", self.base).as_str(), &hash[..3], &group, hash].iter().collect()
     }
 
-    /// Writes the description below the root, unless it is there.
+    /// Writes the description below the root, unless it exists.
     pub(super) fn write_config(&self, root: &Path) -> std::io::Result<()> {
         let folder = root.join(&self.base);
         let file = folder.join("config.json");
@@ -81,8 +82,8 @@ mod tests {
 
     #[test]
     fn names_are_those_that_llm_d_and_vllm_compute() {
-        // Computed by hashlib and json.dumps(fields, sort_keys=True, separators=(",", ":")), as in file_mapper.py of
-        // llm-d's connector 0.22 and of vLLM.
+        // The expected values were computed with hashlib and `json.dumps(fields, sort_keys=True, separators=(",",
+        // ":"))`, as in file_mapper.py of llm-d's connector 0.22 and of vLLM.
         for (kind, base) in [(KvSystem::Llmd, "meta_Tiny_248157dddcc7"), (KvSystem::VllmFs, "meta_Tiny_b139eb3b399b")] {
             let mapper = FileMapper::new(kind, &shape(), 16, 16).unwrap();
             assert_eq!(mapper.base, base, "{}", Value::Object(mapper.fields));

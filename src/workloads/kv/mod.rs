@@ -1,8 +1,8 @@
-//! KV caches as workloads: blocks and chunks written from the target's memory to storage and read back, by the
-//! methods of published systems, on the same lanes, clocks and reports as loads of models.
+//! KV-cache workloads: blocks and chunks are written from the target's memory to storage and read back, with the
+//! methods of published systems. Runs, clocks and reports are the same as for loads of models.
 //!
-//! A lane is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. The stored bytes are
-//! made from a seed, so that every byte can be checked without a copy of it.
+//! A run is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. The stored bytes are
+//! computed from a seed, so that every byte can be checked without a copy.
 
 mod beside;
 mod cache;

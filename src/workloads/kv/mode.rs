@@ -1,4 +1,5 @@
-//! llm-d's `gds_mode`: which direction cuFile makes, and how the memory is registered (`csrc/storage/backends/fs_gds`).
+//! llm-d's `gds_mode`. It determines in which directions cuFile is used and how the memory is registered
+//! (`csrc/storage/backends/fs_gds`).
 
 use crate::core::{Access, KvPath};
 use std::str::FromStr;
@@ -6,12 +7,12 @@ use std::str::FromStr;
 /// A value of `gds_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GdsMode {
-    /// The value as llm-d's configuration has it.
+    /// The value in llm-d's configuration.
     pub name: &'static str,
-    /// Whether cuFile writes and reads.
+    /// Whether cuFile is used for writes and for reads.
     write: bool,
     read: bool,
-    /// Complete layers are registered instead of every block: the `bb_` forms.
+    /// Whether complete layers are registered instead of every block. This is the case for the values with `bb_`.
     whole_layers: bool,
 }
 
@@ -20,7 +21,7 @@ const fn mode(name: &'static str, write: bool, read: bool, whole_layers: bool) -
 }
 
 impl GdsMode {
-    /// All values. The first is llm-d's default.
+    /// All values, with llm-d's default first.
     pub const ALL: [Self; 7] = [
         mode("disabled", false, false, false),
         mode("read_only", false, true, false),
@@ -31,8 +32,8 @@ impl GdsMode {
         mode("bb_read_write", true, true, true),
     ];
 
-    /// The variant of a lane in one direction. The plain forms register every block with the flag for RDMA, the `bb_`
-    /// forms each layer as one.
+    /// The variant of a run in one direction. Without `bb_` every block is registered with the flag for RDMA, and
+    /// with `bb_` each layer is registered as one range.
     #[must_use]
     pub fn variant(self, access: Access) -> String {
         let by_cufile = if access == Access::Write { self.write } else { self.read };

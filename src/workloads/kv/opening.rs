@@ -1,4 +1,5 @@
-//! Opens the files of a lane, for cuFile or for plain reads and writes, and removes what a failed lane left.
+//! Opens the files of a run, for cuFile or for plain reads and writes. It also removes the files that a failed run
+//! left.
 
 use super::params::KvSetting;
 use super::shared::{OpenFile, Refused, Shared};
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Opens a file, and registers it where cuFile is to have it.
+/// Opens a file, and registers it if cuFile will use it.
 pub(super) fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -> Result<OpenFile, Refused> {
     let refused = |reason, error| Refused { reason, error };
     let gone = || refused(FallbackReason::OperationFailed, LoadError::Stopped);
@@ -58,7 +59,7 @@ pub(super) fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufi
     Ok(OpenFile::Gds(Arc::new(handle)))
 }
 
-/// Removes what a failed lane left half written.
+/// Removes the incomplete files of a failed run.
 pub(super) fn tidy(shared: &Shared<'_>) {
     if shared.lane.write {
         drop(shared.handles.cleanup());

@@ -1,4 +1,4 @@
-//! The order of a lane, and its name: workload, variant, settings, direction.
+//! The order of a run, and its name: workload, variant, settings and direction.
 
 use super::params::{self, KvSetting};
 use super::shape::Shape;
@@ -10,25 +10,25 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The path of bytes between target and store.
+/// The method that moves the bytes between target and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// By cuFile.
+    /// With cuFile.
     Gds,
-    /// By plain reads and writes through pinned staging.
+    /// With plain reads and writes through pinned staging memory.
     Plain,
     /// To host memory and back.
     Ram,
 }
 
-/// A lane with the parts of its name that the workload needs.
+/// The parts of a run's name that the workload needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaneName {
     pub(super) lane: WorkloadLane,
     pub(super) method: Method,
-    /// Whether the variant registers buffers, if it can.
+    /// Whether the variant registers buffers; `None` if its name does not determine this.
     pub(super) registers: Option<bool>,
-    /// The settings of the variant itself.
+    /// The settings in the name of the variant.
     pub(super) settings: BTreeMap<KvSetting, u64>,
     pub(super) write: bool,
 }
@@ -68,40 +68,42 @@ impl fmt::Display for LaneName {
     }
 }
 
-/// The order of every lane of a run.
+/// The order for every run of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KvOrder {
     /// The system.
     pub kind: KvSystem,
     /// The shape of the cache.
     pub shape: Shape,
-    /// Tokens of a sequence.
+    /// Tokens per sequence.
     pub tokens: u64,
-    /// Sequences.
+    /// Number of sequences.
     pub batch: u64,
     /// Share of each sequence that is stored, 0 to 1.
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
-    /// The private folder that holds the files.
+    /// The private folder with the files.
     pub folder: PathBuf,
-    /// Which folder that is: the one that the session made, not one that has taken its place. `None` while it is not made.
+    /// The identity of that folder, so that another folder with its name is not used. `None` until the folder is
+    /// created.
     pub folder_id: Option<FolderId>,
-    /// Settings for all lanes.
+    /// Settings for all runs.
     pub settings: BTreeMap<KvSetting, u64>,
-    /// A provoked fallback.
+    /// A fallback that is caused on purpose.
     pub provoke: Option<FallbackReason>,
-    /// A reading lane writes the files itself, before the clock, because no lane wrote them.
+    /// Whether a reading run writes the files itself before the clock starts, because no earlier run wrote them.
     pub prepare: bool,
 }
 
 impl KvOrder {
-    /// The settings of a lane: defaults, then the order's, then the lane's own.
+    /// The settings of a run: the defaults, overridden by those of the order, overridden by those of the variant.
     pub(super) fn settings(&self, lane: &LaneName) -> Settings {
         let mut all: BTreeMap<KvSetting, u64> =
             params::parameters(self.kind).iter().map(|p| (p.setting, p.default)).collect();
         all.extend(&self.settings);
-        // `--set` is for all lanes. The name of a variant decides if buffers are registered, unless its settings do; the settings decide how.
+        // `--set` applies to all runs. The name of a variant determines whether buffers are registered, unless its
+        // settings do. The settings determine how they are registered.
         match (lane.registers, self.settings.get(&KvSetting::Register)) {
             (Some(true), Some(1..)) | (None, _) => {}
             (Some(registers), _) => {
@@ -113,12 +115,12 @@ impl KvOrder {
     }
 }
 
-/// The values of all settings of a lane.
+/// The values of all settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings(pub(super) BTreeMap<KvSetting, u64>);
 
 impl Settings {
-    /// A setting; 0 for one that this workload does not have.
+    /// The value of a setting; 0 if this workload does not have it.
     pub(super) fn get(&self, setting: KvSetting) -> u64 {
         self.0.get(&setting).copied().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! The result of a lane: figures, spans and notes for the reader.
+//! The result of a run: figures, spans and notes.
 
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
@@ -10,13 +10,13 @@ use super::work::Done;
 use crate::core::{BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
 use std::sync::atomic::Ordering;
 
-/// Spans that began before the wall ended.
+/// The spans that began before the end of the wall time.
 pub(super) fn within(spans: &[Span], wall_ns: u64) -> Vec<Span> {
     spans.iter().filter(|span| span.start_ns < wall_ns).copied().collect()
 }
 
-/// Spans for the map of the session's model. A lane whose files are cut in another way (`--compare chunk_size=…`) keeps its times and bytes and gets
-/// no place on that map.
+/// The spans with offsets in the session's model. If a run divides files differently (`--compare chunk_size=…`), its
+/// spans keep times and bytes but have no offsets.
 pub(super) fn mapped(mut spans: Vec<Span>, lane_order: &LaneOrder, layout: &Layout, order: &KvOrder) -> Vec<Span> {
     if layout.model(order).tensors != lane_order.model.tensors {
         let end = lane_order.model.image_bytes();
@@ -57,7 +57,7 @@ pub(super) fn measured(
     let bytes = shared.context.counters.landed_bytes.load(Ordering::Relaxed);
     let stored = shared.layout.files.len() as u64;
     let asked: u64 = shared.layout.asked.iter().map(|keys| keys.len() as u64).sum();
-    // Host memory holds the stored part; the rest of the request is a miss there too.
+    // In host memory only the stored part exists. The rest of the request is a miss, as on disk.
     let (lookups, hits) = match (&done.found, shared.lane.write) {
         (Some(found), _) => (Some(found.lookups), Some(found.hits)),
         (None, false) => (Some(asked), Some(stored)),
@@ -97,7 +97,7 @@ pub(super) fn measured(
     }
 }
 
-/// Notes for the reader of the result.
+/// The notes about a result.
 pub(super) fn notes(
     done: &Done,
     lane: &LaneName,

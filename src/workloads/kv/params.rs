@@ -1,21 +1,22 @@
-//! The settings of each workload, named after its source, with the source's values as defaults.
+//! The settings of each workload. Names and default values are those of the source system.
 
 use crate::core::KvSystem;
 use crate::engines::STREAM_UNREGISTERED;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Makes the enum and the names of one list.
+/// Defines the enum and its names from one list.
 macro_rules! settings {
     ($($setting:ident = $name:literal,)*) => {
-        /// A setting of a workload. Systems may share a name with another meaning: [`parameters`] describes it for each.
+        /// A setting of a workload. A name can have different meanings in different systems; [`parameters`] describes
+        /// it for each system.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum KvSetting {
             $(#[doc = concat!("`", $name, "`.")] #[serde(rename = $name)] $setting,)*
         }
 
         impl KvSetting {
-            /// The name as typed and reported.
+            /// The name on the command line and in reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -69,16 +70,16 @@ impl fmt::Display for KvSetting {
     }
 }
 
-/// The default, the range and the meaning of a setting of one system.
+/// A setting of one system: its default, range and meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// The setting.
     pub setting: KvSetting,
     /// The default value.
     pub default: u64,
-    /// The smallest and the largest value.
+    /// The minimum and the maximum value.
     pub range: (u64, u64),
-    /// Its meaning and unit.
+    /// Its meaning with the unit.
     pub what: &'static str,
 }
 
@@ -298,7 +299,7 @@ pub const fn parameters(kind: KvSystem) -> &'static [Parameter] {
     }
 }
 
-/// The place of the other settings of the source, in a sentence.
+/// A sentence about where the other settings of the source system are.
 #[must_use]
 pub const fn elsewhere(kind: KvSystem) -> &'static str {
     match kind {
@@ -318,7 +319,7 @@ pub const fn elsewhere(kind: KvSystem) -> &'static str {
     }
 }
 
-/// Reads `NAME=NUMBER`.
+/// Parses `NAME=NUMBER`.
 pub(super) fn parse(kind: KvSystem, text: &str) -> Result<(KvSetting, u64), String> {
     let (name, value) = text
         .split_once('=')

@@ -1,4 +1,5 @@
-//! The arithmetic of a layer-wise read: when each layer was loaded and computed, and how much of the loading computing hid.
+//! The arithmetic of a read layer by layer: when each layer was loaded and computed, and which share of the loading
+//! was hidden by computing.
 
 use crate::core::LayerTimes;
 
@@ -16,7 +17,8 @@ pub fn union_ns(intervals: &[(u64, u64)]) -> u64 {
     total
 }
 
-/// The times of layers: from their transfers (layer, start, end), and from their computing (start, end, waited before).
+/// The times of the layers. Inputs are the transfers (layer, start, end) and the computing (start, end, time waited
+/// before), in nanoseconds.
 #[must_use]
 pub fn layer_times(transfers: &[(u32, u64, u64)], computing: &[(u64, u64, u64)]) -> Vec<LayerTimes> {
     let mut loads: Vec<Option<(u64, u64)>> = vec![None; computing.len()];
@@ -46,7 +48,7 @@ pub fn layer_times(transfers: &[(u32, u64, u64)], computing: &[(u64, u64, u64)])
 #[must_use]
 pub fn hidden_fraction(transfers: &[(u64, u64)], waits: &[(u64, u64)]) -> Option<f64> {
     let loading = union_ns(transfers);
-    // The length of an intersection is the sum of the two lengths less the length of the union.
+    // The length of an intersection is the sum of both lengths minus the length of the union.
     let together = union_ns(&[transfers, waits].concat());
     let exposed = (loading + union_ns(waits)).saturating_sub(together);
     (loading > 0).then(|| 1.0 - exposed as f64 / loading as f64)
@@ -80,14 +82,14 @@ mod tests {
         assert_eq!(hidden_fraction(&[(0, 100)], &[(0, 100)]), Some(0.0));
         assert_eq!(hidden_fraction(&[(0, 50), (40, 100)], &[(0, 25)]), Some(0.75));
         assert_eq!(hidden_fraction(&[(0, 100)], &[]), Some(1.0));
-        // Waiting in which nothing is transferred (a thread starting, waking up) exposes no transfer.
+        // Waiting without a transfer, such as the start of a thread, does not reduce the hidden share.
         assert_eq!(hidden_fraction(&[(50, 100)], &[(0, 60), (100, 400)]), Some(0.8));
         assert_eq!(hidden_fraction(&[], &[(0, 7)]), None);
     }
 
     #[test]
     fn without_prefetch_nothing_is_hidden_and_with_it_all_but_the_first_layer() {
-        // Four layers, 10 to load and 30 to compute each.
+        // Four layers that take 10 ns to load and 30 ns to compute.
         let serial: Vec<(u64, u64)> = (0..4).map(|l| (l * 40, l * 40 + 10)).collect();
         assert_eq!(hidden_fraction(&serial, &serial), Some(0.0));
         let ahead: Vec<(u64, u64)> = (0..4).map(|l| (l * 10, l * 10 + 10)).collect();

@@ -1,5 +1,6 @@
-//! Transfers without cuFile: piece by piece through pinned staging, a complete file in one read or write with all copies
-//! in one batch as llm-d's connector and vLLM's file-system tier do it, and to host memory and back.
+//! Transfers without cuFile. There are three methods: pieces through pinned staging memory; a complete file in one
+//! read or write with all copies in one batch, like llm-d's connector and vLLM's file-system tier; and host memory
+//! only.
 
 use super::layout::Task;
 use super::shared::OpenFile;
@@ -12,14 +13,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::PoisonError;
 
 impl Worker<'_, '_> {
-    /// Whether the staging buffer holds the complete file, and the system stages files so.
+    /// Whether the system stages complete files and the staging buffer is large enough for this.
     pub(super) fn staged_together(&self, tasks: &[Task]) -> bool {
         let bytes: u64 = tasks.iter().map(|task| task.bytes).sum();
         let room = self.staging.as_ref().map_or(0, |slot| slot.len() as u64);
         self.shared.order.kind.is_block_major() && bytes > 0 && room >= bytes
     }
 
-    /// Moves a complete file: one operation of the system.
+    /// Moves a complete file, which is one operation of the system.
     pub(super) fn whole_file(&mut self, opened: &OpenFile, tasks: &[Task], start: u64) -> Result<(), LoadError> {
         let OpenFile::Plain(file) = opened else {
             return Err(LoadError::CuFile("the file is not open for plain reads".to_owned()));
@@ -55,7 +56,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// By plain reads or writes through this worker's pinned staging.
+    /// Moves a transfer with plain reads or writes through this worker's pinned staging memory.
     pub(super) fn plainly(&mut self, opened: &OpenFile, task: &Task) -> Result<(), LoadError> {
         let OpenFile::Plain(file) = opened else {
             return Err(LoadError::CuFile("the file is not open for plain reads".to_owned()));
@@ -100,7 +101,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// To host memory and back.
+    /// Moves a transfer to host memory or back.
     pub(super) fn in_memory(&mut self, task: &Task) -> Result<(), LoadError> {
         let shared = self.shared;
         let place = self.place(task);

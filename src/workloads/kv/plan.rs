@@ -1,4 +1,5 @@
-//! Turns a user's request into a session's work: files and pieces as a model, the lanes in order, and their order.
+//! Converts a user's request to the plan of a session: the files and pieces as a model, the runs in order, and their
+//! order.
 
 use super::compare::{Planned, Unused, compared};
 use super::error::PlanError;
@@ -12,12 +13,12 @@ use crate::core::{Access, Engine, FallbackReason, KvSystem, ModelInfo, WorkloadO
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The hidden subcommand whose process a lane is.
+/// The hidden subcommand that a run process executes.
 const CHILD: &str = "__kv";
-/// The name under which libcufile finds its settings.
+/// The environment variable with the path of libcufile's settings.
 const CUFILE_JSON: &str = "CUFILE_ENV_PATH_JSON";
 
-/// Settings files of llm-d, by name: that of its documentation, and that of its repository.
+/// llm-d's settings files by name: the one in its documentation and the one in its repository.
 const CUFILE_PROFILES: [(&str, &str); 2] = [
     ("llmd", include_str!("../../../profiles/cufile/llmd.json")),
     ("llmd-32", include_str!("../../../profiles/cufile/llmd-32.json")),
@@ -28,36 +29,36 @@ const CUFILE_PROFILES: [(&str, &str); 2] = [
 pub struct Request {
     /// The system.
     pub kind: KvSystem,
-    /// The shape by name or file; the source's default if none is named.
+    /// The shape by name or file; `None` for the default of the source system.
     pub shape: Option<String>,
-    /// Tokens of a sequence; the source's default if none is given.
+    /// Tokens per sequence; `None` for the default of the source system.
     pub tokens: Option<u64>,
-    /// Sequences.
+    /// Number of sequences.
     pub batch: u64,
     /// Share of each sequence that is stored, 0 to 1.
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
-    /// llm-d's `gds_mode`, which gives the variant of each direction.
+    /// llm-d's `gds_mode`, which determines the variant of each direction.
     pub gds_mode: Option<GdsMode>,
-    /// Variants, with settings after colons; the usual ones of the workload if none are named.
+    /// Variants, with settings after colons. If empty, the default variants of the workload are used.
     pub variants: Vec<String>,
-    /// `NAME=A,B`: every variant once with each of the values.
+    /// `NAME=A,B`: runs every variant once with each value.
     pub compare: Option<String>,
-    /// Settings for all lanes, `NAME=NUMBER`.
+    /// Settings for all runs, `NAME=NUMBER`.
     pub settings: Vec<String>,
-    /// Write lanes, read lanes.
+    /// Whether to write and whether to read.
     pub directions: (bool, bool),
-    /// A provoked fallback.
+    /// A fallback to cause on purpose.
     pub provoke: Option<FallbackReason>,
-    /// cufile.json for the lanes: a shipped one by name, a file, or `none`; by default that of the workload.
+    /// cufile.json for the runs: the name of a shipped file, a path, or `none`. `None`: the file of the workload.
     pub cufile_json: Option<String>,
-    /// Read what is in the folder, and write nothing there first.
+    /// Whether to read the existing files in the folder without writing first.
     pub as_found: bool,
 }
 
 impl Request {
-    /// The request with which the workload's source measured, written and read.
+    /// The request with which the source system was measured, for writing and reading.
     #[must_use]
     pub const fn usual(kind: KvSystem) -> Self {
         Self {
@@ -79,31 +80,31 @@ impl Request {
     }
 }
 
-/// Everything that a session needs.
+/// The plan of a session.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Files and pieces.
+    /// The files and pieces as a model.
     pub model: ModelInfo,
-    /// The lanes, in order.
+    /// The runs in order.
     pub lanes: Vec<Engine>,
-    /// The order of each lane.
+    /// The order for each run.
     pub order: WorkloadOrder,
-    /// Notes to show before the run.
+    /// Notes that are shown before the first run.
     pub notes: Vec<String>,
-    /// Parts of the request that cannot be met, for the report too.
+    /// Sentences about parts of the request that are not possible. They are also in the report.
     pub warnings: Vec<String>,
-    /// Bytes on the disk at once, at most.
+    /// Maximum number of bytes on the disk at the same time.
     pub disk_bytes: u64,
-    /// The settings of libcufile that are shipped.
+    /// The shipped settings of libcufile that must be written.
     settings: Option<&'static str>,
 }
 
 impl Plan {
-    /// Makes it ready to run in the folder, which must exist: writes the settings of libcufile and adds the folder's
-    /// identity to the order of the lanes. Planning itself changes nothing.
+    /// Prepares the plan for the folder, which must exist. Writes libcufile's settings and adds the identity of the
+    /// folder to the order of the runs. Planning itself changes nothing.
     ///
     /// # Errors
-    /// A sentence with the error of the system.
+    /// Returns a sentence with the error of the operating system.
     pub fn settle(&mut self, folder: &mut Folder) -> Result<(), PlanError> {
         if let Some(text) = self.settings {
             let file = folder
@@ -120,10 +121,10 @@ impl Plan {
     }
 }
 
-/// Plans a run whose files are in `folder`.
+/// Plans a session whose files are in `folder`.
 ///
 /// # Errors
-/// A sentence that names the impossible request and the possible ones.
+/// Returns a sentence with the invalid part of the request and the valid values.
 pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let kind = request.kind;
     let (usual_shape, usual_tokens) = kind.usual();
@@ -153,7 +154,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         let (name, value) = params::parse(kind, text).map_err(PlanError)?;
         settings.insert(name, value);
     }
-    // If no file can be found, there is nothing to write.
+    // If lookups cannot find any file, nothing is written.
     let (write, read) = (request.directions.0 && request.hit_rate > 0.0, request.directions.1);
     if !write && !read {
         return Err(PlanError("at a hit rate of 0 there is nothing to write; leave out --direction write".to_owned()));
@@ -191,10 +192,10 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             impossible(&lane)?;
             let files = lane.layout.model(&order);
             let beside = if lane.lane.write { 0 } else { lane.settings.get(KvSetting::WritePercent) };
-            // Concurrently written files are in the same folder as those that are read.
+            // Concurrently written files are in the same folder as the files that are read.
             let all = files.file_bytes().saturating_mul(100 + beside) / 100;
             disk_bytes = disk_bytes.max(all);
-            // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
+            // Runs that divide files differently are measured too. The map of pieces is that of the first run.
             model.get_or_insert(files);
             lanes.push(Engine::Workload(lane.lane.lane.clone()));
             unused.see(&lane);
@@ -219,7 +220,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     })
 }
 
-/// Settings that contradict each other.
+/// Checks for settings that contradict each other.
 fn impossible(lane: &Planned) -> Result<(), PlanError> {
     if lane.layout.scattered && lane.layout.layerwise && lane.settings.on(KvSetting::Async) {
         return Err(PlanError("async=1 reads complete chunks; leave enable_layerwise at 0 with it".to_owned()));
@@ -232,7 +233,7 @@ fn impossible(lane: &Planned) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The variants that are named, or the usual ones; that of `--gds-mode` differs by direction.
+/// The named variants, or else the default ones. With `--gds-mode` they differ by direction.
 fn named(request: &Request) -> Result<Vec<String>, PlanError> {
     if let Some(mode) = request.gds_mode {
         return Ok(vec![mode.variant(Access::Read)]);
@@ -248,7 +249,7 @@ fn named(request: &Request) -> Result<Vec<String>, PlanError> {
     }
 }
 
-/// The actual hit rate, if complete files cannot give the requested one.
+/// A note with the actual hit rate, if complete files cannot give the requested rate.
 fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
     let mut said = Vec::new();
     if order.hit_rate == 0.0 && request.directions.0 {
@@ -269,10 +270,10 @@ fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
     said
 }
 
-/// The environment of the lanes, and the settings of libcufile that have to be written for it.
+/// The environment of the runs, and the settings of libcufile that must be written for it.
 type Settings = (BTreeMap<String, String>, Option<&'static str>);
 
-/// The environment of the lanes: where libcufile finds its settings.
+/// The environment of the runs, which contains the path of libcufile's settings.
 fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
     let wanted = match (&request.cufile_json, request.kind) {
         (Some(named), _) => Some(named.as_str()),

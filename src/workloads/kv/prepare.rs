@@ -1,5 +1,5 @@
-//! Prepares a lane before its clock starts: the driver, registered memory, staging, contents, and the files that a
-//! read needs.
+//! Prepares a run before its clock starts: the driver, registered memory, staging, contents, and the files for a
+//! read.
 
 use super::content;
 use super::layout::Layout;
@@ -18,21 +18,21 @@ use std::sync::{Arc, Mutex};
 /// The note if that flag is left out.
 pub(super) const WITHOUT_RDMA: &str = "each block is registered apart, as register=2 asks for, but without cuFile's flag for RDMA, which libcufile refuses for host memory";
 
-/// cuFile's flag for memory that is registered for RDMA, which llm-d gives when it registers blocks apart.
+/// cuFile's flag for memory that is registered for RDMA. llm-d uses it when it registers blocks separately.
 const RDMA_REGISTER: u32 = 1;
 
-/// Registered ranges by their beginnings.
+/// The registered ranges with their start offsets.
 pub(super) type Registered = Vec<(u64, Arc<BufferRegistration<DeviceMemory>>)>;
 
-/// A wrong order, or another thing that only a mistake of ours brings about.
+/// An invalid order, or another error that only a bug in gds-top can cause.
 pub(super) fn wrong(text: String) -> LoadError {
     LoadError::CuFile(text)
 }
 
-/// The reason why cuFile is not used, and a sentence.
+/// The reason why cuFile is not used, with a sentence.
 pub(super) type Without = Option<(FallbackReason, String)>;
 
-/// Opens cuFile if the lane needs it. Only llm-d continues without it, with the reason.
+/// Opens cuFile if the run needs it. Only llm-d continues without cuFile; the reason is returned.
 pub(super) fn open_cufile(
     lane_order: &LaneOrder,
     order: &KvOrder,
@@ -49,7 +49,7 @@ pub(super) fn open_cufile(
     match open_driver(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),
         Err(error) if order.kind == KvSystem::Llmd => {
-            // Settings can be the cause only if there is a library to read them.
+            // The settings can be the cause only if libcufile exists to read them.
             let library = match &lane_order.libcufile {
                 Some(named) => cufile_ffi::Library::open(&cufile_ffi::Search::only(named)),
                 None => cufile_ffi::Library::find(),
@@ -76,8 +76,9 @@ pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpu
     (asked as usize).clamp(1, layout.units.len().max(1))
 }
 
-/// Registers with cuFile as the setting orders. A registration that fails ends the lane, because the measurement
-/// would be another one; llm-d's connector warns, and continues with memory that is not registered.
+/// Registers memory with cuFile, depending on the setting. A failed registration ends the run, because the
+/// measurement would have another meaning. An exception is llm-d, whose connector prints a warning and continues with
+/// unregistered memory.
 #[expect(clippy::too_many_arguments, reason = "the parts of a lane that decide what is registered")]
 pub(super) fn register(
     cufile: &CuFile,
@@ -127,7 +128,8 @@ pub(super) fn register(
     Ok(registered)
 }
 
-/// The ranges of the staging memory that are registered: all of it, or regions of so many bytes.
+/// The ranges of the staging memory that are registered: the complete memory, or regions with the given size in
+/// bytes.
 fn regions(bytes: u64, region: u64) -> Vec<std::ops::Range<u64>> {
     let step = if region == 0 { bytes } else { region }.max(1);
     (0..bytes.div_ceil(step)).map(|number| number * step..((number + 1) * step).min(bytes)).collect()
@@ -148,7 +150,7 @@ pub(super) fn staging(
         return Ok(Vec::new());
     }
     let wanted = match (kind, settings.get(KvSetting::StagingBytes)) {
-        // A complete file, which is read or written at once.
+        // The buffer has the size of a complete file, which is read or written at once.
         (KvSystem::Llmd | KvSystem::VllmFs, 0) if !layout.files.is_empty() => layout.payload,
         (KvSystem::Lmcache | KvSystem::LmcacheMp, _) | (_, 0) => layout.largest,
         (KvSystem::Llmd | KvSystem::VllmFs, bytes) => bytes,
@@ -161,7 +163,8 @@ pub(super) fn staging(
     Ok(slots)
 }
 
-/// Puts what is to be written on the target, or, for a read from host memory, into that. Returns the host memory, a slot a file.
+/// Puts the bytes to write on the target. For a read from host memory, puts them into host memory and returns it,
+/// with one slot per file.
 pub(super) fn contents(
     context: &EngineContext<'_>,
     order: &KvOrder,
@@ -213,7 +216,7 @@ pub(super) fn contents(
     Ok(ram)
 }
 
-/// The headers of all chunks, made by several threads: their checksums take a while.
+/// The headers of all chunks. Several threads compute them, because their checksums take a while.
 pub(super) fn all_headers(
     context: &EngineContext<'_>,
     order: &KvOrder,
@@ -229,7 +232,7 @@ pub(super) fn all_headers(
     Ok(parts.into_iter().flatten().collect())
 }
 
-/// Writes the files that a read needs, unless an earlier lane wrote them.
+/// Writes the files for a read, unless an earlier run wrote them.
 pub(super) fn prepare_files(
     context: &EngineContext<'_>,
     order: &KvOrder,
@@ -257,7 +260,8 @@ pub(super) fn prepare_files(
     Ok(Some(format!("{} files were written by plain writes before the clock, since no lane wrote them", missing.len())))
 }
 
-/// A driver may fail to open because of llm-d's many threads: a library with a lower limit rejects them.
+/// A hint about llm-d's many threads: opening the driver may fail, because some versions of libcufile have a lower
+/// limit.
 fn settings_hint() -> String {
     let Some(file) = std::env::var_os("CUFILE_ENV_PATH_JSON").map(std::path::PathBuf::from) else {
         return String::new();

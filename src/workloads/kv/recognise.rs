@@ -1,5 +1,5 @@
-//! Recognises the KV-cache store in a folder by the names of its files: LMCache's chunks and slab, the files of llm-d and of
-//! vLLM, UCM's blocks. Links are not followed.
+//! Recognises the KV-cache store in a folder by its file names: LMCache's chunks and slab, the files of llm-d and
+//! vLLM, and UCM's blocks. Links are not followed.
 
 use super::chunk::{DATA_SUFFIX, HEADER_BYTES, Header, METADATA_SUFFIX};
 use crate::core::{KvStore, KvSystem};
@@ -8,22 +8,22 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// Most files that are looked at, and the deepest folder.
+/// Maximum number of files that are examined, and maximum depth of folders.
 const MOST_FILES: u64 = 200_000;
 const DEEPEST: usize = 6;
-/// Most models that are named.
+/// Maximum number of models that are named.
 const MOST_MODELS: usize = 16;
 
-/// What was found so far.
+/// The findings of the search so far.
 struct Search {
     store: KvStore,
     models: BTreeSet<String>,
     seen: u64,
-    /// The system of files in a folder whose description was read.
+    /// The system of the files in a folder, from its description file.
     described: Option<KvSystem>,
 }
 
-/// The store in a folder; `None` if no file has the name of one.
+/// The store in a folder; `None` if no file name belongs to a store.
 #[must_use]
 pub fn recognise(folder: &Path) -> Option<KvStore> {
     let store = KvStore {
@@ -113,7 +113,7 @@ impl Search {
         }
     }
 
-    /// The description that llm-d and vLLM write next to the files of a model.
+    /// Reads the description file that llm-d and vLLM write next to a model's files.
     fn description(&mut self, path: &Path) {
         let mut text = String::new();
         let read = fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_string(&mut text));

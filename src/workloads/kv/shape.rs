@@ -1,12 +1,13 @@
-//! The shape of a model's KV cache: how many bytes a token takes in each layer.
+//! The shape of a model's KV cache, which determines the bytes per token and layer.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The longest shape file in bytes, and the longest name in characters.
+/// Maximum size of a shape file in bytes.
 const MOST_BYTES: u64 = 64 << 10;
+/// Maximum length of a name in characters.
 const MOST_NAME: usize = 64;
 
 const EMBEDDED: [(&str, &str); 6] = [
@@ -22,23 +23,23 @@ const EMBEDDED: [(&str, &str); 6] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// As typed: `qwen2.5-7b`.
+    /// Name on the command line, for example `qwen2.5-7b`.
     pub name: String,
-    /// As the publisher writes it.
+    /// Name in the publisher's spelling.
     pub title: String,
     /// The source of the numbers.
     pub source: String,
-    /// Layers.
+    /// Number of layers.
     pub layers: u64,
-    /// Key and value heads (after grouping); 1 with MLA.
+    /// Number of key and value heads (after grouping); 1 with MLA.
     pub kv_heads: u64,
-    /// Elements of a head; with MLA those of the one vector of a token.
+    /// Number of elements per head. With MLA, number of elements in the single vector of a token.
     pub head_size: u64,
-    /// Element type by name.
+    /// Name of the element type.
     pub dtype: String,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub dtype_bytes: u64,
-    /// Multi-head latent attention: one vector a token in place of keys and values.
+    /// Whether the model has multi-head latent attention (MLA): a single vector per token instead of keys and values.
     pub mla: bool,
 }
 
@@ -49,10 +50,10 @@ impl Shape {
         EMBEDDED.iter().map(|(name, _)| *name).collect()
     }
 
-    /// A shipped shape by name, or one of a JSON file of the same form.
+    /// A shipped shape by name, or a shape from a JSON file with the same format.
     ///
     /// # Errors
-    /// A sentence: no such name or file, or its numbers cannot be.
+    /// Returns a sentence if there is no such name or file, or if its numbers are invalid.
     pub fn named(name: &str) -> Result<Self, String> {
         let text = match EMBEDDED.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => (*text).to_owned(),
@@ -82,7 +83,7 @@ impl Shape {
             1.. if value <= most => Ok(()),
             _ => Err(format!("the shape {}: {what} is {value}, and must be 1 to {most}", self.name)),
         };
-        // Both become parts of reports, lines of a terminal and a chunk's header.
+        // Both appear in reports, on terminals and in a chunk's header.
         for (what, text) in [("name", &self.name), ("dtype", &self.dtype)] {
             let plain = text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
             if text.trim().is_empty() || text.len() > MOST_NAME || !plain {
@@ -100,7 +101,7 @@ impl Shape {
         }
     }
 
-    /// Vectors of a token in a layer: key and value, or a single one for MLA.
+    /// Vectors per token and layer: two for key and value, or one for MLA.
     #[must_use]
     pub const fn vectors(&self) -> u64 {
         if self.mla { 1 } else { 2 }
@@ -112,13 +113,13 @@ impl Shape {
         self.kv_heads * self.head_size * self.dtype_bytes
     }
 
-    /// Bytes of a token in one layer.
+    /// Bytes per token in one layer.
     #[must_use]
     pub const fn layer_token_bytes(&self) -> u64 {
         self.vectors() * self.vector_bytes()
     }
 
-    /// Bytes of a token in all layers.
+    /// Bytes per token in all layers.
     #[must_use]
     pub const fn token_bytes(&self) -> u64 {
         self.layers * self.layer_token_bytes()
@@ -133,11 +134,11 @@ mod tests {
     #[test]
     fn the_shipped_shapes_have_the_published_sizes() {
         let token = |name: &str| Shape::named(name).unwrap().token_bytes();
-        // Llama-3.1-8B in bf16: 4 KiB a token and layer, 128 KiB a token.
+        // Llama-3.1-8B in bf16: 4 KiB per token and layer, 128 KiB per token.
         assert_eq!(token("llama-3.1-8b"), 128 << 10);
         assert_eq!(token("qwen2.5-7b"), 56 << 10);
         assert_eq!(token("llama-3.1-70b"), 320 << 10);
-        // MLA has one vector of 576 elements: 1152 bytes a token and layer, 147 456 bytes a block of 128 tokens.
+        // MLA has one vector of 576 elements: 1152 bytes per token and layer, 147 456 bytes per block of 128 tokens.
         assert_eq!(token("deepseek-v3"), 61 * 1152);
         for name in Shape::names() {
             assert_eq!(Shape::named(name).unwrap().name, name);

@@ -1,4 +1,4 @@
-//! The shared state of the workers of a lane: the order, the memory, the open files, and the counters.
+//! The state that the workers of a run share: the order, the memory, the open files, and the counters.
 
 use super::handles::HandleCache;
 use super::layout::Layout;
@@ -21,7 +21,7 @@ pub(super) enum OpenFile {
     Plain(File),
 }
 
-/// The key of an open file: its number, and whether it is cuFile's.
+/// The key of an open file: its number, and whether cuFile uses it.
 type FileKey = (u32, bool);
 
 /// Transfers that fell back, by reason.
@@ -52,46 +52,46 @@ impl Fallbacks {
     }
 }
 
-/// Shared state of the workers of a lane.
+/// The state that the workers of a run share.
 pub(super) struct Shared<'a> {
     pub(super) context: &'a EngineContext<'a>,
     pub(super) order: &'a KvOrder,
     pub(super) lane: &'a LaneName,
     pub(super) settings: &'a Settings,
     pub(super) layout: &'a Layout,
-    /// The method, after the trials before the clock.
+    /// The method, after the tests before the clock.
     pub(super) method: Method,
-    /// The reason why cuFile is not used although it was requested, and a sentence.
+    /// The reason why cuFile is not used although it was requested, with a sentence.
     pub(super) without: Option<(FallbackReason, String)>,
     pub(super) target: &'a Arc<DeviceMemory>,
     pub(super) slab: Option<&'a Arc<DeviceMemory>>,
-    /// Places of each worker in the slab.
+    /// Number of slots of each worker in the slab.
     pub(super) slots: u64,
-    /// Registered ranges of slab or target by their beginnings, in order.
+    /// The registered ranges of the slab or target, sorted by their start offsets.
     pub(super) registered: &'a Registered,
     pub(super) ram: &'a [Mutex<Slot>],
     pub(super) headers: &'a [Vec<u8>],
     pub(super) handles: HandleCache<FileKey, OpenFile>,
     pub(super) handle_registrations: AtomicU64,
     pub(super) fallbacks: Fallbacks,
-    /// Transfers left by file, after which it is moved into place.
+    /// Number of remaining transfers by file. The file is moved into place after the last one.
     pub(super) left: Vec<AtomicUsize>,
     pub(super) limit: Limit,
     pub(super) tried: AtomicUsize,
-    /// Files that were given up after a failure, by number.
+    /// Whether each file was abandoned after a failure, by number.
     pub(super) given_up: Vec<AtomicBool>,
-    /// Failures that no one looks for.
+    /// Number of failures that the run ignored.
     pub(super) lost_operations: AtomicU64,
     pub(super) lost_bytes: AtomicU64,
 }
 
 impl Shared<'_> {
-    /// The number under which a file's handle is kept: a slab has one handle.
+    /// The number under which a file's handle is cached. All chunks of a slab share one handle.
     pub(super) fn handle_number(&self, file: u32) -> u32 {
         if self.layout.is_slab() { 0 } else { file }
     }
 
-    /// Whether a file was given up.
+    /// Whether a file was abandoned.
     pub(super) fn is_given_up(&self, file: usize) -> bool {
         self.given_up.get(file).is_some_and(|gone| gone.load(Ordering::Relaxed))
     }

@@ -1,9 +1,9 @@
-//! The settings with which the sources of the KV-cache systems measured.
+//! The settings with which the source systems of the KV-cache workloads were measured.
 
 use crate::core::{KvPath, KvSystem};
 
 impl KvSystem {
-    /// A description in one line.
+    /// A description of the system in one line.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -25,19 +25,19 @@ impl KvSystem {
         }
     }
 
-    /// The shape and the number of tokens that the source measured with.
+    /// The shape and the number of tokens with which the source system was measured.
     #[must_use]
     pub const fn usual(self) -> (&'static str, u64) {
         match self {
             Self::Ucm => ("qwq-32b", 2048),
             Self::Llmd => ("llama-3.1-8b", 10_240),
-            // No source measured these two; the shapes are those of their neighbours.
+            // These two systems were not measured by their sources. The shapes are those of similar systems.
             Self::VllmFs => ("llama-3.1-8b", 10_240),
             Self::Lmcache | Self::LmcacheMp => ("llama-3.1-70b", 2048),
         }
     }
 
-    /// The variants that are compared if none are named.
+    /// The variants that are compared if the user names none.
     #[must_use]
     pub const fn usual_variants(self) -> &'static [KvPath] {
         match self {

@@ -1,5 +1,5 @@
-//! The store: lookups before a read, complete files moved into place after a write, and the limit by which the least
-//! recently written files are removed.
+//! The store: lookups before a read, moving complete files into place after a write, and the limit above which the
+//! oldest files are removed.
 
 use super::chunk::{self, Header};
 use super::content;
@@ -17,10 +17,10 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes made at a time.
+/// Number of bytes that are generated at a time.
 const STEP: usize = 1 << 20;
 
-/// A file error as a sentence, with advice for a full disk.
+/// A file error as a sentence, with advice if the disk is full.
 pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> LoadError {
     if source.kind() == std::io::ErrorKind::StorageFull {
         return LoadError::CuFile(format!(
@@ -38,14 +38,14 @@ pub(super) struct Found {
     pub(super) files: Vec<bool>,
     pub(super) lookups: u64,
     pub(super) hits: u64,
-    /// Files that are there and were not taken, with the first reason.
+    /// Number of files that exist but were rejected, with the first reason.
     pub(super) refused: u64,
     pub(super) first_refusal: Option<String>,
     /// The reason why files may be missing, if the store is too small for them.
     pub(super) limited: Option<String>,
 }
 
-/// The reason why written files may be missing, if the store is too small for them: a lookup starts at the beginning
+/// The reason why written files may be missing, if the store is too small for them. A lookup starts at the beginning
 /// of a sequence, which was written first and is removed first.
 fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     let files = layout.files.len() as u64;
@@ -58,7 +58,7 @@ fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     ))
 }
 
-/// Bytes that fit into the store; `None` if it has no limit.
+/// Number of bytes that fit into the store; `None` if it has no limit.
 pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
     let bytes = match settings.get(KvSetting::MaxCacheSizeMb) {
         0 => settings.get(KvSetting::MaxCacheSizeGb).saturating_mul(1 << 30),
@@ -67,26 +67,28 @@ pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Files that fit into the store, at least one; `None` if it has no limit.
+/// Number of files that fit into the store, at least one; `None` if it has no limit.
 pub(super) fn room_files(settings: &Settings, layout: &Layout) -> Option<u64> {
     room_bytes(settings).map(|bytes| (bytes / layout.file_bytes().max(1)).max(1))
 }
 
-/// Looks for every chunk of every sequence, in order, until the first that is missing: later ones are of no use.
+/// Looks up every chunk of every sequence in order, until the first missing one. Later chunks cannot be used.
 pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> Found {
     let stored = layout.files.len() / layout.asked.len().max(1);
     let mut found = Found { files: vec![false; layout.files.len()], ..Found::default() };
     for (sequence, keys) in layout.asked.iter().enumerate() {
         found.lookups += keys.len() as u64;
         for (index, key) in keys.iter().enumerate() {
-            // Of a slab only the chunks that the run stored are known: its index ends with its process.
+            // Only chunks that this session stored are known in a slab, because the index of a slab ends with its
+            // process.
             let number = (sequence * stored + index) as u64;
             if layout.is_slab() && index >= stored {
                 break;
             }
             let file = layout.file(order, key, number);
             match is_whole(order, settings, layout, &file) {
-                // Only files that the run stored are known; any other file of that name belongs to another program.
+                // Only files that this session stored are known. Any other file with such a name belongs to another
+                // program.
                 Ok(true) if index < stored => found.files[sequence * stored + index] = true,
                 Ok(_) => break,
                 Err(why) => {
@@ -102,7 +104,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
     found
 }
 
-/// Whether a file is present and complete.
+/// Whether a file exists and is complete.
 fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
     if order.kind == KvSystem::Lmcache {
         let expected = Header::of(&order.shape, layout.file_tokens(), None);
@@ -121,7 +123,8 @@ fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLa
     let expected = if layout.is_slab() { layout.slab_file_bytes() } else { layout.file_bytes() };
     match fs::metadata(&file.path) {
         Ok(meta) if meta.len() == expected => Ok(true),
-        // The index of a slab is in the memory of the process that wrote it; this is what is left of a larger one.
+        // The index of a slab is in the memory of the process that wrote it. A larger file is the rest of a larger
+        // slab.
         Ok(meta) if layout.is_slab() && meta.len() > file.start + layout.payload => Ok(true),
         Ok(meta) => Err(format!("it has {} bytes, and {expected} are expected", meta.len())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -129,7 +132,7 @@ fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLa
     }
 }
 
-/// The header of each chunk, with the checksum of its payload. Empty for stores whose files have none.
+/// The header of each chunk, with the checksum of its payload. Empty for systems whose files have no headers.
 pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<usize>) -> Result<Vec<Vec<u8>>, String> {
     let mut buffer = vec![0; STEP];
     files
@@ -149,7 +152,7 @@ pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<u
         .collect()
 }
 
-/// Writes one file by plain writes, completely or not at all; or one chunk into the slab, which is there.
+/// Writes one file with plain writes, completely or not at all. For a slab, writes one chunk into the existing file.
 pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>) -> Result<(), LoadError> {
     let Some(file) = layout.files.get(index) else { return Ok(()) };
     let written = (|| -> std::io::Result<()> {
@@ -185,7 +188,7 @@ pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>
     })
 }
 
-/// Makes the slab of so many chunks, empty, with all its blocks.
+/// Creates an empty slab for this number of chunks, with all its blocks allocated.
 pub(super) fn make_slab(layout: &Layout) -> Result<(), LoadError> {
     let Some(file) = layout.files.first() else { return Ok(()) };
     let made = (|| -> std::io::Result<()> {
@@ -198,14 +201,14 @@ pub(super) fn make_slab(layout: &Layout) -> Result<(), LoadError> {
     made.map_err(|error| failed("making", &file.path, error))
 }
 
-/// Writes the metadata of a chunk that is in its place.
+/// Writes the metadata of a chunk whose file is in place.
 pub(super) fn write_metadata(chunk: &Path, header: &[u8]) -> std::io::Result<()> {
     let metadata = chunk::metadata_of(chunk);
     let partial = chunk::metadata_of(&chunk.with_extension("tmp"));
     fs::write(&partial, header).and_then(|()| fs::rename(&partial, &metadata))
 }
 
-/// Removes a stored file, and the metadata of a chunk before it.
+/// Removes a stored file. The metadata of a chunk is removed first.
 pub(super) fn remove(kind: KvSystem, path: &Path) -> Result<(), LoadError> {
     if kind == KvSystem::Lmcache {
         let metadata = chunk::metadata_of(path);
@@ -216,7 +219,7 @@ pub(super) fn remove(kind: KvSystem, path: &Path) -> Result<(), LoadError> {
     fs::remove_file(path).map_err(|e| failed("removing", path, e))
 }
 
-/// Removes what a broken-off write left.
+/// Removes the incomplete files of an interrupted write.
 pub(super) fn remove_partial(layout: &Layout) {
     for file in &layout.files {
         let _ = fs::remove_file(&file.temporary);
@@ -226,7 +229,7 @@ pub(super) fn remove_partial(layout: &Layout) {
     }
 }
 
-/// Files in the order in which they were written, and the limit of them.
+/// The files in the order in which they were written, and their maximum number.
 #[derive(Debug)]
 pub(super) struct Limit {
     most_files: usize,
@@ -239,7 +242,7 @@ impl Limit {
         Self { most_files, kept: Mutex::default() }
     }
 
-    /// Notes a file that is now in place; returns those that have to go.
+    /// Adds a file that is now in place. Returns the files that must be removed.
     pub(super) fn add(&self, file: u32) -> Vec<u32> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.0.push_back(file);
@@ -248,7 +251,7 @@ impl Limit {
         kept.0.drain(..over).collect()
     }
 
-    /// Files removed so far.
+    /// Number of removed files.
     pub(super) fn evicted(&self) -> u64 {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).1
     }
@@ -294,7 +297,7 @@ mod tests {
             assert_eq!((found.lookups, found.hits, found.refused), (8, 5, 1), "{kind:?}");
             assert!(found.files[0] && !found.files[1] && !found.files[2] && found.files[4]);
             fs::remove_file(&layout.files[1].path).unwrap();
-            // Metadata without its chunk is refused; without metadata it is a plain miss.
+            // Metadata without its chunk is rejected. A chunk without metadata is a normal miss.
             let left = u64::from(kind == KvSystem::Lmcache);
             assert_eq!(look_up(&order, &settings, &layout).refused, left);
         }

@@ -1,5 +1,5 @@
-//! One worker of a lane: opens files by the lane's policy and moves bytes between target and store by cuFile, by plain reads and writes, or to host
-//! memory.
+//! One worker of a run. It opens files by the policy of the system, and moves bytes between target and store with
+//! cuFile, with plain reads and writes, or to host memory.
 
 use super::flights::Flights;
 use super::layout::Task;
@@ -17,34 +17,35 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Memory that cuFile is given, where in it a transfer begins, and how much of the transfer is in it.
+/// Memory for a cuFile call: the memory, the offset at which the transfer begins, and the number of the transfer's
+/// bytes in it.
 pub(super) struct Part {
     pub(super) memory: Arc<dyn IoMemory>,
     pub(super) offset: usize,
     pub(super) bytes: u64,
 }
 
-/// The grid of GDS.
+/// Alignment that GDS requires, in bytes.
 const PAGE: u64 = 4096;
 
-/// A transfer that was made: its layer, when it began and ended on the run's clock.
+/// A completed transfer: its layer, and its start and end in nanoseconds since the clock started.
 pub(super) type Operation = (u32, u64, u64);
 
-/// One thread's hands.
+/// The state of one worker thread.
 pub(super) struct Worker<'s, 'a> {
     pub(super) shared: &'s Shared<'a>,
     pub(super) rec: Recorder,
     pub(super) queue: CopyQueue,
     pub(super) staging: Option<Slot>,
-    /// The start of this worker's place in the slab.
+    /// The start of this worker's area in the slab.
     pub(super) slab_at: u64,
     pub(super) operations: Vec<Operation>,
-    /// The outstanding transfers, if they are asynchronous.
+    /// The unfinished transfers, if they are asynchronous.
     pub(super) flights: Option<Flights>,
 }
 
 impl Worker<'_, '_> {
-    /// Moves all transfers of one unit, which are of one file.
+    /// Moves all transfers of one unit, which belong to one file.
     pub(super) fn unit(&mut self, tasks: &[Task]) -> Result<(), LoadError> {
         let Some(file) = tasks.first().map(|task| task.file) else { return Ok(()) };
         let shared = self.shared;
@@ -81,7 +82,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Makes one transfer after another, and notes when each ended. False if the file was given up.
+    /// Makes one transfer after another and records the end of each. Returns false if the file was abandoned.
     fn each(
         &mut self,
         tasks: &[Task],
@@ -103,7 +104,7 @@ impl Worker<'_, '_> {
         Ok(true)
     }
 
-    /// The transfers of a file by plain reads or writes.
+    /// Makes the transfers of a file with plain reads or writes.
     fn plain_unit(&mut self, file: u32, tasks: &[Task], start: u64) -> Result<bool, LoadError> {
         let opened = self.open(file, false).map_err(|refused| refused.error)?;
         let done = match self.staged_together(tasks) {
@@ -115,7 +116,8 @@ impl Worker<'_, '_> {
         done
     }
 
-    /// One transfer by cuFile, or by the system's fallback if cuFile cannot make it. False if the file is given up.
+    /// Makes one transfer with cuFile, or with the system's fallback if cuFile cannot make it. Returns false if the
+    /// file was abandoned.
     fn with_fallback(&mut self, opened: &OpenFile, task: &Task) -> Result<bool, LoadError> {
         let refused = match self.is_kept_from_cufile(task) {
             Some(refused) => refused,
@@ -136,7 +138,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// UCM's proposal checks the alignment itself and does not give cuFile what is off the grid.
+    /// UCM's proposal checks the alignment itself. It does not pass misaligned transfers to cuFile.
     fn is_kept_from_cufile(&self, task: &Task) -> Option<Refused> {
         let off = |number: u64| !number.is_multiple_of(PAGE);
         let offset = self.shared.layout.file_offset(task);
@@ -151,8 +153,8 @@ impl Worker<'_, '_> {
         })
     }
 
-    /// The system's behaviour after a rejection; each such transfer is counted. Ends the lane if the system fails
-    /// then.
+    /// The system's behaviour after a rejection. Each rejected transfer is counted. If the system would fail, the run
+    /// ends.
     fn after(&self, refused: &Refused, operations: usize) -> Result<FallbackAction, LoadError> {
         let shared = self.shared;
         let said = refused.error.to_string();
@@ -167,7 +169,7 @@ impl Worker<'_, '_> {
         Ok(action)
     }
 
-    /// Gives a file up after a failure: its written bytes are removed, and its read bytes stay.
+    /// Abandons a file after a failure. Written bytes are removed, and a file that is read stays.
     fn give_up(&mut self, file: u32) {
         let shared = self.shared;
         if let Some(gone) = shared.given_up.get(file as usize) {
@@ -178,7 +180,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Makes the folder of a file, and its header if it has one.
+    /// Creates the folder of a file, and writes the header if it has one.
     pub(super) fn begin_file(&mut self, file: u32) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some(of) = shared.layout.files.get(file as usize) else { return Ok(()) };
@@ -196,7 +198,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Moves a file into place after its last transfer, and removes what is over the limit.
+    /// Moves a file into place after its last transfer. Removes files above the limit.
     pub(super) fn end_file(&mut self, file: u32, transfers: usize) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some((of, left)) = shared.layout.files.get(file as usize).zip(shared.left.get(file as usize)) else {
@@ -240,7 +242,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// The place on the target at which a transfer begins or ends: in the slab, or its own.
+    /// The offset on the target at which a transfer begins or ends: in the slab, or in the paged cache.
     pub(super) fn place(&self, task: &Task) -> u64 {
         match self.shared.slab {
             Some(_) => self.slab_at,
@@ -252,7 +254,7 @@ impl Worker<'_, '_> {
         self.shared.slab.unwrap_or(self.shared.target)
     }
 
-    /// Gathers a transfer's bytes from the paged cache into the slab.
+    /// Gathers the bytes of a transfer from the paged cache into the slab.
     pub(super) fn gather(&mut self, task: &Task, place: u64) -> Result<(), LoadError> {
         let Some(slab) = self.shared.slab else { return Ok(()) };
         let at = self.rec.now();
@@ -263,7 +265,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Scatters a transfer's bytes from the slab into the paged cache.
+    /// Scatters the bytes of a transfer from the slab into the paged cache.
     pub(super) fn scatter(&mut self, task: &Task, place: u64) -> Result<(), LoadError> {
         let Some(slab) = self.shared.slab else { return Ok(()) };
         let at = self.rec.now();
@@ -273,13 +275,13 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Pieces of a transfer, from its place in the slab to the paged cache.
+    /// The pieces of a transfer, from its offset in the slab to the paged cache.
     fn pieces(&self, task: &Task, start: u64) -> impl Iterator<Item = Piece> + use<> {
         let placed = self.shared.layout.place(task.file, task.offset, task.bytes);
         placed.into_iter().map(move |p| Piece { from: start + p.from, ..p })
     }
 
-    /// The object of a transfer's span; with its bytes once.
+    /// The object of a transfer's span. `moved` adds its bytes, which must be counted once.
     pub(super) fn of(&self, task: &Task, moved: bool) -> What {
         match (task.tensor, moved) {
             (Some(tensor), true) => {
@@ -309,7 +311,7 @@ impl Worker<'_, '_> {
         let offset = shared.layout.file_offset(task);
         let mut done = 0;
         while done < task.bytes {
-            // Memory that is not registered is given as it is: a synchronous call takes any offset of it.
+            // Unregistered memory is passed directly, because synchronous calls accept any offset in it.
             let part = if self.has_regions() || self.registration(place + done, task.bytes - done).is_some() {
                 self.part(place + done, task.bytes - done).map_err(failure)?
             } else {
@@ -339,14 +341,14 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Whether the staging memory is divided into regions, each of which is registered apart.
+    /// Whether the staging memory is divided into regions that are registered separately.
     pub(super) fn has_regions(&self) -> bool {
         self.shared.slab.is_some() && self.shared.layout.is_slab()
     }
 
-    /// The memory that cuFile is given for a range of the target: a registration with the offset in it; a region, as far
-    /// as the range is in it; or the range itself, since asynchronous calls in compat mode take no other offset than 0
-    /// of memory that is not registered (libcufile 1.15 and 1.20).
+    /// The memory for a cuFile call on a range of the target. It is a registration with the offset in it, or a region
+    /// as far as the range is in it, or the range itself. In the last case the offset is 0: in compat mode,
+    /// asynchronous calls reject other offsets of unregistered memory (libcufile 1.15 and 1.20).
     pub(super) fn part(&self, place: u64, bytes: u64) -> Result<Part, LoadError> {
         let (mut start, mut length, mut offset) = (place, bytes, 0);
         if self.has_regions() {
@@ -371,7 +373,8 @@ impl Worker<'_, '_> {
         })
     }
 
-    /// The registration that holds a range of the target, with where it begins: only its base counts as registered.
+    /// The registration that contains a range of the target, with its start. cuFile only recognises the base address
+    /// as registered.
     pub(super) fn registration(&self, place: u64, bytes: u64) -> Option<&(u64, Arc<BufferRegistration<DeviceMemory>>)> {
         let registered = self.shared.registered;
         let next = registered.partition_point(|(start, _)| *start <= place);
@@ -379,23 +382,23 @@ impl Worker<'_, '_> {
         last.filter(|(start, registration)| place + bytes <= start + registration.len() as u64)
     }
 
-    /// The operation on the file of a transfer, and the file.
+    /// The operation on a transfer's file and the path of the file, for errors.
     fn doing(&self, task: &Task) -> (&'static str, String) {
         let path = self.shared.layout.files.get(task.file as usize).map(|f| shown(&f.path).display().to_string());
         (if self.shared.lane.write { "writing" } else { "reading" }, path.unwrap_or_default())
     }
 
-    /// A transfer that moved nothing more.
+    /// The error for a transfer that ended too early.
     pub(super) fn ended_early(&self, task: &Task, done: u64) -> LoadError {
         let (doing, path) = self.doing(task);
         LoadError::CuFile(format!("{doing} {path} ended at byte {done} of a piece of {}", task.bytes))
     }
 
-    /// A transfer that cuFile did not make; `how` is behind its name.
+    /// The error for a transfer that cuFile did not make. `how` follows the name of cuFile.
     pub(super) fn failed_by_cufile(&self, task: &Task, how: &str, error: &Error) -> LoadError {
         let (doing, path) = self.doing(task);
         match error.cufile().and_then(|e| e.errno) {
-            // Nothing else can write there either.
+            // The disk is full, so a fallback could not write either.
             Some(libc::ENOSPC) => failed(doing, path.as_ref(), std::io::Error::from_raw_os_error(libc::ENOSPC)),
             _ => explain(&format!("{doing} {path} by cuFile{how}"), error),
         }

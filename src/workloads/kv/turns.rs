@@ -1,30 +1,30 @@
-//! The next task of each thread. All threads take from one queue, except those with a CUDA stream each: these have
-//! separate queues, filled round robin as UCM's are, because a thread that takes many at once would leave none for
-//! the others. If writes run during a read, as in llm-d's pool of threads, three of four threads take reads before
-//! writes and the others writes before reads, so that neither starves. Without that order, both are taken as they
-//! were requested.
+//! Assigns tasks to threads. All threads share one queue, unless each has a CUDA stream. Then each thread has a
+//! separate queue, filled round robin as in UCM, because a thread that takes many tasks at once would leave none for
+//! the others. If writes run during a read, as in llm-d's thread pool, three of four threads prefer reads and the
+//! others prefer writes, so that neither waits too long. Without this preference, tasks are taken in the order of the
+//! requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A task of a thread, by its number among the reads or the writes.
+/// A task of a thread, with its number among the reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Read(usize),
     Write(usize),
 }
 
-/// Reads and writes that are left.
+/// The remaining reads and writes.
 #[derive(Debug)]
 pub(super) struct Turns {
     reads: usize,
     writes: usize,
-    /// Threads that prefer reads; `None` if no thread has a preference.
+    /// Number of threads that prefer reads; `None` if no thread has a preference.
     readers: Option<usize>,
     next_read: AtomicUsize,
-    /// Reads and writes given out, if there are both.
+    /// Number of assigned reads and writes, if there are both.
     given: Mutex<(usize, usize)>,
-    /// The next read of each thread, if each has a separate queue.
+    /// The next read of each thread, if each thread has a separate queue.
     dealt: Vec<AtomicUsize>,
 }
 
@@ -34,12 +34,12 @@ impl Turns {
         Self { reads, writes, readers, next_read: AtomicUsize::new(0), given: Mutex::new((0, 0)), dealt: Vec::new() }
     }
 
-    /// The queue of each thread: reads, or only writes.
+    /// Creates a separate queue for each thread, with reads only or writes only.
     pub(super) fn dealt(reads: usize, threads: usize) -> Self {
         Self { dealt: (0..threads).map(AtomicUsize::new).collect(), ..Self::new(reads, 0, threads, false) }
     }
 
-    /// The next task of the thread with this number; `None` when nothing is left.
+    /// The next task of the thread with this number; `None` if no task is left.
     pub(super) fn next(&self, thread: usize) -> Option<Turn> {
         if let Some(next) = self.dealt.get(thread) {
             let read = next.fetch_add(self.dealt.len(), Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Turns {
         let (read, write) = *given;
         let reads_first = match self.readers {
             Some(readers) => thread < readers,
-            // Asked for evenly: the share of the writes that are out follows that of the reads.
+            // Without a preference, the share of assigned writes follows the share of assigned reads.
             None => read * self.writes <= write * self.reads,
         };
         if read < self.reads && (reads_first || write >= self.writes) {

@@ -1,5 +1,5 @@
-//! Compares every byte with the stored content: on the target after a read, in the files (evicted from the page cache
-//! first) or in host memory after a write.
+//! Compares every byte with the expected content: on the target after a read; in the files or in host memory after a
+//! write. The files are dropped from the page cache first.
 
 use super::cache;
 use super::content;
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes compared at a time.
+/// Number of bytes that are compared at a time.
 const STEP: u64 = 4 << 20;
 
-/// Compares the files that count. `Ok(None)` if all bytes are as stored, else the first difference.
+/// Compares the selected files. Returns `Ok(None)` if all bytes are correct, otherwise the first difference.
 pub(super) fn compare(
     shared: &Shared<'_>,
     counts: &(dyn Fn(usize) -> bool + Sync),

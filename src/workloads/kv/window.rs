@@ -1,12 +1,13 @@
-//! The window of a layer-wise read: transfers of a layer may begin when computing is near enough, and computing begins when they have ended.
+//! The window of a read layer by layer. The transfers of a layer may begin when computing has almost reached it, and
+//! computing of a layer begins when its transfers have ended.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time between two checks of a waiting thread for a failure of another one.
+/// Time after which a waiting thread checks whether another thread failed.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Shared by the loading threads and the one that computes.
+/// The state that the loading threads and the computing thread share.
 #[derive(Debug)]
 pub(super) struct Window {
     ahead: usize,
@@ -16,9 +17,9 @@ pub(super) struct Window {
 
 #[derive(Debug)]
 struct State {
-    /// The layer that is computed or waited for.
+    /// The layer that is being computed or waited for.
     turn: usize,
-    /// Transfers still to end, by layer.
+    /// Number of unfinished transfers by layer.
     left: Vec<usize>,
 }
 
@@ -29,7 +30,7 @@ impl State {
 }
 
 impl Window {
-    /// A window that reaches `ahead` layers beyond the one whose turn it is.
+    /// A window that includes `ahead` layers after the current one.
     pub(super) fn new(ahead: usize, transfers: Vec<usize>) -> Self {
         Self { ahead, state: Mutex::new(State { turn: 0, left: transfers }), changed: Condvar::new() }
     }
@@ -49,12 +50,12 @@ impl Window {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a layer's transfers may begin. False when another thread failed.
+    /// Waits until the transfers of a layer may begin. Returns false if another thread failed.
     pub(super) fn may_load(&self, layer: usize, stopped: &dyn Fn() -> bool) -> bool {
         self.wait(|state| layer <= state.turn.saturating_add(self.ahead), stopped)
     }
 
-    /// Notes that one of a layer's transfers ended.
+    /// Records that one transfer of a layer has ended.
     pub(super) fn landed(&self, layer: usize) {
         let mut state = self.lock();
         if let Some(left) = state.left.get_mut(layer) {
@@ -65,17 +66,17 @@ impl Window {
         }
     }
 
-    /// Waits until all of a layer's transfers ended. False when another thread failed.
+    /// Waits until all transfers of a layer have ended. Returns false if another thread failed.
     pub(super) fn is_loaded(&self, layer: usize, stopped: &dyn Fn() -> bool) -> bool {
         self.wait(|state| state.has_loaded(layer), stopped)
     }
 
-    /// Whether all of a layer's transfers ended.
+    /// Whether all transfers of a layer have ended.
     pub(super) fn has_loaded(&self, layer: usize) -> bool {
         self.lock().has_loaded(layer)
     }
 
-    /// Notes that a layer was computed: it is the next one's turn.
+    /// Records that a layer was computed, so the next layer is the current one.
     pub(super) fn computed(&self, layer: usize) {
         self.lock().turn = layer + 1;
         self.changed.notify_all();
@@ -88,8 +89,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Instant;
 
-    /// The largest distance of loading ahead of the current layer. The first layer waits until loading has the
-    /// requested distance.
+    /// The largest distance between loading and the current layer. The first layer is computed only after loading has
+    /// reached this distance.
     fn furthest_ahead(ahead: usize) -> usize {
         let window = Window::new(ahead, vec![1; 8]);
         let (turn, furthest) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -108,7 +109,7 @@ mod tests {
                     assert!(start.elapsed() < Duration::from_secs(60), "loading is held back");
                     std::thread::yield_now();
                 }
-                // Time to go too far in.
+                // This time is enough for loading to go too far.
                 std::thread::sleep(Duration::from_millis(2));
                 turn.store(layer + 1, Ordering::SeqCst);
                 window.computed(layer);

@@ -1,5 +1,5 @@
-//! The measured part of a lane: lookups, then all transfers over the workers, and in parallel the simulated computing
-//! of a layer-wise read.
+//! The measured part of a run: the lookups, then all transfers by the workers and, in parallel, the simulated
+//! computing of a read layer by layer.
 
 use super::beside::Beside;
 use super::flights::{Flights, Line};
@@ -20,18 +20,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The work that was done, with times.
+/// The completed work with its times.
 pub(super) struct Done {
     pub(super) spans: Vec<Span>,
     pub(super) slots: u32,
     pub(super) operations: Vec<Operation>,
-    /// Simulated computing by layer: start, end, and how long it waited before.
+    /// Simulated computing of each layer: start, end, and the waiting time before, in nanoseconds.
     pub(super) computing: Vec<(u64, u64, u64)>,
     pub(super) found: Option<Found>,
     pub(super) lookup_ns: u64,
-    /// Transfers of the concurrent writes.
+    /// The transfers of the concurrent writes.
     pub(super) beside: Vec<Operation>,
-    /// The streams of asynchronous transfers.
+    /// Measurements of the streams of asynchronous transfers.
     pub(super) on_streams: Option<OnStreams>,
 }
 
@@ -45,8 +45,8 @@ struct Brought {
     on_stream: Option<OnStreams>,
 }
 
-/// Runs the lane between two readings of its clock, with its concurrent writes. `staging` has a slot for each worker
-/// that needs one, `lines` a stream for each if transfers are asynchronous.
+/// Runs the measured part with its concurrent writes. `staging` has a slot for each worker that needs one. `lines`
+/// has a stream for each worker if transfers are asynchronous.
 pub(super) fn run(
     shared: &Shared<'_>,
     beside: Option<&Beside<'_>>,
@@ -80,7 +80,7 @@ fn measured(
         let at = first.now();
         let looked = store::look_up(shared.order, shared.settings, layout);
         lookup_ns = first.end(Phase::Open, at, What::SETUP) - at;
-        // A run without stored files requests only misses.
+        // If no files are stored, all lookups are expected to miss.
         if looked.hits == 0 && !layout.files.is_empty() {
             let asked = looked.lookups;
             return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
@@ -104,7 +104,7 @@ fn measured(
                 }
             }
         }
-        // UCM's connector requests all layers at once; only LMCache's requests a number of layers ahead.
+        // UCM's connector requests all layers at once. LMCache's connector requests a fixed number of layers ahead.
         let ahead = match shared.order.kind {
             KvSystem::Ucm => usize::MAX,
             _ => shared.settings.get(KvSetting::PrefetchFactor) as usize,
@@ -116,7 +116,7 @@ fn measured(
         0 => Turns::new(units.len(), writes, threads, shared.settings.on(KvSetting::ReadPriority)),
         streams => Turns::dealt(units.len(), streams),
     };
-    // Computing waits from the moment at which loading may begin, not from when its thread runs.
+    // Waiting counts from the time at which loading may begin, not from the start of the computing thread.
     let begun_ns = first.now();
     let first = Mutex::new(Some(first));
     let (staging, lines) = (Mutex::new(staging), Mutex::new(lines));
@@ -172,7 +172,7 @@ fn measured(
                 return Err(LoadError::Stopped);
             }
             if reader.flights.is_some() {
-                // Callbacks report to the window which transfers landed.
+                // Callbacks report completed transfers to the window.
                 tasks.iter().try_for_each(|task| reader.launch(task))?;
                 continue;
             }
@@ -211,7 +211,7 @@ fn measured(
             one.rec.end(Phase::Sync, at, What::SETUP);
         }
         done.spans.extend(one.rec.into_spans());
-        // A thread's time counts for both directions; the map of pieces shows only reads.
+        // The time of a thread includes both directions, but the map of pieces shows only reads.
         done.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
         done.beside.append(&mut one.beside);
         done.operations.append(&mut one.operations);
@@ -223,8 +223,8 @@ fn measured(
     Ok(done)
 }
 
-/// Computes layer after layer: a sleep of the given length takes the place of a model's computation. Waiting is
-/// recorded as a span; computing is not, because the load does nothing then.
+/// Computes the layers one after another. Each computation is simulated by sleeping. Only the waiting is recorded as
+/// a span, because the load is idle while a layer is computed.
 fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u64) -> Result<Brought, LoadError> {
     let long = Duration::from_micros(shared.settings.get(KvSetting::ComputeUs));
     let mut computing = Vec::with_capacity(shared.layout.layers() as usize);
@@ -243,8 +243,8 @@ fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u6
         }
         let end = rec.now();
         computing.push((start, end, start - at));
-        // Checked before the loading threads are started: bytes that are present by now are not waited for, whichever
-        // thread runs first.
+        // This is tested before the loading threads start. If the bytes have already landed, no waiting is recorded,
+        // in whichever order the threads run.
         is_loaded = window.has_loaded(layer + 1);
         window.computed(layer);
         at = end;
