@@ -1,4 +1,5 @@
-//! The interface that the dynamic linker calls (rtld-audit(7)): it finds libcufile and puts the recording functions in place of its functions.
+//! The interface that the dynamic linker calls (rtld-audit(7)). It finds libcufile and replaces its functions by
+//! recording functions.
 
 use crate::layout::{LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
@@ -11,30 +12,31 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// `LA_FLG_BINDTO` and `LA_FLG_BINDFROM`.
 const BIND_TO: c_uint = 1;
 const BIND_FROM: c_uint = 2;
-/// `LA_SYMB_NOPLTENTER` and `LA_SYMB_NOPLTEXIT`: the linker does not go through its slow path at every call.
+/// `LA_SYMB_NOPLTENTER` and `LA_SYMB_NOPLTEXIT`: the linker does not use its slow path for each call.
 const NO_PLT_HOOKS: c_uint = 3;
 
-/// Cookies of libc and libcuda; 0 is that of other objects, the numbers below these are copies of libcufile.
+/// The cookies of libc and libcuda. The cookie 0 is for other objects, and lower numbers are copies of libcufile.
 const LIBC: usize = LIBRARIES + 1;
 const CUDA: usize = LIBRARIES + 2;
 
-/// Hash of the path of each loaded libcufile; 0 is free.
+/// The hash of the path of each loaded libcufile. 0 marks a free entry.
 static LOADED: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
 
-/// Called first. 0 makes the linker forget the library.
+/// The linker calls this first. If it returns 0, the linker ignores the library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) extern "C" fn la_version(version: c_uint) -> c_uint {
-    // Version 2 (glibc 2.35) changed only what is handed to the PLT hooks, which are not used here; so any version will do.
+    // Version 2 (glibc 2.35) changed only the arguments of the PLT hooks, which are not used here. So every version
+    // is accepted.
     if version > 0 && rings::open() { version } else { 0 }
 }
 
-/// Called for each object that is loaded.
+/// The linker calls this for each loaded object.
 ///
 /// # Safety
-/// The dynamic linker calls it, with a link map and a cookie.
+/// Only the dynamic linker may call it, with a link map and a cookie.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cookie: *mut usize) -> c_uint {
-    // SAFETY: the linker gives a valid link map with a C string or null, and a cookie to write.
+    // SAFETY: the linker passes a valid link map with a C string or null, and a cookie that can be written.
     let path = unsafe {
         *cookie = 0;
         match (*map).name {
@@ -42,7 +44,7 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
             name => CStr::from_ptr(name).to_bytes(),
         }
     };
-    // SAFETY: the linker has mapped the object and has not relocated it yet.
+    // SAFETY: the linker has mapped the object but not relocated it yet.
     unsafe { relocations::show_to_linker(&*map) };
     if !is_libcufile(path) {
         let number = if is_named(path, b"libc.so.") {
@@ -62,7 +64,7 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
     };
     // SAFETY: as above.
     unsafe {
-        // 0 is the cookie of all other objects.
+        // The cookie 0 is for all other objects.
         *cookie = library + 1;
         calls::remember_statistics(library, &*map);
     }
@@ -74,10 +76,10 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
     BIND_TO | BIND_FROM
 }
 
-/// Called when a symbol is bound, by the linker or by `dlsym`. The result is the address that the program uses.
+/// The linker calls this when it or `dlsym` binds a symbol. The program uses the address that this returns.
 ///
 /// # Safety
-/// The dynamic linker calls it, with a symbol, two cookies of [`la_objopen`], flags and a C string.
+/// Only the dynamic linker may call it, with a symbol, two cookies of [`la_objopen`], flags and a C string.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) unsafe extern "C" fn la_symbind64(
     symbol: *const Symbol,
@@ -87,7 +89,7 @@ pub(crate) unsafe extern "C" fn la_symbind64(
     flags: *mut c_uint,
     name: *const c_char,
 ) -> usize {
-    // SAFETY: the linker gives valid pointers.
+    // SAFETY: the linker passes valid pointers.
     let (address, from, to, name) = unsafe {
         *flags |= NO_PLT_HOOKS;
         ((*symbol).value, *from, *to, CStr::from_ptr(name).to_bytes())
@@ -98,7 +100,7 @@ pub(crate) unsafe extern "C" fn la_symbind64(
         let number = plain_function(name).filter(|number| is_program && (to == CUDA) == is_cuda(*number));
         return number.and_then(|number| calls::redirect_plain(number, address)).unwrap_or(address);
     }
-    // A call of libcufile to itself is not the program's.
+    // A call of libcufile to itself is not a call of the program.
     let Some(library) = to.checked_sub(1).filter(|library| *library < LIBRARIES && from != to) else {
         return address;
     };
@@ -108,22 +110,24 @@ pub(crate) unsafe extern "C" fn la_symbind64(
     }
 }
 
-/// Whether a path ends in a file whose name begins like this.
+/// Whether the file name of a path starts with this text.
 fn is_named(path: &[u8], start: &[u8]) -> bool {
     let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     path.get(name..).is_some_and(|name| name.starts_with(start))
 }
 
-/// Whether a file name is that of libcufile: `libcufile.so.0`, and with the hash that wheels put in. Not `libcufile_rdma.so.1`.
+/// Whether the file name is that of libcufile: `libcufile.so.0`, possibly with the hash that wheels add.
+/// `libcufile_rdma.so.1` is another library.
 fn is_libcufile(path: &[u8]) -> bool {
     let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let Some(rest) = path.get(start..).and_then(|name| name.strip_prefix(b"libcufile")) else { return false };
     matches!(rest.first(), Some(b'.' | b'-')) && rest.windows(3).any(|part| part == b".so")
 }
 
-/// The number of this copy of libcufile, the same if it is loaded again; None if there are too many.
+/// The number of this copy of libcufile. It is the same if the copy is loaded again. `None` if there are too many
+/// copies.
 fn number_of(path: &[u8]) -> Option<usize> {
-    // FNV-1a; 0 means free, so one bit is always set.
+    // An FNV-1a hash. One bit is always set, because 0 marks a free entry.
     let hash = path
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))

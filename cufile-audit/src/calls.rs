@@ -1,4 +1,5 @@
-//! The functions that the program calls instead of libcufile's: each calls the real one and records the call.
+//! The functions that the program calls in place of libcufile's functions. Each calls the original function and
+//! records the call.
 
 use crate::capture::{self, Before};
 use crate::layout::{FUNCTION_COUNT, Function, LIBRARIES, for_each_function, options};
@@ -7,20 +8,21 @@ use crate::{rings, system};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// `libcufile`'s functions, for each copy of it; 0 if the program has not looked it up.
+/// The original functions of each copy of libcufile. 0 if the program has not looked up the function.
 static REAL: [[AtomicUsize; FUNCTION_COUNT]; LIBRARIES] =
     [const { [const { AtomicUsize::new(0) }; FUNCTION_COUNT] }; LIBRARIES];
 
-/// The real function behind a recording one.
+/// The original function for a recording function.
 pub(crate) fn real<const L: usize, const F: usize>() -> usize {
     REAL[L][F].load(Ordering::Relaxed)
 }
 
-/// The same for a function of libc or libcuda. It may have several real ones: in several link namespaces, or for the streams of each thread.
+/// Like [`redirect`], for a function of libc or libcuda. It can have several original functions: for several link
+/// namespaces, or for per-thread streams.
 pub(crate) fn redirect_plain(function: usize, real: usize) -> Option<usize> {
     for (library, functions) in REAL.iter().enumerate() {
         let slot = functions.get(function)?;
-        // The linker asks again for an address that was replaced once.
+        // The linker also calls this for an address that was already replaced.
         if replacement(library, function) == Some(real) {
             return Some(real);
         }
@@ -33,10 +35,12 @@ pub(crate) fn redirect_plain(function: usize, real: usize) -> Option<usize> {
     None
 }
 
-/// Puts a recording function in the place of the real one; its address, or None if the function has none.
+/// Replaces the original function by a recording function and returns the address of the latter. `None` if there is
+/// no recording function.
 pub(crate) fn redirect(library: usize, function: usize, real: usize) -> Option<usize> {
     let replacement = replacement(library, function)?;
-    // A second lookup may get the replacement already: the linker asks again for an address that was replaced once.
+    // A second lookup may pass the replacement, because the linker also calls this for an address that was already
+    // replaced.
     if real != replacement {
         REAL.get(library)?.get(function)?.store(real, Ordering::Release);
     }
@@ -61,7 +65,8 @@ fn of<const F: usize>(library: usize) -> Option<usize> {
     if F >= Function::LibcRead as usize {
         return plain::replacement::<F>(library);
     }
-    // With the stream, these two have one more argument than fit into registers on x86-64.
+    // Together with the stream, these two functions have one argument more than there are argument registers on
+    // x86-64.
     let more = F == Function::ReadAsync as usize || F == Function::WriteAsync as usize;
     Some(match (library, more) {
         (0, false) => six::<0, F> as *const () as usize,
@@ -76,8 +81,9 @@ fn of<const F: usize>(library: usize) -> Option<usize> {
     })
 }
 
-// All arguments and results of cufile.h are integers, booleans, pointers or a structure of eight bytes. Both ABIs (x86-64 System V and AAPCS64) pass them
-// in the same registers as `usize`, so one function serves all: registers that a function does not use are passed on unread.
+// All arguments and results in cufile.h are integers, booleans, pointers, or a structure of eight bytes. Both ABIs
+// (x86-64 System V and AAPCS64) pass them in the same registers as `usize`, so one function works for all of them.
+// Unused registers are passed on without being read.
 
 unsafe extern "C" fn six<const L: usize, const F: usize>(
     a: usize,
@@ -95,13 +101,14 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
         statistics(L, 0);
     }
     let before = Before { start_ns: system::now_ns(), transferred: 0 };
-    // SAFETY: `redirect` stored the real function of this name before it gave out this one. It takes at most six arguments in registers.
+    // SAFETY: `redirect` stored the original function of this name before it returned this function. It has at most
+    // six arguments in registers.
     let result = unsafe {
         let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
             core::mem::transmute::<usize, _>(real);
         real(a, b, c, d, e, f)
     };
-    // SAFETY: the arguments are those of a call of this function that has returned.
+    // SAFETY: the arguments belong to a call of this function that has returned.
     unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, 0], result, &before, system::now_ns()) };
     if F == Function::DriverOpen as usize && result as u32 == 0 {
         after_open(L);
@@ -109,7 +116,7 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
     if F == Function::Read as usize || F == Function::Write as usize || F == Function::BatchGetStatus as usize {
         statistics(L, BETWEEN_NS);
     }
-    // Many programs end without closing the driver, but release what they registered.
+    // Many programs end without closing the driver, but they deregister files and buffers.
     if F == Function::HandleDeregister as usize || F == Function::BufDeregister as usize {
         statistics(L, 0);
     }
@@ -126,7 +133,7 @@ unsafe extern "C" fn seven<const L: usize, const F: usize>(
     g: usize,
 ) -> usize {
     let real = REAL[L][F].load(Ordering::Relaxed);
-    // SAFETY: the sixth argument is the `ssize_t *` of the result, which must be valid until the transfer has ended.
+    // SAFETY: the sixth argument is the `ssize_t *` of the result. It must be valid until the transfer has ended.
     let transferred = unsafe { capture::read_word(f) };
     let before = Before { start_ns: system::now_ns(), transferred };
     // SAFETY: as in `six`, with seven arguments.
@@ -135,7 +142,7 @@ unsafe extern "C" fn seven<const L: usize, const F: usize>(
             core::mem::transmute::<usize, _>(real);
         real(a, b, c, d, e, f, g)
     };
-    // SAFETY: the arguments are those of a call of this function that has returned.
+    // SAFETY: the arguments belong to a call of this function that has returned.
     unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, g], result, &before, system::now_ns()) };
     statistics(L, BETWEEN_NS);
     result
@@ -145,22 +152,24 @@ const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
-/// Functions that this library calls itself, if statistics were asked for: found when libcufile is loaded, 0 if the version lacks them.
+/// The functions that this library calls itself if statistics are requested. They are looked up when libcufile is
+/// loaded. 0 if the version does not have them.
 static SET_LEVEL: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 static START: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 static LEVEL3: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 static GET_VERSION: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
-/// When the statistics were read last; 0 if they are not switched on.
+/// The time of the last reading of the statistics. 0 if they are off.
 static READ_AT_NS: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
-/// The process that switched the statistics on. The child of a fork has its counters, which must not be counted twice.
+/// The process that enabled the statistics. After a fork, the child has a copy of its counters, which must not be
+/// counted twice.
 static SWITCHED_ON_BY: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
-/// Least time between two readings during transfers, which take about 10 µs each.
+/// The minimum time between two readings during transfers. A reading takes about 10 µs.
 const BETWEEN_NS: u64 = 100_000_000;
 
-/// Notes where the statistics functions of a libcufile are, if they were asked for.
+/// Stores the addresses of libcufile's statistics functions if statistics are requested.
 ///
 /// # Safety
-/// `map` is the link map of a loaded object.
+/// `map` must be the link map of a loaded object.
 pub(crate) unsafe fn remember_statistics(library: usize, map: &LinkMap) {
     if !rings::option(options::STATISTICS) {
         return;
@@ -171,7 +180,7 @@ pub(crate) unsafe fn remember_statistics(library: usize, map: &LinkMap) {
         (c"cuFileGetStatsL3", &LEVEL3),
         (c"cuFileGetVersion", &GET_VERSION),
     ] {
-        // SAFETY: the caller gives the link map of a loaded object.
+        // SAFETY: the caller passes the link map of a loaded object.
         let address = unsafe { symbol(map, name) }.unwrap_or(0);
         if let Some(slot) = slots.get(library) {
             slot.store(address, Ordering::Relaxed);
@@ -179,18 +188,19 @@ pub(crate) unsafe fn remember_statistics(library: usize, map: &LinkMap) {
     }
 }
 
-/// The address of an exported function, by the object's hash table.
+/// The address of an exported function, from the hash table of the object.
 ///
 /// # Safety
-/// `map` is the link map of a loaded object.
+/// `map` must be the link map of a loaded object.
 unsafe fn symbol(map: &LinkMap, name: &CStr) -> Option<usize> {
     let name = name.to_bytes();
     let (mut strings, mut symbols, mut table) = (0, 0, 0);
     let mut entry = map.dynamic;
-    // SAFETY: a dynamic section ends with tag 0; its tables are mapped with the object and have the layout of the ELF specification.
+    // SAFETY: a dynamic section ends with tag 0. Its tables are mapped with the object and have the layout of the ELF
+    // specification.
     unsafe {
         while (*entry).tag != 0 {
-            // The linker has made these addresses absolute, or leaves them relative if the section is read-only.
+            // The linker makes these addresses absolute. If the section is read-only, they stay relative.
             let value = (*entry).value;
             let address = if value < map.address { map.address + value } else { value };
             match (*entry).tag {
@@ -231,26 +241,26 @@ unsafe fn symbol(map: &LinkMap, name: &CStr) -> Option<usize> {
     None
 }
 
-/// Sets level 3 before the driver opens: afterwards libcufile no longer takes it.
+/// Sets level 3 before the driver is opened, because libcufile rejects it afterwards.
 fn before_open(library: usize) {
     let Some(address) = SET_LEVEL.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {
         return;
     };
-    // SAFETY: the address is that of `cuFileSetStatsLevel(int)` of this copy.
+    // SAFETY: this is the address of `cuFileSetStatsLevel(int)` in this copy.
     unsafe {
         let set: unsafe extern "C" fn(i32) -> u64 = core::mem::transmute::<usize, _>(address);
         set(3);
     }
 }
 
-/// Starts to count.
+/// Starts the counters of libcufile.
 fn after_open(library: usize) {
     let (Some(start), Some(read_at)) = (START.get(library), READ_AT_NS.get(library)) else { return };
     let address = start.load(Ordering::Relaxed);
     if address == 0 {
         return;
     }
-    // SAFETY: the address is that of `cuFileStatsStart(void)` of this copy.
+    // SAFETY: this is the address of `cuFileStatsStart(void)` in this copy.
     let answer = unsafe {
         let start: unsafe extern "C" fn() -> u64 = core::mem::transmute::<usize, _>(address);
         start()
@@ -263,7 +273,7 @@ fn after_open(library: usize) {
     }
 }
 
-/// Reads the level-3 statistics and records them, if they are switched on and were read at least `between_ns` ago.
+/// Reads and records the level-3 statistics if they are on and the last reading is at least `between_ns` old.
 fn statistics(library: usize, between_ns: u64) {
     let (Some(read_at), Some(level3)) = (READ_AT_NS.get(library), LEVEL3.get(library)) else { return };
     let last = read_at.load(Ordering::Relaxed);
@@ -273,7 +283,7 @@ fn statistics(library: usize, between_ns: u64) {
     }
     let time = system::now_ns();
     let due = time.saturating_sub(last) >= between_ns;
-    // One thread reads; the others do not wait for it.
+    // Only one thread reads the statistics, and the others do not wait for it.
     if !due || read_at.compare_exchange(last, time, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
     }
@@ -282,13 +292,13 @@ fn statistics(library: usize, between_ns: u64) {
     }
 }
 
-/// Apart, so that its buffer is not on the stack of every call.
+/// A separate function, so that its buffer is not on the stack of every call.
 #[inline(never)]
 #[cold]
 fn read_statistics(library: usize, address: usize, time: u64) {
-    // More than level 3 of 1.20 needs (5112 bytes).
+    // This is more than level 3 of 1.20 needs (5112 bytes).
     let mut room = [0_u64; 2048];
-    // SAFETY: the address is that of `cuFileGetStatsL3(CUfileStatsLevel3_t *)` of this copy.
+    // SAFETY: this is the address of `cuFileGetStatsL3(CUfileStatsLevel3_t *)` in this copy.
     let answer = unsafe {
         let read: unsafe extern "C" fn(*mut u64) -> u64 = core::mem::transmute::<usize, _>(address);
         read(room.as_mut_ptr())
@@ -298,13 +308,13 @@ fn read_statistics(library: usize, address: usize, time: u64) {
     }
 }
 
-/// The version of a copy of libcufile, for example 1200; 0 if it does not report one.
+/// The version of a copy of libcufile, for example 1200. It is 0 if the copy does not report one.
 fn version(library: usize) -> i32 {
     let Some(address) = GET_VERSION.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {
         return 0;
     };
     let mut version = 0;
-    // SAFETY: the address is that of `cuFileGetVersion(int *)` of this copy.
+    // SAFETY: this is the address of `cuFileGetVersion(int *)` in this copy.
     let answer = unsafe {
         let get: unsafe extern "C" fn(*mut i32) -> u64 = core::mem::transmute::<usize, _>(address);
         get(&raw mut version)
@@ -312,7 +322,7 @@ fn version(library: usize) -> i32 {
     if answer as u32 == 0 { version } else { 0 }
 }
 
-/// The other half: large reads and mappings of files by libc, and copies by libcuda.
+/// Calls without cuFile: large reads and mappings of files with libc, and copies with libcuda.
 mod plain {
     use super::{real, redirect_plain};
     use crate::layout::{FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, Record, kind};
@@ -321,10 +331,11 @@ mod plain {
     use core::ffi::{CStr, c_char};
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    /// Files whose path was recorded: a hash of process, device and inode. If there are more, some paths are recorded again.
+    /// The files whose path was recorded, as a hash of process, device and inode. If there are more, some paths are
+    /// recorded again.
     const FILES: usize = 1024;
     static KNOWN: [AtomicU64; FILES] = [const { AtomicU64::new(0) }; FILES];
-    /// Pieces of one vectored read that are added up; the kernel takes no more.
+    /// The maximum number of pieces of a vectored read that are summed. The kernel accepts no more.
     const PIECES: usize = 1024;
     /// Executable mappings are programs and libraries.
     const PROT_EXEC: usize = 4;
@@ -340,7 +351,7 @@ mod plain {
         })
     }
 
-    /// All these functions have six integers or pointers at most, see `calls.rs`.
+    /// All these functions have at most six integers or pointers, see `calls.rs`.
     unsafe extern "C" fn six<const V: usize, const F: usize>(
         a: usize,
         b: usize,
@@ -364,7 +375,8 @@ mod plain {
             !is(Function::CudaGetAddress)
         };
         let start_ns = if may_be_large { system::now_ns() } else { 0 };
-        // SAFETY: `redirect_plain` stored the real function of this name before it gave out this one. It takes at most six arguments in registers.
+        // SAFETY: `redirect_plain` stored the original function of this name before it returned this function. It has
+        // at most six arguments in registers.
         let result = unsafe {
             let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
                 core::mem::transmute::<usize, _>(real::<V, F>());
@@ -372,7 +384,7 @@ mod plain {
         };
         if is(Function::CudaGetAddress) {
             if result as u32 == 0 {
-                // SAFETY: the call succeeded, so its arguments are a name and a place for an address.
+                // SAFETY: the call succeeded, so its arguments are a name and the location of an address.
                 unsafe { replace(a as *const c_char, b as *mut usize) };
             }
         } else if may_be_large {
@@ -388,15 +400,15 @@ mod plain {
         result
     }
 
-    /// Replaces an address that `cuGetProcAddress` gave out.
+    /// Replaces an address that `cuGetProcAddress` returned.
     ///
     /// # Safety
-    /// `name` is a C string, `place` has an address.
+    /// `name` must be a C string, and `place` must hold an address.
     unsafe fn replace(name: *const c_char, place: *mut usize) {
         if name.is_null() || place.is_null() {
             return;
         }
-        // SAFETY: by the conditions of this function.
+        // SAFETY: the conditions of this function.
         unsafe {
             let number = names::plain_function(CStr::from_ptr(name).to_bytes());
             if let Some(other) = number.filter(|_| *place != 0).and_then(|number| redirect_plain(number, *place)) {
@@ -405,7 +417,7 @@ mod plain {
         }
     }
 
-    /// A copy is counted; a large one is also recorded.
+    /// Counts a copy, and records it if it is large.
     fn record_copy<const F: usize>([a, b, c, d]: [usize; 4], result: usize, [start_ns, end_ns]: [u64; 2]) {
         let Some(mut writer) = Writer::take() else { return };
         let failed = result as u32 != 0;
@@ -426,7 +438,7 @@ mod plain {
         writer.add_total(F, failed, if failed { 0 } else { c as u64 }, end_ns.saturating_sub(start_ns));
     }
 
-    /// A read of a regular file, if it was large.
+    /// Records a large read of a regular file.
     fn record_read<const F: usize>([a, b, c, d]: [usize; 4], result: usize, [start_ns, end_ns]: [u64; 2]) {
         let is = |function: Function| F == function as usize;
         let vectored = is(Function::LibcReadv)
@@ -435,7 +447,8 @@ mod plain {
             || is(Function::LibcPreadv2)
             || is(Function::LibcPreadv64V2);
         let asked = if vectored {
-            // SAFETY: the call has returned, so `b` are `c` pieces of an address and a length, or it failed and they are not read.
+            // SAFETY: the call has returned. If it succeeded, `b` points to `c` pieces of an address and a length.
+            // Otherwise they are not read.
             let pieces = if (result as isize) < 0 || b == 0 { 0 } else { c.min(PIECES) };
             (0..pieces).fold(0_u64, |sum, piece| {
                 // SAFETY: as above.
@@ -476,7 +489,7 @@ mod plain {
         writer.add_total(F, failed, bytes, end_ns.saturating_sub(start_ns));
     }
 
-    /// A mapping of a regular file.
+    /// Records a mapping of a regular file.
     fn record_mapping<const F: usize>(
         result: usize,
         length: usize,
@@ -509,10 +522,11 @@ mod plain {
         writer.add_total(F, false, length as u64, end_ns.saturating_sub(start_ns));
     }
 
-    /// Records the path of a file, once for each process. The record has the time of the call, so that it comes before it in the order of time.
+    /// Records the path of a file once per process. The record has the start time of the call, so that it precedes
+    /// the call when records are sorted by time.
     fn introduce(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) {
         let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        // 0 is a free place.
+        // The value 0 marks a free entry.
         let hash = mix(mix(mix(0, writer.process()), device), inode) | 1;
         if KNOWN.get(hash as usize >> 1 & (FILES - 1)).is_some_and(|slot| slot.swap(hash, Ordering::Relaxed) == hash) {
             return;

@@ -1,44 +1,44 @@
-//! The recorded fields of each call.
+//! Fills the fields of the record for each call.
 
 use crate::layout::{Answer, FUNCTIONS, Function, Record, kind};
 use crate::rings::Writer;
 use crate::system;
 
-/// The arguments of a call, as they are in registers. Those that the function does not have are arbitrary.
+/// The arguments of a call in registers. If the function has fewer arguments, the others are arbitrary.
 pub(crate) type Arguments = [usize; 7];
 
-/// The values from before the call.
+/// Values that are read before the call.
 pub(crate) struct Before {
     pub(crate) start_ns: u64,
-    /// The number of bytes that a stream call reports in memory, as it was before.
+    /// The memory word in which a stream call later reports its number of bytes.
     pub(crate) transferred: u64,
 }
 
-/// Entries of one batch call that are recorded; libcufile takes at most 256.
+/// The maximum number of recorded entries of one batch call. libcufile accepts at most 256.
 const ENTRIES: usize = 1024;
-/// `CUfileIOParams_t` and `CUfileIOEvents_t` in words, see `cufile-ffi/src/raw.rs`.
+/// The sizes of `CUfileIOParams_t` and `CUfileIOEvents_t` in words, see `cufile-ffi/src/raw.rs`.
 const PARAMS_WORDS: usize = 8;
 const EVENT_WORDS: usize = 3;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
-/// The word at an address; 0 for a null pointer.
+/// The word at an address. It is 0 for a null pointer.
 ///
 /// # Safety
-/// The address is null or that of a word that may be read.
+/// The address must be null or point to a readable word.
 pub(crate) unsafe fn read_word(address: usize) -> u64 {
     if address == 0 {
         return 0;
     }
     // SAFETY: guaranteed by the caller. The word may be unaligned in a structure of the program, and another thread
-    // may be writing it.
+    // may write it.
     unsafe { core::ptr::read_volatile(address as *const u64) }
 }
 
-/// The half word at an address; 0 for a null pointer.
+/// The half word at an address. It is 0 for a null pointer.
 ///
 /// # Safety
-/// As for [`read_word`].
+/// The same as for [`read_word`].
 unsafe fn read_half(address: usize) -> u32 {
     if address == 0 {
         return 0;
@@ -59,7 +59,7 @@ const fn failed(function: usize, result: usize) -> bool {
 /// Records a call that has returned.
 ///
 /// # Safety
-/// `arguments` and `result` are those of a call of function `F`; they point to the types that cufile.h declares.
+/// `arguments` and `result` must belong to a call of function `F` and point to the types that cufile.h declares.
 pub(crate) unsafe fn record<const F: usize>(
     library: usize,
     arguments: &Arguments,
@@ -85,7 +85,7 @@ pub(crate) unsafe fn record<const F: usize>(
         (record.offset, record.base_offset) = (d as u64, e as u64);
         bytes = if failed { 0 } else { result as u64 };
     } else if is(Function::Readv) || is(Function::Writev) {
-        // SAFETY: `b` are `c` pieces of an address and a length.
+        // SAFETY: `b` points to `c` pieces of an address and a length.
         unsafe {
             let pieces = if b == 0 { 0 } else { c.min(ENTRIES) };
             record.base = if pieces > 0 { read_word(b) } else { 0 };
@@ -97,10 +97,11 @@ pub(crate) unsafe fn record<const F: usize>(
         bytes = if failed { 0 } else { result as u64 };
     } else if is(Function::ReadAsync) || is(Function::WriteAsync) {
         record.base = b as u64;
-        // SAFETY: the four pointers must be valid until the transfer has ended, so also right after the call.
+        // SAFETY: the four pointers must be valid until the transfer has ended, so they are valid right after the
+        // call.
         unsafe {
             (record.size, record.offset, record.base_offset) = (read_word(c), read_word(d), read_word(e));
-            // The address is where the reader looks for the end of the transfer.
+            // The reader finds the end of the transfer at this address.
             (record.extra[0], record.extra[1], record.extra[2]) = (f as u64, before.transferred, read_word(f));
         }
         record.extra[3] = g as u64;
@@ -110,13 +111,14 @@ pub(crate) unsafe fn record<const F: usize>(
             (record.size, record.extra[0]) = (b as u64, c as u64);
         }
     } else if is(Function::BatchSetUp) {
-        // SAFETY: `a` receives the handle if the call succeeds.
+        // SAFETY: `a` points to the handle if the call succeeds.
         record.object = if failed { 0 } else { unsafe { read_word(a) } };
         record.size = b as u64;
     } else if is(Function::DriverGetProperties) {
         record.object = 0;
         if !failed {
-            // SAFETY: `a` was filled with `CUfileDrvProps_t`: versions of nvidia-fs, status and control bits, features.
+            // SAFETY: the call filled `a` with a `CUfileDrvProps_t`: versions of nvidia-fs, status and control bits,
+            // features.
             unsafe {
                 record.extra[0] = read_word(a);
                 record.extra[1] = read_word(a + 24);
@@ -124,20 +126,20 @@ pub(crate) unsafe fn record<const F: usize>(
             }
         }
     } else if is(Function::GetVersion) {
-        // SAFETY: `a` receives an int if the call succeeds.
+        // SAFETY: `a` points to an int if the call succeeds.
         (record.object, record.extra[0]) = (0, if failed { 0 } else { u64::from(unsafe { read_half(a) }) });
     } else {
         (record.extra[0], record.extra[1], record.extra[2]) = (b as u64, c as u64, d as u64);
     }
     if is(Function::BatchGetStatus) && !failed {
-        // SAFETY: `c` receives the number of events and `d` the events.
+        // SAFETY: `c` points to the number of events, and `d` to the events.
         bytes = unsafe { record_events(&mut writer, &mut record, c, d) };
     } else if is(Function::BatchSubmit) {
         record.extra = [b as u64, d as u64, 0, 0, 0, 0, 0];
-        // SAFETY: `c` are `b` entries.
+        // SAFETY: `c` points to `b` entries.
         unsafe { record_entries(&mut writer, &mut record, b as u32 as usize, c) };
     } else if is(Function::HandleRegister) {
-        // SAFETY: `a` receives the handle if the call succeeds, `b` describes the file.
+        // SAFETY: `a` points to the handle if the call succeeds, and `b` to the description of the file.
         unsafe { record_file(&mut writer, &mut record, a, b, failed) };
     } else if writer.has_room(1) {
         writer.put(&record);
@@ -146,10 +148,10 @@ pub(crate) unsafe fn record<const F: usize>(
     writer.add_total(F, failed, bytes, end_ns.saturating_sub(before.start_ns));
 }
 
-/// Records a registration with the path and the flags of the descriptor.
+/// Records a registration with the path and the flags of its descriptor.
 #[inline(never)]
 unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, description: usize, failed: bool) {
-    // SAFETY: the caller gives the arguments of a registration.
+    // SAFETY: the caller passes the arguments of a registration.
     let (object, kind, fd) = unsafe {
         let object = if failed { 0 } else { read_word(handle) };
         let fd = if description == 0 { 0 } else { read_half(description + 8).cast_signed() };
@@ -179,7 +181,7 @@ unsafe fn record_entries(writer: &mut Writer, record: &mut Record, count: usize,
     writer.put(record);
     for index in 0..recorded {
         let at = params + index * PARAMS_WORDS * 8;
-        // SAFETY: the caller gives an array of at least `recorded` entries.
+        // SAFETY: the caller passes an array of at least `recorded` entries.
         let words: [u64; PARAMS_WORDS] = core::array::from_fn(|word| unsafe { read_word(at + word * 8) });
         let [_, base, offset, base_offset, size, handle, opcode, cookie] = words;
         writer.put(&Record {
@@ -198,14 +200,14 @@ unsafe fn record_entries(writer: &mut Writer, record: &mut Record, count: usize,
     writer.publish();
 }
 
-/// Records a status call and the events that it returned; the bytes that they transferred.
+/// Records a status call and its events. Returns the number of transferred bytes.
 #[inline(never)]
 unsafe fn record_events(writer: &mut Writer, record: &mut Record, count: usize, events: usize) -> u64 {
-    // SAFETY: the caller gives the pointer that received the number of events.
+    // SAFETY: the caller passes a pointer to the number of events.
     let count = unsafe { read_half(count) } as usize;
     let recorded = if events == 0 { 0 } else { count.min(ENTRIES) };
     let event = |index: usize| -> [u64; EVENT_WORDS] {
-        // SAFETY: the caller gives an array of at least `recorded` events.
+        // SAFETY: the caller passes an array of at least `recorded` events.
         core::array::from_fn(|word| unsafe { read_word(events + (index * EVENT_WORDS + word) * 8) })
     };
     let mut bytes = 0_u64;
@@ -237,15 +239,15 @@ unsafe fn record_events(writer: &mut Writer, record: &mut Record, count: usize, 
     bytes
 }
 
-/// First release in which level 1 has vectored transfers, which moves all that follows.
+/// The first release whose level 1 has vectored transfers. They move all later fields.
 const VECTORED_SINCE: i32 = 1190;
-/// Where level 3 has the number of GPUs, in words, before and from that release.
+/// The position of the number of GPUs in level 3 in words, before and from that release.
 const GPU_COUNT_WORD: [usize; 2] = [1024 / 8, 1136 / 8];
-/// `CUfilePerGpuStats_t` in words, and GPUs in level 3.
+/// The size of `CUfilePerGpuStats_t` in words, and the number of GPUs in level 3.
 const GPU_WORDS: usize = 31;
 const GPUS: usize = 16;
 
-/// Records the counters of level 3: the calls that libcufile counted in this process, and the routes of each GPU.
+/// Records the level-3 counters: the calls that libcufile counted in this process, and the routes of each GPU.
 pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048], now_ns: u64) {
     let Some(mut writer) = Writer::take() else { return };
     let at = GPU_COUNT_WORD[usize::from(version >= VECTORED_SINCE)];
@@ -258,7 +260,7 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
         start_ns: now_ns,
         end_ns: now_ns,
         object: u64::MAX,
-        // Reads and writes that worked, entries of batches (in compat mode, libcufile counts them apart), bytes read and written.
+        // Successful reads and writes, batch entries (counted separately in compat mode), bytes read and written.
         extra: [words[0], words[2], words[36].max(words[38]), words[12], words[13], words[1], words[3]],
         ..Record::default()
     });
@@ -269,10 +271,10 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
             start_ns: now_ns,
             end_ns: now_ns,
             object: gpu as u64,
-            // Bytes read and unaligned reads.
+            // Bytes read, and unaligned reads.
             size: counter(2),
             base: counter(10),
-            // Reads by p2pdma, nvidia-fs and POSIX, all reads; writes by the three routes.
+            // Reads with p2pdma, nvidia-fs and POSIX, and all reads. Then writes on the three routes.
             extra: [counter(7), counter(8), counter(9), counter(6), counter(20), counter(21), counter(22)],
             ..Record::default()
         });

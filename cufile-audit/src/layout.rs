@@ -1,28 +1,29 @@
-//! The shared memory: one header, then rings. The library in the program writes, gds-top reads.
+//! The layout of the shared memory: a header and then rings. The library in the program writes it, and gds-top reads
+//! it.
 //!
-//! All fields are words of eight bytes, so that both sides read and write them atomically.
+//! All fields are words of eight bytes, so that both processes can access them atomically.
 
-/// Variable with the path of the shared file.
+/// The environment variable with the path of the shared file.
 pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 
-/// First word of the file.
+/// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
-/// Version of this layout; the library records nothing into a file with another one.
+/// The version of this layout. The library records nothing into a file with another version.
 pub const VERSION: u64 = 2;
 
-/// Bytes before the first ring. gds-top reserves memory for them, so both sides can use them at any time.
+/// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = 8192;
-/// Rings in the file: threads that record at the same time.
+/// The number of rings: the maximum number of threads that record at the same time.
 pub const RINGS: usize = 512;
-/// Records of a ring; a power of two.
+/// The number of records in a ring. It must be a power of two.
 pub const RECORDS: usize = 4096;
-/// Words of a record.
+/// The number of words in a record.
 pub const RECORD_WORDS: usize = 16;
-/// Bytes before the first record of a ring.
+/// The bytes of a ring before its first record.
 pub const RING_HEADER_BYTES: usize = 4096;
-/// Bytes of a ring.
+/// The size of a ring in bytes.
 pub const RING_BYTES: usize = RING_HEADER_BYTES + RECORDS * RECORD_WORDS * 8;
-/// Bytes of the file. Only the rings in use take memory.
+/// The size of the file in bytes. Only the rings in use need memory.
 pub const FILE_BYTES: usize = HEADER_BYTES + RINGS * RING_BYTES;
 
 /// Words of the file's header.
@@ -31,72 +32,72 @@ pub mod header {
     pub const MAGIC: usize = 0;
     /// [`super::VERSION`].
     pub const VERSION: usize = 1;
-    /// Calls that were not recorded because no ring was free.
+    /// The number of calls that were not recorded because no ring was free.
     pub const WITHOUT_RING: usize = 2;
-    /// Programs that loaded the library.
+    /// The number of programs that loaded the library.
     pub const PROCESSES: usize = 3;
-    /// Copies of libcufile beyond [`super::LIBRARIES`] in one process; their calls are not recorded.
+    /// The number of copies of libcufile in one process beyond [`super::LIBRARIES`]. Their calls are not recorded.
     pub const LIBRARIES_LEFT_OUT: usize = 4;
-    /// Set before the program starts: bits of [`super::options`].
+    /// The bits of [`super::options`]. They are set before the program starts.
     pub const OPTIONS: usize = 5;
-    /// First of [`super::RINGS`] words: the state of each ring, one of [`super::state`].
+    /// The first of [`super::RINGS`] words with the state of each ring (see [`super::state`]).
     pub const STATES: usize = 512;
 }
 
 /// Bits of [`header::OPTIONS`].
 pub mod options {
-    /// Switch level-3 statistics on when the driver opens, and record them.
+    /// Enable the level-3 statistics when the driver is opened, and record them.
     pub const STATISTICS: u64 = 1;
 }
 
-/// Words of a ring's header. Words that different processes write are in different cache lines.
+/// The words of a ring's header. Words that different processes write are in different cache lines.
 pub mod ring {
-    /// The process that writes.
+    /// The process id of the writer.
     pub const PID: usize = 1;
-    /// The thread that writes.
+    /// The thread id of the writer.
     pub const TID: usize = 2;
-    /// The inode of the pid namespace in which both numbers are valid; 0 if it is unknown.
+    /// The inode of the pid namespace of both ids. 0 if it is unknown.
     pub const NAMESPACE: usize = 3;
-    /// Records written so far; the writer's.
+    /// The number of records written so far. Only the writer changes it.
     pub const WRITTEN: usize = 8;
-    /// Calls that were not recorded because the ring was full; the writer's.
+    /// The number of calls that were lost because the ring was full. Only the writer changes it.
     pub const LOST: usize = 9;
-    /// Records read so far; the reader's.
+    /// The number of records read so far. Only the reader changes it.
     pub const READ: usize = 16;
-    /// First word of the totals: [`WORDS_OF_TOTAL`] words for each function.
+    /// The first word of the totals, with [`WORDS_OF_TOTAL`] words per function.
     pub const TOTALS: usize = 64;
-    /// Count, errors, bytes, nanoseconds.
+    /// The words of a total: count, errors, bytes, nanoseconds.
     pub const WORDS_OF_TOTAL: usize = 4;
 }
 
 /// States of a ring.
 pub mod state {
-    /// No thread writes it; it may have no memory.
+    /// No thread uses the ring. It may not have memory.
     pub const FREE: u64 = 0;
-    /// A thread is taking it.
+    /// A thread is acquiring the ring.
     pub const TAKEN: u64 = 1;
-    /// A thread writes it.
+    /// A thread writes to the ring.
     pub const IN_USE: u64 = 2;
 }
 const _: () = assert!((header::STATES + RINGS) * 8 <= HEADER_BYTES);
 
-/// How a function answers.
+/// The kind of result of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// `CUfileError_t`: the lower half is 0 or a code.
     Status,
-    /// `ssize_t`: bytes, or below zero an error.
+    /// `ssize_t`: the number of bytes, or a negative error.
     Bytes,
-    /// A number or nothing; it cannot fail.
+    /// A number or nothing. The function cannot fail.
     Plain,
 }
 
 /// A recorded function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionInfo {
-    /// The exported name.
+    /// The name of the exported function.
     pub name: &'static str,
-    /// How it answers.
+    /// The kind of its result.
     pub answer: Answer,
 }
 
@@ -109,11 +110,11 @@ macro_rules! functions {
             $(#[doc = concat!("`", $symbol, "`.")] $name,)*
         }
 
-        /// Each function by its number.
+        /// The functions by their number.
         pub const FUNCTIONS: &[FunctionInfo] = &[$(FunctionInfo { name: $symbol, answer: Answer::$answer },)*];
 
         impl Function {
-            /// All, by number.
+            /// All functions by their number.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
         }
 
@@ -204,7 +205,7 @@ functions! {
 }
 
 impl Function {
-    /// Whether it is a function of cufile.h. The others come behind these.
+    /// Whether it is a function of cufile.h. Other functions have higher numbers.
     #[must_use]
     pub const fn is_cufile(self) -> bool {
         (self as u16) < Self::LibcRead as u16
@@ -217,72 +218,75 @@ impl Function {
     }
 }
 
-/// Reads by libc, mappings and copies by libcuda of fewer bytes have no record. Copies are in the totals all the same, the others are not counted.
+/// Reads with libc, mappings, and copies with libcuda have a record only if they have at least this many bytes.
+/// Smaller copies are counted in the totals, smaller reads and mappings are not.
 pub const RECORDED_BYTES: u64 = 64 << 10;
 
-/// How many functions are recorded.
+/// The number of recorded functions.
 pub const FUNCTION_COUNT: usize = FUNCTIONS.len();
 const _: () = assert!((ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL) * 8 <= RING_HEADER_BYTES);
 
-/// Copies of libcufile that one process can have; each has its functions.
+/// The maximum number of copies of libcufile in one process. Each copy has its own functions.
 pub const LIBRARIES: usize = 4;
 
-/// Kinds of record that are not the call of a function; all above every [`Function`].
+/// Kinds of records that are not calls of functions. They are above all [`Function`] numbers.
 pub mod kind {
-    /// A part of a text: the path of a file, of a library or of a program. [`super::TEXT_BYTES`] bytes, from the second word on.
+    /// A part of a text: the path of a file, library or program. It has [`super::TEXT_BYTES`] bytes from the second
+    /// word on.
     pub const TEXT: u16 = 1000;
-    /// A process has its first ring. Followed by its program.
+    /// A process uses its first ring. The path of its program follows.
     pub const PROCESS: u16 = 1001;
-    /// A libcufile was loaded. Followed by its path.
+    /// A libcufile was loaded. Its path follows.
     pub const LIBRARY: u16 = 1002;
-    /// An entry of the batch submission before it.
+    /// An entry of the previous batch submission.
     pub const BATCH_ENTRY: u16 = 1003;
-    /// An event of the batch status before it.
+    /// An event of the previous batch status call.
     pub const BATCH_EVENT: u16 = 1004;
-    /// Level-3 statistics of libcufile: one record for each GPU that has any.
+    /// Level-3 statistics of libcufile. There is one record for each GPU that has statistics.
     pub const STATISTICS: u16 = 1005;
-    /// A file that libc reads or maps, before its first such call in a process. Followed by its path.
+    /// A file before its first read or mapping with libc in a process. Its path follows.
     pub const FILE: u16 = 1006;
 }
 
-/// Bytes of text in a record of text.
+/// The bytes of text in a text record.
 pub const TEXT_BYTES: usize = (RECORD_WORDS - 1) * 8;
 
-/// One record. The meaning of the fields for each function is in `capture.rs`.
+/// A record. `capture.rs` defines the fields of each function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
-    /// A [`Function`] or a [`kind`], the number of the library, and how many records behind this one belong to it; see [`Record::head`].
+    /// A [`Function`] or a [`kind`], the number of the library, and the number of following records that belong to
+    /// this one (see [`Record::head`]).
     pub head: u64,
-    /// Before the call, nanoseconds of CLOCK_MONOTONIC.
+    /// The start of the call in nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// After the call.
+    /// The end of the call in nanoseconds of CLOCK_MONOTONIC.
     pub end_ns: u64,
-    /// The handle of a file or of a batch, or a stream.
+    /// The handle of a file or batch, or a stream.
     pub object: u64,
-    /// Offset in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// Bytes asked for.
+    /// The requested number of bytes.
     pub size: u64,
-    /// Address of the memory.
+    /// The address of the memory.
     pub base: u64,
-    /// Offset from `base`.
+    /// The offset from `base` in bytes.
     pub base_offset: u64,
-    /// The returned register.
+    /// The result register.
     pub result: u64,
-    /// Further words.
+    /// Additional words. Their meaning depends on the function.
     pub extra: [u64; 7],
 }
 const _: () = assert!(size_of::<Record>() == RECORD_WORDS * 8);
 
 impl Record {
-    /// The first word.
+    /// Builds the first word of a record.
     #[must_use]
     pub const fn head(kind: u16, library: u8, following: u32) -> u64 {
         kind as u64 | (library as u64) << 16 | (following as u64) << 32
     }
 
-    /// A [`Function`] or a [`kind`].
+    /// The [`Function`] or [`kind`] of the record.
     #[must_use]
     pub const fn kind(&self) -> u16 {
         (self.head & 0xffff) as u16
@@ -294,13 +298,13 @@ impl Record {
         ((self.head >> 16) & 0xff) as u8
     }
 
-    /// How many records behind this one belong to it.
+    /// The number of following records that belong to this one.
     #[must_use]
     pub const fn following(&self) -> u32 {
         (self.head >> 32) as u32
     }
 
-    /// From its words.
+    /// Decodes a record from its words.
     #[must_use]
     pub const fn from_words(words: [u64; RECORD_WORDS]) -> Self {
         let [head, start_ns, end_ns, object, offset, size, base, base_offset, result, a, b, c, d, e, f, g] = words;
@@ -308,7 +312,7 @@ impl Record {
         Self { head, start_ns, end_ns, object, offset, size, base, base_offset, result, extra }
     }
 
-    /// Its words.
+    /// Encodes the record as words.
     #[must_use]
     pub const fn words(&self) -> [u64; RECORD_WORDS] {
         let Self { head, start_ns, end_ns, object, offset, size, base, base_offset, result, extra } = *self;

@@ -1,13 +1,15 @@
-//! Records the cuFile calls of any program, its large reads by libc and its copies by libcuda, as a library for `LD_AUDIT` of glibc.
+//! Records the cuFile calls of any program, its large reads with libc and its copies with libcuda. It is a library
+//! for `LD_AUDIT` of glibc.
 //!
-//! This crate has two products. Cargo builds [`layout`], the description of the shared memory, for the reader. The build script of gds-top compiles
-//! [`SOURCES`] again, with `--cfg audit_library`, into the shared library that the dynamic linker loads into the program. It must be compiled apart:
-//! it has no standard library, it aborts on a panic, and Cargo cannot yet use the cdylib of another package.
+//! This crate has two products. Cargo builds [`layout`], the description of the shared memory, for the reader. The
+//! build script of gds-top compiles [`SOURCES`] again with `--cfg audit_library`, into the shared library that the
+//! dynamic linker loads into the program. The second product is compiled separately, because it has no standard
+//! library, it aborts on a panic, and Cargo cannot use the cdylib of another package.
 //!
-//! Rules of the code that runs inside the program: no allocation, no lock, no panic, no call that can block. The library has its link namespace
-//! and its libc, so it shares neither heap nor errno with the program.
+//! The code that runs inside the program must not allocate, lock, panic or block. The library has its own link
+//! namespace and libc, so it shares neither heap nor errno with the program.
 #![no_std]
-// The dynamic linker calls the entry points, the tests do not.
+// Only the dynamic linker calls the entry points, not the tests.
 #![cfg_attr(test, allow(dead_code))]
 
 #[cfg(any(audit_library, test))]
@@ -28,7 +30,7 @@ mod rings;
 #[cfg(any(audit_library, test))]
 mod system;
 
-/// The files from which the library is compiled: name and content. `lib.rs` is the crate root.
+/// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
 pub const SOURCES: [(&str, &str); 10] = [
     ("lib.rs", include_str!("lib.rs")),
@@ -43,7 +45,7 @@ pub const SOURCES: [(&str, &str); 10] = [
     ("system.rs", include_str!("system.rs")),
 ];
 
-/// No code of the library panics; the compiler asks for this function all the same.
+/// The library never panics, but the compiler requires this function.
 #[cfg(all(audit_library, not(test)))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

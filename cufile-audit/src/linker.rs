@@ -2,7 +2,7 @@
 
 use core::ffi::c_char;
 
-/// The start of `struct link_map`, which is public.
+/// The public start of `struct link_map`.
 #[repr(C)]
 pub(crate) struct LinkMap {
     pub(crate) address: usize,
@@ -10,7 +10,7 @@ pub(crate) struct LinkMap {
     pub(crate) dynamic: *const Dynamic,
 }
 
-/// `Elf64_Sym`. `value` is the address in memory here, not the offset in the file.
+/// `Elf64_Sym`. Here `value` is the address in memory, not the offset in the file.
 #[repr(C)]
 pub(crate) struct Symbol {
     pub(crate) name: u32,

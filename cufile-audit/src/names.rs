@@ -10,12 +10,13 @@ pub(crate) fn function(name: &[u8]) -> Option<usize> {
 
 const FIRST_PLAIN: usize = Function::LibcRead as usize;
 
-/// Whether a function of the table is one of libcuda.
+/// Whether a function in the table belongs to libcuda.
 pub(crate) const fn is_cuda(number: usize) -> bool {
     number >= Function::CudaHtoD as usize
 }
 
-/// The number of a recorded function of libc or libcuda. libcuda's have a version and the default stream behind their name.
+/// The number of a recorded function of libc or libcuda. The names of libcuda have suffixes for the version and the
+/// default stream.
 pub(crate) fn plain_function(name: &[u8]) -> Option<usize> {
     if !matches!(name.first(), Some(b'r' | b'p' | b'm' | b'_' | b'c')) {
         return None;

@@ -1,8 +1,9 @@
-//! Makes the linker report symbols of code that calls without a PLT.
+//! Makes the linker report symbols of code without a PLT.
 //!
-//! The linker reports a symbol when it fills a slot of the PLT. Code compiled with `-fno-plt`, as all of Rust, calls through other slots
-//! (`GLOB_DAT`), which the linker fills in the same manner but does not report. The type of those relocations is changed to that of a PLT slot before the
-//! object is relocated. glibc before 2.35 fills both alike and reports neither.
+//! The linker reports a symbol when it fills a slot of the PLT. Code that is compiled with `-fno-plt`, like all Rust
+//! code, uses other slots (`GLOB_DAT`). The linker fills these in the same way but does not report them. So the type
+//! of these relocations is changed to that of a PLT slot before the object is relocated. glibc before 2.35 treats
+//! both types alike and reports neither.
 
 use crate::linker::{LinkMap, Relocation, Symbol};
 use crate::{names, system};
@@ -12,7 +13,7 @@ const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
-/// Relocations at the start of the table that have no symbol.
+/// The number of relocations without a symbol at the start of the table.
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
 const GLOB_DAT: u32 = if cfg!(target_arch = "x86_64") { 6 } else { 1025 };
 const JUMP_SLOT: u32 = GLOB_DAT + 1;
@@ -20,18 +21,19 @@ const JUMP_SLOT: u32 = GLOB_DAT + 1;
 /// Changes the relocations of recorded functions that the object imports.
 ///
 /// # Safety
-/// `map` is the link map of an object that is mapped and not relocated.
+/// `map` must be the link map of an object that is mapped but not relocated yet.
 pub(crate) unsafe fn show_to_linker(map: &LinkMap) {
     let (mut strings, mut symbols, mut table, mut bytes, mut plain) = (0, 0, 0, 0, 0);
     let mut entry = map.dynamic;
     if entry.is_null() {
         return;
     }
-    // SAFETY: a dynamic section ends with tag 0; its tables are mapped with the object and have the layout of the ELF specification.
+    // SAFETY: a dynamic section ends with tag 0. Its tables are mapped with the object and have the layout of the ELF
+    // specification.
     unsafe {
         while (*entry).tag != 0 {
             let value = (*entry).value;
-            // The linker has made these addresses absolute, or leaves them relative if the section is read-only.
+            // The linker makes these addresses absolute. If the section is read-only, they stay relative.
             let address = if value < map.address { map.address + value } else { value };
             match (*entry).tag {
                 DT_STRTAB => strings = address,
@@ -59,7 +61,7 @@ pub(crate) unsafe fn show_to_linker(map: &LinkMap) {
                 continue;
             }
             let info = (*at).info - u64::from(GLOB_DAT) + u64::from(JUMP_SLOT);
-            // The table is read-only; the kernel writes it for this file, so that no page becomes writable.
+            // The table is read-only. The kernel can write to it through this file, so no page must be made writable.
             let memory = *memory.get_or_insert_with(system::own_memory);
             system::write_at(memory, (&raw const (*at).info).addr(), info);
         }

@@ -1,4 +1,4 @@
-//! The shared file from the writer's side: finding it, taking a ring for a thread, writing records.
+//! The writer of the shared file: finds the file, acquires a ring for a thread, and writes records.
 
 use crate::layout::{
     ENV_FILE, FILE_BYTES, HEADER_BYTES, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
@@ -8,18 +8,19 @@ use crate::system;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The mapped file; null if nothing is recorded.
+/// The mapped file. It is null if nothing is recorded.
 static FILE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
-/// A page whose first word is the process id, and 0 in the child of a fork; null if the kernel has no such pages.
+/// A page whose first word is the process id. The word is 0 in the child of a fork. It is null if the kernel does not
+/// support such pages.
 static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
 
-/// Longest path of the shared file.
+/// The maximum length of the path of the shared file in bytes.
 const PATH_BYTES: usize = 1024;
-/// The path of the shared file, copied before the program runs, because the program may change its environment.
+/// The path of the shared file. It is copied before the program runs, because the program can change its environment.
 struct SharedPath(core::cell::UnsafeCell<[u8; PATH_BYTES]>);
-// SAFETY: written once, in `open`, before the program has a second thread; read afterwards.
+// SAFETY: it is written once, in `open`, before the program has a second thread. Later it is only read.
 unsafe impl Sync for SharedPath {}
 static PATH: SharedPath = SharedPath(core::cell::UnsafeCell::new([0; PATH_BYTES]));
 
@@ -29,11 +30,12 @@ fn path() -> *const c_char {
 
 /// A word of the shared file.
 fn word(file: *mut u64, index: usize) -> &'static AtomicU64 {
-    // SAFETY: `file` is a mapping of FILE_BYTES that is never unmapped, every caller's index is inside it, and both sides use it as atomic words.
+    // SAFETY: `file` is a mapping of FILE_BYTES that is never unmapped. The index of every caller is inside it, and
+    // both processes access it as atomic words.
     unsafe { AtomicU64::from_ptr(file.add(index)) }
 }
 
-/// Finds and maps the file that the environment names. Called once, before the program runs.
+/// Finds and maps the file that the environment variable names. It is called once, before the program runs.
 pub(crate) fn open() -> bool {
     const NAME: &CStr = {
         const BYTES: [u8; ENV_FILE.len() + 1] = {
@@ -54,7 +56,7 @@ pub(crate) fn open() -> bool {
     if value.is_null() {
         return false;
     }
-    // SAFETY: getenv gives a C string; PATH is written here alone, before there is a second thread.
+    // SAFETY: getenv returns a C string. PATH is written only here, before there is a second thread.
     let copied = unsafe {
         let text = CStr::from_ptr(value).to_bytes();
         let room = &mut *PATH.0.get();
@@ -69,7 +71,7 @@ pub(crate) fn open() -> bool {
     if !copied {
         return false;
     }
-    // SAFETY: PATH ends in a zero, because the text is shorter than it.
+    // SAFETY: PATH ends with a zero byte, because the text is shorter than the buffer.
     let Some(file) = (unsafe { system::map_shared(path(), FILE_BYTES) }) else { return false };
     let known = word(file, header::MAGIC).load(Ordering::Relaxed) == MAGIC
         && word(file, header::VERSION).load(Ordering::Relaxed) == VERSION;
@@ -84,7 +86,7 @@ pub(crate) fn open() -> bool {
     true
 }
 
-/// Adds one to a word of the header.
+/// Increments a word of the header.
 pub(crate) fn count(index: usize) {
     let file = FILE.load(Ordering::Acquire);
     if !file.is_null() {
@@ -98,13 +100,13 @@ pub(crate) fn option(bit: u64) -> bool {
     !file.is_null() && word(file, header::OPTIONS).load(Ordering::Relaxed) & bit != 0
 }
 
-/// This process, without a system call after the first time.
+/// The id of this process. Only the first call makes a system call.
 fn process() -> u64 {
     let page = PROCESS_PAGE.load(Ordering::Relaxed);
     if page.is_null() {
         return system::process();
     }
-    // SAFETY: a private page that is never unmapped, used as an atomic word.
+    // SAFETY: this is a private page that is never unmapped. Its first word is accessed atomically.
     let known = unsafe { AtomicU64::from_ptr(page) };
     match known.load(Ordering::Relaxed) {
         0 => {
@@ -116,12 +118,12 @@ fn process() -> u64 {
     }
 }
 
-/// A ring that this thread writes. While it exists, the thread is marked busy.
+/// A ring that this thread writes. While it exists, the thread is marked as busy.
 pub(crate) struct Writer {
     file: *mut u64,
-    /// Index of the ring's first word in the file.
+    /// The index of the ring's first word in the file.
     first: usize,
-    /// Records written so far, with those of this writer that are not published.
+    /// The number of records written so far, including unpublished records of this writer.
     written: u64,
 }
 
@@ -132,7 +134,8 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    /// The ring of this thread; None if there is none or this thread is writing just now. The header counts the missing rings.
+    /// The ring of this thread. `None` if there is no free ring, or if this thread is already writing. The header
+    /// counts missing rings.
     pub(crate) fn take() -> Option<Self> {
         let file = FILE.load(Ordering::Acquire);
         if file.is_null() {
@@ -166,34 +169,34 @@ impl Writer {
         Some(writer)
     }
 
-    /// Writes which program this process runs.
+    /// Records the program of this process.
     #[inline(never)]
     #[cold]
     fn introduce(&mut self) {
         let mut room = [0; 1024];
-        // SAFETY: a C string literal.
+        // SAFETY: the argument is a C string literal.
         let length = unsafe { system::link_target(c"/proc/self/exe".as_ptr(), &mut room) };
         let now = system::now_ns();
         let record = Record { start_ns: now, end_ns: now, ..Record::default() };
         self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
     }
 
-    /// The process that writes.
+    /// The process id of the writer.
     pub(crate) fn process(&self) -> u64 {
         word(self.file, self.first + ring::PID).load(Ordering::Relaxed)
     }
 
-    /// Adds one call to the totals of its function, which are complete also if records are lost.
+    /// Adds a call to the totals of its function. They are complete even if records are lost.
     pub(crate) fn add_total(&self, function: usize, failed: bool, bytes: u64, ns: u64) {
         let at = self.first + ring::TOTALS + function * ring::WORDS_OF_TOTAL;
         for (index, value) in [1, u64::from(failed), bytes, ns].into_iter().enumerate() {
-            // Only this thread writes the word, so no read-modify-write instruction is needed.
+            // Only this thread writes the word, so an atomic read-modify-write is not needed.
             let total = word(self.file, at + index);
             total.store(total.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
         }
     }
 
-    /// Whether `records` more fit. If not, one lost call is counted.
+    /// Whether there is space for `records` more records. If not, one lost call is counted.
     pub(crate) fn has_room(&self, records: usize) -> bool {
         let read = word(self.file, self.first + ring::READ).load(Ordering::Acquire);
         let fits = self.written.wrapping_sub(read).saturating_add(records as u64) <= RECORDS as u64;
@@ -204,7 +207,8 @@ impl Writer {
         fits
     }
 
-    /// Writes a record behind the last one, without publishing it. There is room: [`Writer::has_room`] was asked.
+    /// Writes a record after the last one without publishing it. The caller has checked the space with
+    /// [`Writer::has_room`].
     pub(crate) fn put(&mut self, record: &Record) {
         let slot = (self.written as usize) & (RECORDS - 1);
         let at = self.first + RING_HEADER_BYTES / 8 + slot * RECORD_WORDS;
@@ -214,12 +218,12 @@ impl Writer {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Shows the reader all records.
+    /// Publishes all written records to the reader.
     pub(crate) fn publish(&self) {
         word(self.file, self.first + ring::WRITTEN).store(self.written, Ordering::Release);
     }
 
-    /// Writes a record and a text that belongs to it; its length is the last word of the record.
+    /// Writes a record and its text. The last word of the record is the length of the text.
     pub(crate) fn write_with_text(&mut self, kind: u16, library: u8, mut record: Record, text: &[u8]) {
         let parts = text.len().div_ceil(TEXT_BYTES);
         if !self.has_room(1 + parts) {
@@ -244,7 +248,7 @@ impl Writer {
     }
 }
 
-/// Takes a free ring for this thread; the index of its first word.
+/// Acquires a free ring for this thread. Returns the index of its first word.
 #[inline(never)]
 #[cold]
 fn claim(file: *mut u64, process: u64) -> Option<usize> {
@@ -254,7 +258,7 @@ fn claim(file: *mut u64, process: u64) -> Option<usize> {
             continue;
         }
         let bytes = HEADER_BYTES + index * RING_BYTES;
-        // SAFETY: the path was copied with its end in `open`.
+        // SAFETY: `open` copied the path with its zero byte.
         if !unsafe { system::reserve(path(), bytes, RING_BYTES) } {
             mark.store(state::FREE, Ordering::Release);
             return None;

@@ -1,4 +1,4 @@
-//! The system as the library needs it: its libc, the clock, and one block of memory for each thread.
+//! The system interface of the library: its libc, the clock, and a block of memory per thread.
 
 use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_long, c_void};
@@ -10,11 +10,12 @@ const F_GETFL: c_int = 3;
 const PROT_READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
-/// The child of a fork sees zeros in the page.
+/// In the child of a fork, the page contains zeros.
 const MADV_WIPEONFORK: c_int = 18;
 const CLOCK_MONOTONIC: c_int = 1;
 const O_WRONLY: c_int = 1;
-/// `struct stat`: the call, and where the type of the file is, in half words. Device and inode come first on both.
+/// The number of the `fstat` call, and the position of the file type in `struct stat` in half words. Device and inode
+/// are first on both architectures.
 const SYS_FSTAT: c_long = if cfg!(target_arch = "x86_64") { 5 } else { 80 };
 const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
 const S_IFMT: u32 = 0o170_000;
@@ -27,7 +28,7 @@ struct Timespec {
     nanoseconds: c_long,
 }
 
-// The names that `open` and the others have for files of any size are the same on both 64-bit targets.
+// On 64-bit targets, `open` and the other functions support files of every size under these names.
 #[link(name = "c")]
 unsafe extern "C" {
     #[link_name = "abort"]
@@ -54,7 +55,7 @@ unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
 }
 
-/// Ends the process.
+/// Aborts the process.
 #[cfg_attr(test, allow(dead_code))]
 pub(crate) fn abort() -> ! {
     // SAFETY: abort has no conditions.
@@ -64,7 +65,7 @@ pub(crate) fn abort() -> ! {
 /// Nanoseconds of CLOCK_MONOTONIC.
 pub(crate) fn now_ns() -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: `time` is a timespec of 64-bit Linux and lives during the call.
+    // SAFETY: `time` is a timespec of 64-bit Linux that exists during the call.
     unsafe { clock_gettime(CLOCK_MONOTONIC, &raw mut time) };
     (time.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nanoseconds as u64)
 }
@@ -75,22 +76,22 @@ pub(crate) fn process() -> u64 {
 }
 
 pub(crate) fn thread() -> u64 {
-    // SAFETY: gettid has no conditions. glibc has a function for it only since 2.30.
+    // SAFETY: gettid has no conditions. glibc provides a function for it only since 2.30.
     (unsafe { syscall(SYS_GETTID) }).cast_unsigned()
 }
 
-/// The value of an environment variable, a C string; null if it is not set.
+/// The value of an environment variable as a C string. It is null if it is not set.
 pub(crate) fn variable(name: &core::ffi::CStr) -> *const c_char {
     // SAFETY: `name` is a C string. The result is used before the program runs, so the environment does not change.
     unsafe { getenv(name.as_ptr()) }
 }
 
-/// Maps `bytes` of the file shared; None if it cannot be opened, is shorter or cannot be mapped.
+/// Maps `bytes` of a file as shared memory. `None` if the file cannot be opened or mapped, or if it is shorter.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must be a C string.
 pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mut u64> {
-    // SAFETY: the caller gives a C string; the descriptor is used and closed here only.
+    // SAFETY: the caller passes a C string. The descriptor is used and closed only here.
     unsafe {
         let fd = open(path, O_RDWR | O_CLOEXEC);
         if fd < 0 {
@@ -107,12 +108,12 @@ pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mu
     }
 }
 
-/// Makes sure that a part of the file has memory, so that writing to it cannot end the program with SIGBUS.
+/// Reserves memory for a part of the file, so that a write to it cannot end the program with SIGBUS.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must be a C string.
 pub(crate) unsafe fn reserve(path: *const c_char, offset: usize, bytes: usize) -> bool {
-    // SAFETY: the caller gives a C string; the descriptor is used and closed here only.
+    // SAFETY: the caller passes a C string. The descriptor is used and closed only here.
     unsafe {
         let fd = open(path, O_RDWR | O_CLOEXEC);
         if fd < 0 {
@@ -124,9 +125,10 @@ pub(crate) unsafe fn reserve(path: *const c_char, offset: usize, bytes: usize) -
     }
 }
 
-/// A private page that reads as zeros in the child of a fork; None if the kernel cannot do that (before 4.14).
+/// A private page that contains zeros in the child of a fork. `None` if the kernel does not support this (before
+/// 4.14).
 pub(crate) fn page_wiped_on_fork() -> Option<*mut u64> {
-    // SAFETY: a new anonymous mapping, which no other code knows.
+    // SAFETY: this is a new anonymous mapping that no other code uses.
     unsafe {
         let page = mmap(core::ptr::null_mut(), 4096, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
         if page.is_null() || page.addr() == usize::MAX || madvise(page, 4096, MADV_WIPEONFORK) != 0 {
@@ -136,17 +138,17 @@ pub(crate) fn page_wiped_on_fork() -> Option<*mut u64> {
     }
 }
 
-/// The target of a link into `out`; its length, 0 if it cannot be read.
+/// Copies the target of a link to `out`. Returns its length, or 0 if it cannot be read.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must be a C string.
 pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
-    // SAFETY: the caller gives a C string; `out` has the given length.
+    // SAFETY: the caller passes a C string, and `out` has the given length.
     let length = unsafe { readlink(path, out.as_mut_ptr().cast(), out.len()) };
     usize::try_from(length).unwrap_or(0).min(out.len())
 }
 
-/// The path behind a descriptor of this process into `out`; its length, 0 if it is unknown.
+/// Copies the path of a descriptor of this process to `out`. Returns its length, or 0 if it is unknown.
 pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
     let mut name = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0_u8; 10];
@@ -164,77 +166,78 @@ pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
     for (slot, digit) in name[prefix..].iter_mut().zip(digits.iter().take(count).rev()) {
         *slot = *digit;
     }
-    // SAFETY: the name ends in zeros: at most 10 digits behind the prefix, in room for 12.
+    // SAFETY: the name ends with a zero byte, because at most 10 digits follow the prefix and there is space for 12.
     unsafe { link_target(name.as_ptr().cast(), out) }
 }
 
-/// The inode of this process's pid namespace; 0 if it is unknown.
+/// The inode of the pid namespace of this process. It is 0 if it is unknown.
 pub(crate) fn pid_namespace() -> u64 {
     let mut room = [0; 64];
-    // SAFETY: a C string literal.
+    // SAFETY: the argument is a C string literal.
     let length = unsafe { link_target(c"/proc/self/ns/pid".as_ptr(), &mut room) };
-    // The link reads `pid:[4026531836]`.
+    // The link has the form `pid:[4026531836]`.
     let digits = room.iter().take(length).filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
 }
 
 /// The flags of an open descriptor, for example O_DIRECT.
 pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
-    // SAFETY: F_GETFL takes no third argument.
+    // SAFETY: F_GETFL has no third argument.
     let flags = unsafe { fcntl(fd, F_GETFL) };
     if flags < 0 { u64::MAX } else { u64::from(flags.cast_unsigned()) }
 }
 
-/// Device and inode of a regular file that is open; None for anything else.
+/// The device and inode of an open regular file. `None` for other kinds of files.
 pub(crate) fn regular_file(fd: i32) -> Option<[u64; 2]> {
     let mut room = [0_u64; 32];
-    // SAFETY: the call writes at most 144 bytes. glibc has a function for it only since 2.33.
+    // SAFETY: the call writes at most 144 bytes. glibc provides a function for it only since 2.33.
     let answer = unsafe { syscall(SYS_FSTAT, c_long::from(fd), room.as_mut_ptr()) };
     let mode = (room[STAT_MODE / 2] >> (32 * (STAT_MODE % 2))) as u32;
     (answer == 0 && mode & S_IFMT == S_IFREG).then_some([room[0], room[1]])
 }
 
-/// The position of a descriptor.
+/// The current position of a descriptor.
 pub(crate) fn position(fd: i32) -> u64 {
-    // SAFETY: lseek has no conditions; SEEK_CUR and 0 change nothing.
+    // SAFETY: lseek has no conditions. SEEK_CUR with 0 changes nothing.
     u64::try_from(unsafe { lseek(fd, 0, 1) }).unwrap_or(0)
 }
 
-/// The memory of this process as a file; below zero if it cannot be opened.
+/// A descriptor for the memory of this process. It is negative if it cannot be opened.
 pub(crate) fn own_memory() -> c_int {
-    // SAFETY: a C string literal.
+    // SAFETY: the argument is a C string literal.
     unsafe { open(c"/proc/self/mem".as_ptr(), O_WRONLY | O_CLOEXEC) }
 }
 
-/// Writes a word into the memory of this process, also if its page is read-only. Nothing changes if the kernel refuses.
+/// Writes a word to the memory of this process, even if its page is read-only. If the kernel rejects this, nothing
+/// changes.
 ///
 /// # Safety
-/// The word at the address may be changed.
+/// The word at the address must be one that may be changed.
 pub(crate) unsafe fn write_at(memory: c_int, address: usize, word: u64) {
-    // SAFETY: the bytes are those of a word that lives during the call. A descriptor below zero is refused.
+    // SAFETY: the bytes belong to a word that exists during the call. The kernel rejects a negative descriptor.
     unsafe { pwrite(memory, (&raw const word).cast(), 8, address as i64) };
 }
 
 /// Closes a descriptor.
 pub(crate) fn close_descriptor(fd: c_int) {
-    // SAFETY: the caller opened it and does not use it afterwards.
+    // SAFETY: the caller opened it and does not use it any more.
     unsafe { close(fd) };
 }
 
-/// The data of each thread. Zero in a new thread.
+/// The state of a thread. It is zero in a new thread.
 #[repr(C)]
 pub(crate) struct ThreadState {
-    /// Address of its ring; 0 if it has none.
+    /// The address of its ring. 0 if it has none.
     pub(crate) ring: Cell<usize>,
-    /// The process in which `ring` was taken; another one after a fork.
+    /// The process in which `ring` was acquired. It differs from the current process after a fork.
     pub(crate) process: Cell<u64>,
-    /// Not 0 while a record is written: a signal handler that makes calls then does not write into the same ring.
+    /// Not 0 while a record is written, so that calls in a signal handler do not write to the same ring.
     pub(crate) busy: Cell<u64>,
 }
 
 // Stable Rust has no thread-local variables without the standard library, and those of the standard library allocate
-// at the first access of each thread. The model is initial-exec: glibc keeps room for it in every thread, and an
-// access is one addition.
+// at the first access of each thread. The initial-exec model is used: glibc reserves space for it in every thread,
+// and an access is a single addition.
 core::arch::global_asm!(
     ".section .tbss.gds_top_audit_thread,\"awT\",@nobits",
     ".p2align 3",
@@ -251,7 +254,8 @@ core::arch::global_asm!(
 pub(crate) fn thread_state() -> &'static ThreadState {
     let address: usize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the initial-exec sequence of the ABI; it reads the thread pointer and one word of the global offset table.
+    // SAFETY: this is the initial-exec sequence of the ABI. It reads the thread pointer and one word of the global
+    // offset table.
     unsafe {
         core::arch::asm!(
             "mov {0}, qword ptr [rip + gds_top_audit_thread@GOTTPOFF]",
@@ -273,6 +277,7 @@ pub(crate) fn thread_state() -> &'static ThreadState {
             options(nostack, pure, readonly),
         );
     }
-    // SAFETY: 24 bytes, aligned to 8, zero at the start of each thread and used by it alone. The reference is not kept beyond the call.
+    // SAFETY: these are 24 bytes, aligned to 8, zero at the start of each thread, and used only by this thread. The
+    // reference is not kept after the call.
     unsafe { &*core::ptr::with_exposed_provenance::<ThreadState>(address) }
 }

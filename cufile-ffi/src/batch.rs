@@ -1,12 +1,13 @@
-//! Batches of transfers, within the limits that the library survives.
+//! Batches of transfers, restricted to what the library supports without crashes.
 //!
-//! Rules learnt from runs of 1.16 to 1.20: one events array per batch, zeroed once and kept to the end, and
-//! everything outstanding collected in one call (collecting in parts into fresh arrays crashed processes); in compat
-//! mode every entry in flight takes a pool buffer, and a submit that finds none never returns (ai-dynamo/nixl#2070).
-//! Compat mode hands aligned entries of an O_DIRECT descriptor to the kernel's asynchronous reads (io_submit) with
-//! the base of the memory as their address and leaves the offset out, registered or not, so every entry is written to
-//! the start of the memory and reported as complete (seen in the system calls of 1.16, 1.18 and 1.20 on host memory):
-//! there each entry gets its own address and no offset, as in NIXL's plugin.
+//! These rules were found with libcufile 1.16 to 1.20. A batch must use one events array that is zeroed once, and all
+//! outstanding entries must be collected in one call. Collecting in parts into new arrays crashed the process.
+//!
+//! In compat mode, every entry in flight needs a buffer of the pool, and a submit without a free buffer never returns
+//! (ai-dynamo/nixl#2070). For aligned entries of an O_DIRECT descriptor, compat mode uses the kernel's asynchronous
+//! reads (io_submit). It passes the base of the memory and ignores the offset, so every entry is written to the start
+//! of the memory and reported as complete (seen in the system calls of 1.16, 1.18 and 1.20 on host memory). So in
+//! compat mode each entry has its own address and no offset, as in NIXL's plugin.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -19,22 +20,24 @@ use crate::memory::{IoMemory, offset, within};
 use crate::raw::{CUfileBatchHandle, CUfileIOEvents, CUfileIOParams};
 use crate::values::{BATCH_COMPLETE, BATCH_MODE, OPCODE_READ, OPCODE_WRITE};
 
-/// Entries in flight that compat mode takes with the pool's default counts (64 buffers of the middle class, half of it to be safe).
+/// The number of entries in flight that compat mode supports with the default pool: half of the 64 buffers in the
+/// middle class, as a safety margin.
 pub const COMPAT_IN_FLIGHT: usize = 32;
 
 /// The expected route of the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Not proven direct: the pool of compat mode limits the entries in flight.
+    /// A direct route is not proven. The pool of compat mode limits the entries in flight.
     MaybeCompat,
-    /// Proven direct (nvidia-fs, P2PDMA, C2C) for these files: only the capacity limits.
+    /// A direct route (nvidia-fs, P2PDMA, C2C) is proven for these files. Only the capacity of the batch limits the
+    /// entries.
     Direct,
 }
 
-/// One transfer of a batch. The batch keeps handle and memory alive until the transfer is over.
+/// A transfer in a batch. The batch keeps the handle and the memory until the transfer has ended.
 #[derive(Clone)]
 pub struct BatchEntry {
-    /// Which way.
+    /// The direction of the transfer.
     pub direction: Direction,
     /// The file.
     pub handle: Arc<FileHandle<'static>>,
@@ -42,7 +45,7 @@ pub struct BatchEntry {
     pub memory: Arc<dyn IoMemory>,
     /// The offset in the memory, in bytes.
     pub memory_offset: usize,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: usize,
     /// The offset in the file, in bytes.
     pub file_offset: u64,
@@ -51,40 +54,41 @@ pub struct BatchEntry {
 /// The result of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchResult {
-    /// Its place among the submitted entries.
+    /// Its index in the submitted entries.
     pub index: usize,
-    /// Bytes moved, or why not.
+    /// The number of bytes moved, or the error.
     pub bytes: Result<usize, Error>,
 }
 
-/// A batch: submit entries, collect them all, submit again.
+/// A batch. Submit entries, collect all of them, and submit again.
 pub struct Batch {
     raw: CUfileBatchHandle,
     driver: Driver,
     limit: usize,
     route: Route,
-    /// Zeroed once, as long as the batch, in place until the destroy: the library seems to use it outside its calls.
+    /// It is zeroed once, has the length of the batch, and is not moved before the batch is destroyed. The library
+    /// seems to use it outside of its calls.
     events: Box<[CUfileIOEvents]>,
     params: Box<[CUfileIOParams]>,
     entries: Vec<BatchEntry>,
-    /// Entries of submits that failed; some may be running nevertheless.
+    /// The entries of failed submits. Some of them may still be active.
     abandoned: Vec<BatchEntry>,
     results: Vec<Option<BatchResult>>,
     outstanding: usize,
 }
 
-// SAFETY: the raw parts are only used through &mut self, and cuFile takes calls from any thread.
+// SAFETY: the raw parts are used only through &mut self, and cuFile can be called from every thread.
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// Sets a batch up for `capacity` entries (the library's ceiling is 256, its default 128).
+    /// Sets up a batch for `capacity` entries (at most 256, the default of the library is 128).
     ///
-    /// With [`Route::MaybeCompat`] submits are held to half the smallest count of the POSIX pool,
-    /// [`COMPAT_IN_FLIGHT`] if the library does not report it; raise the counts before the open for more
-    /// ([`crate::Library::set_posix_pool_slabs`]).
+    /// With [`Route::MaybeCompat`], a submit is limited to half the smallest count of the POSIX pool, or to
+    /// [`COMPAT_IN_FLIGHT`] if the library does not report the pool. For larger submits, raise the counts before the
+    /// driver is opened ([`crate::Library::set_posix_pool_slabs`]).
     ///
     /// # Errors
-    /// The result of `cuFileBatchIOSetUp`; [`Error::MissingSymbol`] before GDS 1.2.
+    /// The error of `cuFileBatchIOSetUp`, or [`Error::MissingSymbol`] before GDS 1.2.
     pub fn new(driver: &Driver, capacity: usize, route: Route) -> Result<Self, Error> {
         let library = driver.library();
         let symbols = library.symbols();
@@ -99,7 +103,7 @@ impl Batch {
             .ok_or_else(|| Error::OutOfBounds(format!("a batch takes 1 to 256 entries, not {capacity}")))?;
         let limit = Self::limit_of(driver, capacity, route);
         let mut raw: CUfileBatchHandle = std::ptr::null_mut();
-        // SAFETY: writes one handle.
+        // SAFETY: the call writes one handle.
         library.check("cuFileBatchIOSetUp", unsafe { f(&raw mut raw, nr) })?;
         let no_event = CUfileIOEvents { cookie: std::ptr::null_mut(), status: 0, ret: 0 };
         let no_params = CUfileIOParams {
@@ -126,7 +130,7 @@ impl Batch {
         })
     }
 
-    /// The maximum number of entries of a submit for a batch of this capacity, without setting up the batch.
+    /// The maximum number of entries of a submit for a batch of this capacity. It does not set up a batch.
     pub fn limit_of(driver: &Driver, capacity: usize, route: Route) -> usize {
         let pool = || {
             let slabs = driver.library().posix_pool_slabs().ok()?;
@@ -143,16 +147,16 @@ impl Batch {
         self.limit
     }
 
-    /// Entries submitted and not collected.
+    /// The number of entries that were submitted but not collected.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Submits entries; they have no order among each other. In compat mode the call does the transfers itself.
+    /// Submits entries, which have no order. In compat mode, this call makes the transfers.
     ///
     /// # Errors
-    /// [`Error::Refused`] for more entries than [`Batch::limit`] (the library might wait for ever) or while others are outstanding;
-    /// [`Error::OutOfBounds`]; what `cuFileBatchIOSubmit` answered.
+    /// [`Error::Refused`] if there are more entries than [`Batch::limit`] (the library could block forever) or if
+    /// other entries are outstanding, [`Error::OutOfBounds`], or the error of `cuFileBatchIOSubmit`.
     pub fn submit(&mut self, entries: Vec<BatchEntry>) -> Result<(), Error> {
         if self.outstanding > 0 {
             return Err(Error::Refused(format!(
@@ -175,7 +179,8 @@ impl Batch {
         for (i, (entry, params)) in entries.iter().zip(self.params.iter_mut()).enumerate() {
             within(&*entry.memory, entry.memory_offset, entry.len)?;
             let (dev_ptr_base, dev_ptr_offset) = match self.route {
-                // Inside the memory by the check above. A direct route looks registrations up by their base; compat mode has none to find.
+                // The check above ensures that the address is inside the memory. A direct route finds a registration
+                // by its base address. In compat mode there is no registration to find.
                 Route::MaybeCompat => (entry.memory.base().wrapping_byte_add(entry.memory_offset), 0),
                 Route::Direct => (entry.memory.base(), offset(entry.memory_offset as u64)?),
             };
@@ -197,7 +202,8 @@ impl Batch {
         self.results.clear();
         self.results.resize(nr, None);
         self.entries = entries;
-        // SAFETY: `nr` filled parameters that stay in place until the batch is destroyed; handles and memory are kept in `self.entries`.
+        // SAFETY: `nr` parameters are filled, and they are not moved before the batch is destroyed. `self.entries`
+        // keeps handles and memory.
         let status = unsafe { f(self.raw, nr as u32, self.params.as_mut_ptr(), 0) };
         if let Err(error) = library.check("cuFileBatchIOSubmit", status) {
             self.abandoned.append(&mut self.entries);
@@ -207,10 +213,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits until every entry has ended, `limit` at most, and returns the results in the order of submission.
+    /// Waits until every entry has ended, at most for `limit`. Returns the results in the order of submission.
     ///
     /// # Errors
-    /// [`Error::Timeout`]: call again, or drop the batch, which cancels; the result of `cuFileBatchIOGetStatus`.
+    /// [`Error::Timeout`]: call it again, or drop the batch, which cancels the entries. Otherwise the error of
+    /// `cuFileBatchIOGetStatus`.
     pub fn collect(&mut self, limit: Duration) -> Result<Vec<BatchResult>, Error> {
         let start = Instant::now();
         let library = self.driver.library().clone();
@@ -230,7 +237,8 @@ impl Batch {
             };
             let want = self.outstanding as u32;
             let mut nr = want;
-            // SAFETY: `nr` events fit: outstanding never exceeds the capacity that the array has; all places live through the call.
+            // SAFETY: there is space for `nr` events, because the outstanding entries never exceed the capacity,
+            // which is the length of the array. All arguments exist during the call.
             let status = unsafe { f(self.raw, want, &raw mut nr, self.events.as_mut_ptr(), &raw mut timeout) };
             library.check("cuFileBatchIOGetStatus", status)?;
             if nr > want {
@@ -244,7 +252,7 @@ impl Batch {
         Ok(self.results.drain(..).flatten().collect())
     }
 
-    /// Notes the first `nr` events.
+    /// Stores the results of the first `nr` events.
     fn take(&mut self, nr: usize) -> Result<(), Error> {
         for event in self.events.iter().take(nr) {
             let index = event.cookie.addr().wrapping_sub(1);
@@ -266,14 +274,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Asks the library to give up what is outstanding; collect afterwards.
+    /// Requests that the library cancels the outstanding entries. Collect them afterwards.
     ///
     /// # Errors
-    /// What `cuFileBatchIOCancel` answered.
+    /// The error of `cuFileBatchIOCancel`.
     pub fn cancel(&mut self) -> Result<(), Error> {
         let library = self.driver.library();
         let f = library.need(library.symbols().batch_cancel, "cuFileBatchIOCancel")?;
-        // SAFETY: a batch that is set up.
+        // SAFETY: the batch is set up.
         library.check("cuFileBatchIOCancel", unsafe { f(self.raw) })
     }
 }
@@ -291,7 +299,8 @@ impl Drop for Batch {
             let _ = self.collect(Duration::from_secs(2));
         }
         if self.outstanding > 0 {
-            // The library may still write into the memory and the arrays: they stay for ever rather than being used after their end.
+            // The library may still write to the memory and the arrays. They are leaked, so that they are never used
+            // after they are freed.
             std::mem::forget(std::mem::take(&mut self.entries));
             std::mem::forget(std::mem::take(&mut self.abandoned));
             std::mem::forget(std::mem::take(&mut self.events));
@@ -303,7 +312,8 @@ impl Drop for Batch {
             let _ = self.cancel();
         }
         if let Some(f) = self.driver.library().symbols().batch_destroy {
-            // SAFETY: set up by us, nothing outstanding, destroyed once; the driver is dropped after this.
+            // SAFETY: the batch was set up here, has no outstanding entries, and is destroyed once. The driver is
+            // dropped later.
             unsafe { f(self.raw) };
         }
     }

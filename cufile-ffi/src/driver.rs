@@ -1,4 +1,4 @@
-//! The open driver, and its queries.
+//! The open driver and its properties.
 
 use std::ffi::CString;
 use std::fmt;
@@ -12,34 +12,36 @@ use crate::guard::{Descriptors, refuse_endless_open};
 use crate::library::Library;
 use crate::raw::CUfileDrvProps;
 
-/// Opens and closes race inside the library (spurious 5001, NVIDIA/cuda-python#1022): one at a time in the process.
+/// Simultaneous opens and closes conflict inside the library (spurious 5001, NVIDIA/cuda-python#1022), so only one is
+/// active in the process at a time.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// The environment variable that names the library's log file, in every version.
+/// The environment variable with the path of the library's log file, in every version.
 pub const ENV_LOGFILE: &str = "CUFILE_LOGFILE_PATH";
 
 /// Options for opening the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Open although [`ENV_LOGFILE`] is not set, so that the library may leave a `cufile.log` in the working directory.
+    /// Whether to open the driver even if [`ENV_LOGFILE`] is not set. The library can then write a `cufile.log` to
+    /// the working directory.
     pub log_in_working_directory: bool,
 }
 
-/// Sets [`ENV_LOGFILE`], so that the library writes its log to `file` instead of `cufile.log` in the working directory. For the first lines
-/// of a process.
+/// Sets [`ENV_LOGFILE`], so that the library writes its log to `file` and not to `cufile.log` in the working
+/// directory. Call it at the start of the process.
 ///
-/// The environment is the only way that works in every version: the parameters LOG_DIR and ENV_LOGFILE_PATH are taken with success by 1.14
-/// to 1.20 and the log still goes to the working directory (seen without a GPU).
+/// Only the environment variable works in every version. 1.14 to 1.20 accept the parameters LOG_DIR and
+/// ENV_LOGFILE_PATH, but still write the log to the working directory (seen without a GPU).
 ///
 /// # Safety
-/// No other thread runs yet: changing the environment races with every reader of it.
+/// No other thread may run, because changing the environment races with every reader of it.
 pub unsafe fn set_log_file(file: &Path) {
-    // SAFETY: the caller guarantees that the process has one thread.
+    // SAFETY: the caller guarantees that the process has a single thread.
     unsafe { std::env::set_var(ENV_LOGFILE, file) };
 }
 
-/// The open cuFile driver. Cheap to clone; it closes when the last clone, handle, registration, batch and stream is
-/// dropped.
+/// The open cuFile driver. It is cheap to clone. It closes when the last clone, handle, registration, batch and
+/// stream is dropped.
 #[derive(Clone, Debug)]
 pub struct Driver {
     inner: Arc<Inner>,
@@ -55,9 +57,9 @@ struct Inner {
 /// The registered streams of a driver.
 #[derive(Default)]
 pub(crate) struct Streams {
-    /// Registered streams that are in use.
+    /// The number of registered streams in use.
     pub(crate) in_use: usize,
-    /// Each entry deregisters and releases one stream that is no longer in use.
+    /// Each entry deregisters and releases one stream that is not in use any more.
     pub(crate) dropped: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -68,15 +70,15 @@ impl fmt::Debug for Streams {
 }
 
 impl Driver {
-    /// Opens the driver safely: fails if the library would never return or leave its log in the working directory,
-    /// and keeps descriptors 0 and 1. Takes 80 to 530 ms on a GPU machine.
+    /// Opens the driver. It fails if the library would never return or would write its log to the working directory,
+    /// and it preserves descriptors 0 and 1. It takes 80 to 530 ms on a GPU machine.
     ///
-    /// While it runs, descriptor 1 leads to descriptor 2: other threads must not print results meanwhile. For GPU memory a CUDA
-    /// context should exist before (rapidsai/cudf#15293). Do not fork afterwards.
+    /// During the call, descriptor 1 refers to descriptor 2, so other threads must not print results. For GPU memory,
+    /// a CUDA context should exist before the call (rapidsai/cudf#15293). Do not fork after it.
     ///
     /// # Errors
-    /// [`Error::Refused`] where libcufile 1.16 or later would spin (no /proc/modules), and without [`ENV_LOGFILE`] (see [`set_log_file`]);
-    /// what `cuFileDriverOpen` answered.
+    /// [`Error::Refused`] if libcufile 1.16 or later would loop forever (no /proc/modules), or if [`ENV_LOGFILE`] is
+    /// not set (see [`set_log_file`]). Otherwise the error of `cuFileDriverOpen`.
     pub fn open(library: &Library, options: &OpenOptions) -> Result<Self, Error> {
         let f = library.need(library.symbols().driver_open, "cuFileDriverOpen")?;
         let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +92,7 @@ impl Driver {
         let start = Instant::now();
         let status = {
             let _descriptors = Descriptors::guard();
-            // SAFETY: no arguments; opens and closes are serialised by OPENING.
+            // SAFETY: the function has no arguments. OPENING serialises opens and closes.
             unsafe { f() }
         };
         library.check("cuFileDriverOpen", status)?;
@@ -99,12 +101,12 @@ impl Driver {
         })
     }
 
-    /// Its library.
+    /// The library of the driver.
     pub fn library(&self) -> &Library {
         &self.inner.library
     }
 
-    /// The streams that are registered with it.
+    /// The streams that are registered with the driver.
     pub(crate) fn streams(&self) -> MutexGuard<'_, Streams> {
         self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,24 +116,24 @@ impl Driver {
         self.inner.opening
     }
 
-    /// The driver's properties. GDS 1.16 answers (5011, 3) without a GPU.
+    /// The properties of the driver. Without a GPU, GDS 1.16 returns the error (5011, 3).
     ///
     /// # Errors
-    /// What `cuFileDriverGetProperties` answered.
+    /// The error of `cuFileDriverGetProperties`.
     pub fn properties(&self) -> Result<CUfileDrvProps, Error> {
         self.library().properties()
     }
 
-    /// Writes the PCIe topology that the library found to `file`, as JSON.
+    /// Writes the PCIe topology that the library found to `file` as JSON.
     ///
     /// # Errors
-    /// What `cuFileExportPCIeTopology` answered; [`Error::MissingSymbol`] before GDS 1.17.
+    /// The error of `cuFileExportPCIeTopology`, or [`Error::MissingSymbol`] before GDS 1.17.
     pub fn export_pcie_topology(&self, file: &Path) -> Result<(), Error> {
         let library = self.library();
         let f = library.need(library.symbols().export_pcie_topology, "cuFileExportPCIeTopology")?;
         let name = CString::new(file.as_os_str().as_bytes())
             .map_err(|_| Error::OutOfBounds(format!("{} has a NUL byte in its name", file.display())))?;
-        // SAFETY: a C string that lives through the call.
+        // SAFETY: the argument is a C string that exists during the call.
         library.check("cuFileExportPCIeTopology", unsafe { f(name.as_ptr()) })
     }
 }
@@ -139,11 +141,12 @@ impl Driver {
 impl Drop for Inner {
     fn drop(&mut self) {
         let symbols = self.library.symbols();
-        // cufile.h maps the plain name to _v2 by macro; libraries before GDS 1.4 have only the plain one.
+        // A macro in cufile.h maps the plain name to _v2. Libraries before GDS 1.4 have only the plain name.
         if let Some(close) = symbols.driver_close_v2.or(symbols.driver_close) {
             let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
             let _descriptors = Descriptors::guard();
-            // SAFETY: opened once by us and closed once; everything that uses the driver holds a clone, so nothing does any more.
+            // SAFETY: the driver was opened once here and is closed once. Everything that uses the driver holds a
+            // clone, so it is not in use.
             let _ = unsafe { close() };
         }
     }

@@ -1,4 +1,5 @@
-//! Errors: cuFile's results with all their codes, and calls that this crate rejects, each a sentence.
+//! Errors: the results of cuFile with all of their codes, and calls that this crate rejects. Each error is a
+//! sentence.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,28 +9,28 @@ use crate::search::Tried;
 use crate::values::BATCH_STATUS;
 use crate::version::Version;
 
-/// A call that the library answered with an error.
+/// A call for which the library returned an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CuFileError {
-    /// The function, as `cuFileRead`.
+    /// The function: `cuFileRead`.
     pub call: &'static str,
-    /// The cuFile code as a positive number; 0 where the failure is a system error only (see `errno`).
+    /// The cuFile code as a positive number. 0 if there is only a system error (see `errno`).
     pub err: i32,
-    /// The `CUresult`; 0 where CUDA had no part in it.
+    /// The `CUresult`. 0 if the error is not from CUDA.
     pub cu_err: i32,
     /// The system error of a transfer that returned -1.
     pub errno: Option<i32>,
-    /// The library's version, which settles what the code is called.
+    /// The version of the library, which determines the name of the code.
     pub version: Option<Version>,
 }
 
 impl CuFileError {
-    /// The code's name in cufile.h.
+    /// The name of the code in cufile.h. `None` if cufile.h has no such code.
     pub fn name(&self) -> Option<&'static str> {
         if self.err == 0 { None } else { describe(self.err, self.version).map(|d| d.name) }
     }
 
-    /// The code's meaning in a sentence.
+    /// The meaning of the code in a sentence. `None` if cufile.h has no such code.
     pub fn meaning(&self) -> Option<&'static str> {
         if self.err == 0 { None } else { describe(self.err, self.version).map(|d| d.meaning) }
     }
@@ -39,7 +40,7 @@ impl fmt::Display for CuFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed", self.call)?;
         if self.err < 0 {
-            // libcufile 1.14 gives a negative errno for some faults of cufile.json.
+            // libcufile 1.14 returns a negative errno for some errors in cufile.json.
             return write!(f, " with {}: {}", self.err, std::io::Error::from_raw_os_error(self.err.saturating_neg()));
         }
         if self.err != 0 {
@@ -65,57 +66,57 @@ impl fmt::Display for CuFileError {
 
 impl std::error::Error for CuFileError {}
 
-/// Everything that this crate answers instead of a result.
+/// All errors of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// No libcufile could be loaded.
     NotFound {
-        /// Every name tried, with the loader's words.
+        /// All names that were tried, with the error of the loader.
         tried: Vec<Tried>,
     },
-    /// The loaded library has no such function.
+    /// The loaded library does not have the function.
     MissingSymbol {
         /// The function.
         symbol: &'static str,
-        /// The first GDS version with it.
+        /// The first GDS version that has it.
         since: Version,
-        /// The loaded library's version, if it reports one.
+        /// The version of the loaded library. `None` if it does not report one.
         loaded: Option<Version>,
     },
-    /// The library answered with an error.
+    /// The library returned an error.
     Call(CuFileError),
-    /// A transfer would reach beyond its memory, or a number does not fit what cufile.h takes.
+    /// A transfer would exceed its memory, or a number is outside of the range of its type in cufile.h.
     OutOfBounds(String),
-    /// The call was not made, because it would fail here; the sentence has the reason.
+    /// The call was not made, because it would fail or block on this machine. The sentence contains the reason.
     Refused(String),
-    /// A batch was not complete within its time.
+    /// A batch was not complete within its time limit.
     Timeout {
-        /// The awaited operation.
+        /// The operation.
         call: &'static str,
-        /// How long.
+        /// The time limit.
         waited: Duration,
-        /// Entries that are still running.
+        /// The number of entries that are still active.
         outstanding: usize,
     },
-    /// An entry of a batch ended without being complete.
+    /// An entry of a batch ended but is not complete.
     Ended {
-        /// Status bits, see [`crate::values::BATCH_STATUS`].
+        /// The status bits, see [`crate::values::BATCH_STATUS`].
         status: u32,
     },
     /// The library returned an impossible value (more bytes than requested, an unknown cookie).
     Nonsense(String),
-    /// A system call of ours failed.
+    /// A system call of this crate failed.
     System {
-        /// The attempted operation.
+        /// The operation.
         what: String,
-        /// The system's error number.
+        /// The error number.
         errno: i32,
     },
 }
 
 impl Error {
-    /// The cuFile answer, where the error is one.
+    /// The error of cuFile. `None` for other errors.
     pub fn cufile(&self) -> Option<&CuFileError> {
         match self {
             Self::Call(e) => Some(e),
@@ -123,7 +124,7 @@ impl Error {
         }
     }
 
-    /// The cuFile code, where the error is an answer of the library.
+    /// The cuFile code. `None` if the error is not from the library.
     pub fn code(&self) -> Option<i32> {
         self.cufile().map(|e| e.err)
     }
@@ -140,7 +141,7 @@ impl fmt::Display for Error {
                 write!(f, "libcufile could not be loaded")?;
                 for (i, t) in tried.iter().enumerate() {
                     let words = t.error.as_deref().unwrap_or("loaded");
-                    // The loader begins with the name by itself.
+                    // The message of the loader starts with the name, which is removed here.
                     let words = words.strip_prefix(t.name.as_str()).and_then(|w| w.strip_prefix(": ")).unwrap_or(words);
                     write!(f, "{} {}: {words}", if i == 0 { ";" } else { "," }, t.name)?;
                 }

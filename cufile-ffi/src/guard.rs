@@ -1,7 +1,9 @@
-//! The library's manners round an open of the driver: descriptors 0 and 1, and the file it spins on.
+//! Protects the process from side effects when the driver is opened: changes of descriptors 0 and 1, and an endless
+//! loop.
 //!
-//! Sources: a failing open closed descriptor 0 (NVIDIA/DALI#5902, foundation-model-stack/fastsafetensors#102); the library prints to standard
-//! output; from 1.16 on it never returns where /proc/modules cannot be opened (seen with 1.16 to 1.20).
+//! Sources: a failed open closed descriptor 0 (NVIDIA/DALI#5902, foundation-model-stack/fastsafetensors#102). The
+//! library prints to standard output. From 1.16 on, it never returns if /proc/modules cannot be opened (seen with
+//! 1.16 to 1.20).
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -9,14 +11,14 @@ use crate::error::Error;
 use crate::library::Library;
 use crate::version::Version;
 
-/// Fails if the library would loop forever.
+/// Returns an error if the library would loop forever.
 ///
-/// Uses open(2) of the C library, as libcufile does, so that whatever redirects its view redirects ours.
+/// It uses open(2) of the C library, as libcufile does, so that both have the same view of the file system.
 pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {
     if !library.at_least(Version::new(1, 16)) {
         return Ok(());
     }
-    // SAFETY: a constant C string; the result is checked.
+    // SAFETY: the argument is a constant C string, and the result is checked.
     let fd = unsafe { libc::open(c"/proc/modules".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if fd < 0 {
         let reason = std::io::Error::last_os_error();
@@ -26,12 +28,12 @@ pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {
              Run where /proc/modules can be read (a kernel with modules, /proc not masked), or use libcufile before 1.16"
         )));
     }
-    // SAFETY: just opened, with no other owner.
+    // SAFETY: the descriptor was just opened and has no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(())
 }
 
-/// While alive, descriptor 1 leads to descriptor 2; at the end descriptors 0 and 1 are what they were.
+/// While it exists, descriptor 1 refers to descriptor 2. Dropping it restores descriptors 0 and 1.
 pub(crate) struct Descriptors {
     stdin: Option<Saved>,
     stdout: Option<OwnedFd>,
@@ -39,23 +41,24 @@ pub(crate) struct Descriptors {
 
 struct Saved {
     copy: OwnedFd,
-    /// Device and inode, to check that the descriptor still refers to the same file.
+    /// The device and the inode. They show whether the descriptor still refers to the same file.
     identity: Option<(u64, u64)>,
 }
 
 impl Descriptors {
-    /// Saves 0 and 1 and points 1 to 2 (to /dev/null if 2 is closed).
+    /// Saves descriptors 0 and 1, and redirects 1 to 2, or to /dev/null if 2 is closed.
     pub(crate) fn guard() -> Self {
         let stdin = duplicate(0).map(|copy| Saved { copy, identity: identity(0) });
         flush_c_streams();
         let stdout = duplicate(1);
         if stdout.is_some() {
-            // SAFETY: plain descriptor numbers; descriptor 1 is open, so this only replaces what it leads to.
+            // SAFETY: the arguments are descriptor numbers. Descriptor 1 is open, so the call only changes its
+            // target.
             if unsafe { libc::dup2(2, 1) } < 0 {
-                // SAFETY: a constant C string; the result is checked.
+                // SAFETY: the argument is a constant C string, and the result is checked.
                 let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
                 if null >= 0 {
-                    // SAFETY: `null` was just opened and is closed here once.
+                    // SAFETY: `null` was just opened and is closed once, here.
                     unsafe {
                         libc::dup2(null, 1);
                         libc::close(null);
@@ -69,37 +72,38 @@ impl Descriptors {
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // The library's output is in the C stream's buffer; it must be flushed before descriptor 1 is restored.
+        // The output of the library is in the buffer of the C stream. It must be flushed before descriptor 1 is
+        // restored.
         flush_c_streams();
         if let Some(stdout) = &self.stdout {
-            // SAFETY: an open descriptor of ours onto 1, as it was before.
+            // SAFETY: this duplicates an open descriptor onto 1, as before.
             unsafe { libc::dup2(stdout.as_raw_fd(), 1) };
         }
         if let Some(saved) = &self.stdin
             && identity(0) != saved.identity
         {
-            // SAFETY: an open descriptor of ours onto 0, as it was before.
+            // SAFETY: this duplicates an open descriptor onto 0, as before.
             unsafe { libc::dup2(saved.copy.as_raw_fd(), 0) };
         }
     }
 }
 
-/// A copy above the standard descriptors; None where `fd` is closed.
+/// A copy of the descriptor above the standard descriptors. `None` if `fd` is closed.
 fn duplicate(fd: RawFd) -> Option<OwnedFd> {
-    // SAFETY: fcntl checks the number itself.
+    // SAFETY: fcntl checks the descriptor number.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: a new descriptor with no other owner.
+    // SAFETY: this is a new descriptor without another owner.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 fn identity(fd: RawFd) -> Option<(u64, u64)> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: room for one stat; read only where fstat succeeded, which fills it.
+    // SAFETY: there is space for one stat. It is read only if fstat succeeded and filled it.
     unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init()) }.map(|s| (s.st_dev, s.st_ino))
 }
 
 fn flush_c_streams() {
-    // SAFETY: null means every output stream of the C library; it locks each itself.
+    // SAFETY: null means all output streams of the C library, which locks each of them.
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
@@ -108,7 +112,7 @@ mod tests {
     use super::*;
     use std::sync::{Mutex, PoisonError};
 
-    /// The descriptors are the process's: one test at a time.
+    /// Descriptors are shared by the process, so only one test runs at a time.
     static ONE: Mutex<()> = Mutex::new(());
 
     #[test]

@@ -1,4 +1,4 @@
-//! A registered file, and transfers between it and memory.
+//! A registered file, and transfers between a file and memory.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,8 +8,8 @@ use crate::memory::{IoMemory, offset, within};
 use crate::raw::{CUfileDescr, CUfileDescrHandle, CUfileHandle};
 use crate::values::HANDLE_TYPE_OPAQUE_FD;
 
-/// A file registered with cuFile. Deregistered before its descriptor closes: the library keys on the number, and a descriptor closed
-/// earlier leaves the number taken (5028). Threads may share it.
+/// A file that is registered with cuFile. It is deregistered before its descriptor is closed: the library uses the
+/// number as key, and after an earlier close the number stays occupied (5028). Threads can share it.
 #[derive(Debug)]
 pub struct FileHandle<'f> {
     raw: CUfileHandle,
@@ -23,7 +23,7 @@ enum Descriptor<'f> {
     Borrowed(BorrowedFd<'f>),
 }
 
-// SAFETY: cuFile handles may be used from any thread, several at once (best-practices guide).
+// SAFETY: cuFile handles can be used from every thread, also at the same time (best-practices guide).
 unsafe impl Send for FileHandle<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for FileHandle<'_> {}
@@ -31,27 +31,28 @@ unsafe impl Sync for FileHandle<'_> {}
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// File to memory.
+    /// From the file to memory.
     Read,
-    /// Memory to file.
+    /// From memory to the file.
     Write,
 }
 
 impl FileHandle<'static> {
-    /// Registers an open file and takes it over. 0.6 to 3 ms for the first file of a file system, then about 10 µs.
+    /// Registers an open file and takes ownership of it. It takes 0.6 to 3 ms for the first file of a file system,
+    /// and about 10 µs for later ones.
     ///
     /// # Errors
-    /// What `cuFileHandleRegister` answered (5027: mostly no udev record of the file system's device).
+    /// The error of `cuFileHandleRegister` (5027: usually there is no udev record of the file system's device).
     pub fn register(driver: &Driver, file: impl Into<OwnedFd>) -> Result<Self, Error> {
         Self::new(driver, Descriptor::Owned(file.into()))
     }
 }
 
 impl<'f> FileHandle<'f> {
-    /// Registers a file that stays the caller's.
+    /// Registers a file without taking ownership of it.
     ///
     /// # Errors
-    /// As [`FileHandle::register`].
+    /// The same as [`FileHandle::register`].
     pub fn register_borrowed(driver: &Driver, file: BorrowedFd<'f>) -> Result<Self, Error> {
         Self::new(driver, Descriptor::Borrowed(file))
     }
@@ -62,7 +63,7 @@ impl<'f> FileHandle<'f> {
         library.need(library.symbols().handle_deregister, "cuFileHandleDeregister")?;
         let mut description = CUfileDescr {
             handle_type: HANDLE_TYPE_OPAQUE_FD,
-            // All eight bytes of the union defined: the pointer first, then the descriptor over its lower half.
+            // The pointer initialises all eight bytes of the union. The descriptor is then written to its lower half.
             handle: CUfileDescrHandle { handle: std::ptr::null_mut() },
             fs_ops: std::ptr::null(),
         };
@@ -71,12 +72,12 @@ impl<'f> FileHandle<'f> {
             Descriptor::Borrowed(fd) => fd.as_raw_fd(),
         };
         let mut raw: CUfileHandle = std::ptr::null_mut();
-        // SAFETY: both places live through the call; the library copies the description.
+        // SAFETY: both arguments exist during the call, and the library copies the description.
         library.check("cuFileHandleRegister", unsafe { f(&raw mut raw, &raw mut description) })?;
         Ok(Self { raw, driver: driver.clone(), fd })
     }
 
-    /// The driver it is registered with.
+    /// The driver with which it is registered.
     pub fn driver(&self) -> &Driver {
         &self.driver
     }
@@ -85,13 +86,14 @@ impl<'f> FileHandle<'f> {
         self.raw
     }
 
-    /// Reads `len` bytes of the file from `file_offset` to `memory_offset` of `memory`, and gives the number of bytes that came: fewer at
-    /// the end of the file, 0 beyond it. Several threads may read into parts of the same memory.
+    /// Reads `len` bytes of the file from `file_offset` to `memory_offset` of `memory`. Returns the number of bytes
+    /// read, which is smaller at the end of the file and 0 after it. Several threads can read to parts of the same
+    /// memory.
     ///
-    /// Give a [`crate::BufferRegistration`] as the memory for a registered transfer.
+    /// For a registered transfer, pass a [`crate::BufferRegistration`] as the memory.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]; what `cuFileRead` answered.
+    /// [`Error::OutOfBounds`], or the error of `cuFileRead`.
     pub fn read_at(
         &self,
         memory: &(impl IoMemory + ?Sized),
@@ -103,16 +105,17 @@ impl<'f> FileHandle<'f> {
         let f = library.need(library.symbols().read, "cuFileRead")?;
         within(memory, memory_offset, len)?;
         let (from, to) = (offset(file_offset)?, offset(memory_offset as u64)?);
-        // SAFETY: the handle is registered as long as self lives; the range is in memory that IoMemory guarantees to
+        // SAFETY: the handle is registered as long as self exists. The range is in memory that IoMemory guarantees to
         // be valid.
         let returned = unsafe { f(self.raw, memory.base(), len, from, to) };
         library.check_bytes("cuFileRead", returned, errno(), len)
     }
 
-    /// Writes `len` bytes from `memory_offset` of `memory` to the file at `file_offset`, and gives the number written.
+    /// Writes `len` bytes from `memory_offset` of `memory` to the file at `file_offset`. Returns the number of bytes
+    /// written.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]; what `cuFileWrite` answered.
+    /// [`Error::OutOfBounds`], or the error of `cuFileWrite`.
     pub fn write_at(
         &self,
         memory: &(impl IoMemory + ?Sized),
@@ -124,7 +127,7 @@ impl<'f> FileHandle<'f> {
         let f = library.need(library.symbols().write, "cuFileWrite")?;
         within(memory, memory_offset, len)?;
         let (to, from) = (offset(file_offset)?, offset(memory_offset as u64)?);
-        // SAFETY: as in `read_at`; the library only reads the memory.
+        // SAFETY: as in `read_at`. The library only reads the memory.
         let returned = unsafe { f(self.raw, memory.base(), len, to, from) };
         library.check_bytes("cuFileWrite", returned, errno(), len)
     }
@@ -142,13 +145,14 @@ impl AsFd for FileHandle<'_> {
 impl Drop for FileHandle<'_> {
     fn drop(&mut self) {
         if let Some(f) = self.driver.library().symbols().handle_deregister {
-            // SAFETY: registered by us, deregistered once; the descriptor and the driver are dropped after this.
+            // SAFETY: it was registered here and is deregistered once. The descriptor and the driver are dropped
+            // later.
             unsafe { f(self.raw) };
         }
     }
 }
 
-/// The calling thread's errno; to be read before anything else may change it.
+/// The errno of the calling thread. Read it before any other call can change it.
 fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

@@ -1,14 +1,17 @@
-//! Run-time loaded, safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20.
+//! Safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20. The library is loaded at
+//! run time.
 //!
-//! - [`Library`] finds and loads libcufile; its error lists every name that was tried. A file that was found, not named,
-//!   and that another user could have put there is not loaded ([`distrust`]). Every function is optional: a function that
-//!   the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
-//! - [`Driver`] opens it and guards against known faults of the library: it loops forever if `/proc/modules` cannot
-//!   be opened (rejected here), prints to standard output, may close descriptor 0, and writes `cufile.log` into the
+//! - [`Library`] finds and loads libcufile. Its error lists every name that was tried. A file that the search found
+//!   is not loaded if another user could have written it ([`distrust`]). Every function is optional: if the loaded
+//!   version does not have it, the result is [`Error::MissingSymbol`] with the version that has it.
+//! - [`Driver`] opens the driver and avoids known faults of the library: it loops forever if `/proc/modules` cannot
+//!   be opened (rejected here), prints to standard output, can close descriptor 0, and writes `cufile.log` to the
 //!   working directory.
-//! - [`FileHandle`], [`BufferRegistration`], [`Batch`] and [`AsyncIo`] keep what they need alive and are released in the right order.
-//! - [`IoMemory`] is the memory of a transfer: implement it for GPU allocations; [`HostMemory`] works without a GPU.
-//! - Codes stay integers ([`codes::describe`] names them by version); errors keep the cuFile code, the CUDA code and errno.
+//! - [`FileHandle`], [`BufferRegistration`], [`Batch`] and [`AsyncIo`] keep the objects that they need and release
+//!   them in the right order.
+//! - [`IoMemory`] is the memory of a transfer. Implement it for GPU allocations. [`HostMemory`] works without a GPU.
+//! - Codes are integers ([`codes::describe`] returns their names by version). Errors contain the cuFile code, the
+//!   CUDA code and errno.
 //!
 //! Nothing panics, and the library is never unloaded.
 //!
@@ -17,7 +20,7 @@
 //! use cufile_ffi::{Driver, FileHandle, HostMemory, Library, OpenOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // SAFETY: the first line of the process, no other thread runs.
+//! // SAFETY: this is the start of the process, and there are no other threads.
 //! unsafe { cufile_ffi::set_log_file(&std::env::temp_dir().join("cufile.log")) };
 //! let library = Library::find()?;
 //! let driver = Driver::open(&library, &OpenOptions::default())?;

@@ -1,4 +1,4 @@
-//! The loaded library: its search, its functions and its version.
+//! The loaded library: finding it, its functions and its version.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::search::{Search, Tried};
 use crate::symbols::{SYMBOLS, Symbols};
 use crate::version::Version;
 
-/// A loaded libcufile. Cheap to clone. It stays loaded until the process ends: it runs threads, and unloading it
-/// would crash them.
+/// A loaded libcufile. It is cheap to clone. It stays loaded until the process ends, because it runs threads that
+/// would crash if it were unloaded.
 #[derive(Clone, Debug)]
 pub struct Library {
     inner: Arc<Inner>,
@@ -30,25 +30,25 @@ struct Inner {
 }
 
 impl Library {
-    /// Loads the libcufile of this machine; see [`Search::system`].
+    /// Loads the libcufile of this machine, see [`Search::system`].
     ///
     /// # Errors
-    /// [`Error::NotFound`] with every name tried.
+    /// [`Error::NotFound`] with every name that was tried.
     pub fn find() -> Result<Self, Error> {
         Self::open(&Search::system())
     }
 
     /// Loads the first candidate of `search` that is a libcufile.
     ///
-    /// Loading costs 2 to 15 ms and runs the library's own start-up code; the driver is not opened.
+    /// Loading takes 2 to 15 ms and runs the library's initialisation code. The driver is not opened.
     ///
     /// # Errors
-    /// [`Error::NotFound`] with every name tried and the loader's words.
+    /// [`Error::NotFound`] with every name that was tried and the error of the loader.
     pub fn open(search: &Search) -> Result<Self, Error> {
         let mut tried = Vec::new();
         for candidate in search.candidates() {
             let name = candidate.to_string_lossy().into_owned();
-            // Before loading, because that runs the file's code.
+            // This is checked before loading, because loading runs the code of the file.
             if let Some(why) = search.refused(Path::new(&candidate)) {
                 tried.push(Tried { name, error: Some(why) });
                 continue;
@@ -66,12 +66,12 @@ impl Library {
         Err(Error::NotFound { tried })
     }
 
-    /// The functions that this library has.
+    /// The functions of this library.
     pub fn symbols(&self) -> &Symbols {
         &self.inner.symbols
     }
 
-    /// The version it reports; None before GDS 1.8, which cannot report it.
+    /// The version of the library. `None` before GDS 1.8, which does not report it.
     pub fn version(&self) -> Option<Version> {
         self.inner.version
     }
@@ -81,22 +81,22 @@ impl Library {
         &self.inner.name
     }
 
-    /// The real file it was loaded from, links resolved.
+    /// The real path of the loaded file, with all links resolved.
     pub fn path(&self) -> Option<&Path> {
         self.inner.path.as_deref()
     }
 
-    /// All tried names; the last one is this.
+    /// All names that were tried. The last one is this library.
     pub fn tried(&self) -> &[Tried] {
         &self.inner.tried
     }
 
-    /// True from `version` on; false if the library does not report its version.
+    /// Whether the library has at least this version. False if it does not report its version.
     pub(crate) fn at_least(&self, version: Version) -> bool {
         self.version().is_some_and(|v| v >= version)
     }
 
-    /// The function, or the error that names the version that has it.
+    /// The function, or an error with the version that has it.
     pub(crate) fn need<T>(&self, symbol: Option<T>, name: &'static str) -> Result<T, Error> {
         symbol.ok_or_else(|| {
             let since = SYMBOLS.iter().find(|s| s.name == name).map_or(Version::new(1, 0), |s| s.since);
@@ -104,7 +104,7 @@ impl Library {
         })
     }
 
-    /// A status as a result.
+    /// Converts a status to a result.
     pub(crate) fn check(&self, call: &'static str, status: raw::CUfileError) -> Result<(), Error> {
         match status {
             raw::CUfileError { err: codes::SUCCESS, .. } => Ok(()),
@@ -116,7 +116,8 @@ impl Library {
         }
     }
 
-    /// A transfer's return value as a result: bytes; -1 with errno, which in practice may be a cuFile code; otherwise minus a cuFile code.
+    /// Converts the result of a transfer: the number of bytes, -1 with errno (which can be a cuFile code in
+    /// practice), or a negative cuFile code.
     ///
     /// `errno` must have been read right after the call.
     pub(crate) fn check_bytes(
@@ -133,7 +134,7 @@ impl Library {
                 let (err, errno) = match returned {
                     -1 if errno >= codes::BASE => (errno, Some(errno)),
                     -1 => (0, Some(errno)),
-                    // Below the base a negated value is an errno.
+                    // Negated values below the base are errno values.
                     n if n > -(codes::BASE as isize) => (0, i32::try_from(n.unsigned_abs()).ok()),
                     n => (i32::try_from(n.unsigned_abs()).unwrap_or(i32::MAX), None),
                 };
@@ -142,25 +143,25 @@ impl Library {
         }
     }
 
-    /// The number of times that the driver is open in this process.
+    /// How many times the driver is open in this process.
     ///
     /// # Errors
-    /// [`Error::MissingSymbol`].
+    /// [`Error::MissingSymbol`] if the library does not have this function.
     pub fn use_count(&self) -> Result<i64, Error> {
         let f = self.need(self.symbols().use_count, "cuFileUseCount")?;
-        // SAFETY: takes nothing and may be called in any state.
+        // SAFETY: the function has no arguments and can be called in any state.
         Ok(unsafe { f() })
     }
 }
 
 fn load(name: &OsStr) -> Result<Symbols, String> {
-    // SAFETY: loading runs the library's constructors. libcufile's constructors do not touch our memory. Another file
-    // with this name is as dangerous as any other file on the loader's path; a file that the search found by itself
-    // belongs to root or to this user.
+    // SAFETY: loading runs the constructors of the library. Those of libcufile do not access our memory. Any other
+    // file with this name is as dangerous as any file on the loader's path. A file that the search found belongs to
+    // root or to this user.
     let library = unsafe { RawLibrary::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| words(&e))?;
-    // SAFETY: a library under this name exports these names with cufile.h's types.
+    // SAFETY: a library with this name exports these functions with the types in cufile.h.
     let symbols = unsafe { Symbols::load(&library) };
-    // Never unloaded, not even where it turns out to be something else: its constructors may have started threads.
+    // The library is never unloaded, even if it is not libcufile, because its constructors may have started threads.
     let _ = library.into_raw();
     if symbols.driver_open.is_none() || symbols.read.is_none() {
         return Err("loaded, but it has no cuFileDriverOpen or no cuFileRead, so it is not libcufile".to_owned());
@@ -168,7 +169,7 @@ fn load(name: &OsStr) -> Result<Symbols, String> {
     Ok(symbols)
 }
 
-/// The loader's own words, without our library's prefix.
+/// The error of the loader without the prefix of libloading.
 fn words(error: &libloading::Error) -> String {
     use std::error::Error as _;
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
@@ -176,7 +177,7 @@ fn words(error: &libloading::Error) -> String {
 
 fn ask_version(symbols: &Symbols) -> Option<Version> {
     let mut number: c_int = 0;
-    // SAFETY: writes one int; works without an open driver in every version.
+    // SAFETY: the call writes one int. It works without an open driver in every version.
     let status = unsafe { symbols.get_version?(&raw mut number) };
     (status.err == codes::SUCCESS && number > 0).then_some(Version(number))
 }
@@ -189,12 +190,12 @@ fn file_of(symbols: &Symbols) -> Option<PathBuf> {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: `info` is a valid place; dladdr only looks the address up.
+    // SAFETY: `info` is a valid location. dladdr only looks up the address.
     let found = unsafe { libc::dladdr(address, &raw mut info) } != 0 && !info.dli_fname.is_null();
     if !found {
         return None;
     }
-    // SAFETY: dladdr succeeded, so the name is a C string that lives as long as the library, which is never unloaded.
+    // SAFETY: dladdr succeeded, so the name is a C string. It exists as long as the library, which is never unloaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name.to_bytes())))
 }

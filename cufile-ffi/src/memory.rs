@@ -1,4 +1,4 @@
-//! Memory that cuFile reads into and writes from, and its registration.
+//! Memory for cuFile transfers, and its registration.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,26 +6,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::driver::Driver;
 use crate::error::Error;
 
-/// A range of GPU or host memory that transfers may use.
+/// A range of GPU or host memory for transfers.
 ///
-/// cuFile wants a GPU range's CUDA context current on the calling thread; without it the calls answer with an error.
+/// For a GPU range, its CUDA context must be current on the calling thread. Otherwise the calls return an error.
 ///
 /// # Safety
-/// As long as the value lives: `base` and `len` do not change, `base..base+len` is one allocation (device or host) that stays valid for
-/// reads and writes through this address, and its contents may change at any time, from any thread or device: no Rust reference to its
-/// bytes exists while a transfer may run, other than to atomics or `UnsafeCell`s. Moving the value must not move the range.
+/// As long as the value exists, the following must be true. `base` and `len` do not change. `base..base+len` is one
+/// allocation (device or host) that can be read and written through this address. Any thread or device can change its
+/// content at any time, so no Rust reference to its bytes exists during a transfer, except to atomics or
+/// `UnsafeCell`s. Moving the value does not move the range.
 pub unsafe trait IoMemory: Send + Sync {
-    /// The first byte.
+    /// The address of the first byte.
     fn base(&self) -> *mut c_void;
-    /// Length in bytes.
+    /// The length in bytes.
     fn len(&self) -> usize;
-    /// True for a range without bytes.
+    /// Whether the range has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-// SAFETY: the shared value lives at least as long as the Arc and promises the rest itself.
+// SAFETY: the shared value exists at least as long as the Arc, and it meets the other requirements.
 unsafe impl<M: IoMemory + ?Sized> IoMemory for Arc<M> {
     fn base(&self) -> *mut c_void {
         (**self).base()
@@ -36,7 +37,7 @@ unsafe impl<M: IoMemory + ?Sized> IoMemory for Arc<M> {
     }
 }
 
-// SAFETY: the referent outlives the reference and promises the rest itself.
+// SAFETY: the referenced value outlives the reference, and it meets the other requirements.
 unsafe impl<M: IoMemory + ?Sized> IoMemory for &M {
     fn base(&self) -> *mut c_void {
         (**self).base()
@@ -47,7 +48,7 @@ unsafe impl<M: IoMemory + ?Sized> IoMemory for &M {
     }
 }
 
-/// Refuses a range that reaches beyond `memory`.
+/// Returns an error if a range exceeds `memory`.
 pub(crate) fn within(memory: &(impl IoMemory + ?Sized), offset: usize, len: usize) -> Result<(), Error> {
     match offset.checked_add(len) {
         Some(end) if end <= memory.len() => Ok(()),
@@ -55,32 +56,33 @@ pub(crate) fn within(memory: &(impl IoMemory + ?Sized), offset: usize, len: usiz
     }
 }
 
-/// A number as `off_t`.
+/// Converts a number to `off_t`.
 pub(crate) fn offset(number: u64) -> Result<libc::off_t, Error> {
     libc::off_t::try_from(number)
         .map_err(|_| Error::OutOfBounds(format!("offset {number} is beyond what a file can have")))
 }
 
-/// Memory registered with cuFile. It is itself [`IoMemory`] of exactly the registered range: transfers given the registration pass the
-/// registered base and an offset, the only form that counts as registered (ai-dynamo/nixl#2032).
+/// Memory that is registered with cuFile. It implements [`IoMemory`] for exactly the registered range: transfers with
+/// the registration pass the registered base and an offset. Only this form counts as registered
+/// (ai-dynamo/nixl#2032).
 ///
-/// Dropping it deregisters before the memory is let go and before the driver closes.
+/// Dropping it deregisters the memory before the memory is released and before the driver is closed.
 #[derive(Debug)]
 pub struct BufferRegistration<M: IoMemory + ?Sized> {
     base: *mut c_void,
     len: usize,
     driver: Driver,
     registered: bool,
-    // Dropped after `drop` has deregistered.
+    // This is dropped after `drop` has deregistered it.
     memory: Arc<M>,
 }
 
-// SAFETY: the address is only passed to the library, and its calls are thread-safe; M is Send and Sync.
+// SAFETY: the address is only passed to the library, whose calls are thread-safe. M is Send and Sync.
 unsafe impl<M: IoMemory + ?Sized> Send for BufferRegistration<M> {}
 // SAFETY: as above.
 unsafe impl<M: IoMemory + ?Sized> Sync for BufferRegistration<M> {}
 
-// SAFETY: a part of M, which lives in the same value and promises the rest.
+// SAFETY: it is a part of M, which is in the same value and meets the other requirements.
 unsafe impl<M: IoMemory + ?Sized> IoMemory for BufferRegistration<M> {
     fn base(&self) -> *mut c_void {
         self.base
@@ -106,15 +108,15 @@ impl<M: IoMemory + ?Sized> BufferRegistration<M> {
         Ok(Self { base, len, driver: driver.clone(), registered: true, memory: Arc::clone(memory) })
     }
 
-    /// The memory it is a part of.
+    /// The memory that contains the registered range.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
     }
 
-    /// Deregisters and returns the result, which a drop cannot.
+    /// Deregisters the memory and returns the result. Dropping it cannot return a result.
     ///
     /// # Errors
-    /// The result of `cuFileBufDeregister`.
+    /// The error of `cuFileBufDeregister`.
     pub fn deregister(mut self) -> Result<(), Error> {
         self.release()
     }
@@ -125,28 +127,29 @@ impl<M: IoMemory + ?Sized> BufferRegistration<M> {
         }
         let library = self.driver.library();
         let f = library.need(library.symbols().buf_deregister, "cuFileBufDeregister")?;
-        // SAFETY: this base was registered by `new` and is deregistered once; the driver is still open, since we hold it.
+        // SAFETY: `new` registered this base, and it is deregistered once. This value holds the driver, so it is
+        // still open.
         library.check("cuFileBufDeregister", unsafe { f(self.base) })
     }
 }
 
 impl<M: IoMemory + ?Sized> Drop for BufferRegistration<M> {
     fn drop(&mut self) {
-        // A drop cannot return an error; call `deregister` to see it.
+        // Dropping cannot return an error. `deregister` can.
         let _ = self.release();
     }
 }
 
 impl Driver {
-    /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only adds time
-    /// (milliseconds) and host memory of the same size.
+    /// Registers `len` bytes of `memory` from `offset` on. Transfers do not need it. In compat mode it only takes
+    /// time (milliseconds) and host memory of the same size.
     ///
-    /// While a shorter range is registered at the same base, the library holds transfers that give this base to that
-    /// range: entries of a batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017
-    /// (1.20). So register the complete range that one base serves.
+    /// If a shorter range is registered at the same base, the library limits transfers with this base to that range.
+    /// It rejects batch entries after the range at the submit with 5040 (seen with 1.16 and 1.18) or 5017 (1.20). So
+    /// register the complete range for a base.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]; the result of `cuFileBufRegister` (5023: this base is registered already).
+    /// [`Error::OutOfBounds`], or the error of `cuFileBufRegister` (5023: this base is already registered).
     pub fn register<M: IoMemory + ?Sized>(
         &self,
         memory: &Arc<M>,
@@ -158,22 +161,22 @@ impl Driver {
     }
 }
 
-/// Page-aligned, zeroed host memory, for use without a GPU: libcufile from 1.16 on takes host addresses.
+/// Page-aligned host memory that contains zeros, for use without a GPU. libcufile accepts host addresses since 1.16.
 #[derive(Debug)]
 pub struct HostMemory {
     base: *mut c_void,
     len: usize,
-    /// One copy in or out at a time.
+    /// Only one copy to or from the memory is active at a time.
     copying: Mutex<()>,
 }
 
-// SAFETY: a private mapping that only the methods below and transfers touch.
+// SAFETY: this is a private mapping that only the methods below and transfers access.
 unsafe impl Send for HostMemory {}
-// SAFETY: as above; `read` and `write` exclude each other by the lock. Bytes that a transfer is changing may be read torn, as with any
-// memory that a device writes.
+// SAFETY: as above. The lock ensures that `read` and `write` are not active at the same time. A read during a
+// transfer can return a mixture of old and new bytes, as with all memory that a device writes.
 unsafe impl Sync for HostMemory {}
 
-// SAFETY: an anonymous mapping of `len` bytes that lives until drop; no reference to its bytes is ever given out.
+// SAFETY: this is an anonymous mapping of `len` bytes that exists until drop. There are no references to its bytes.
 unsafe impl IoMemory for HostMemory {
     fn base(&self) -> *mut c_void {
         self.base
@@ -185,15 +188,15 @@ unsafe impl IoMemory for HostMemory {
 }
 
 impl HostMemory {
-    /// Maps `len` bytes of zeros.
+    /// Maps `len` bytes that contain zeros.
     ///
     /// # Errors
-    /// [`Error::System`] where the system has no memory; [`Error::OutOfBounds`] for a length of 0.
+    /// [`Error::System`] if the system has too little memory, or [`Error::OutOfBounds`] for a length of 0.
     pub fn new(len: usize) -> Result<Self, Error> {
         if len == 0 {
             return Err(Error::OutOfBounds("memory of 0 bytes cannot be mapped".to_owned()));
         }
-        // SAFETY: a fresh anonymous mapping, checked below.
+        // SAFETY: this is a new anonymous mapping, and the result is checked below.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -210,15 +213,15 @@ impl HostMemory {
         Ok(Self { base, len, copying: Mutex::new(()) })
     }
 
-    /// A copy of `len` bytes from `offset`.
+    /// A copy of `len` bytes from `offset` on.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the range exceeds the memory.
     pub fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, Error> {
         within(self, offset, len)?;
         let mut out = vec![0; len];
         let _one = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: both ranges are `len` bytes long and apart; no reference to the mapping is made.
+        // SAFETY: both ranges have `len` bytes and do not overlap. There is no reference to the mapping.
         unsafe { std::ptr::copy_nonoverlapping(self.base.cast::<u8>().add(offset), out.as_mut_ptr(), len) };
         Ok(out)
     }
@@ -226,7 +229,7 @@ impl HostMemory {
     /// Copies `bytes` to `offset`.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`].
+    /// [`Error::OutOfBounds`] if the range exceeds the memory.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         within(self, offset, bytes.len())?;
         let _one = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,7 +241,7 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, unmapped once.
+        // SAFETY: `new` mapped it, and it is unmapped once.
         unsafe { libc::munmap(self.base, self.len) };
     }
 }

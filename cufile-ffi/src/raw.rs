@@ -1,25 +1,26 @@
-//! The C side of cufile.h: structures with their layout asserted, and the types of its functions.
+//! The C interface of cufile.h: structures with asserted layout, and function types.
 //!
-//! Sizes and offsets are those of `sizeof`/`offsetof` against the headers of the NVIDIA wheels (1.11 to 1.20, x86_64 Linux); the ABI test
-//! compiles each wheel's header and compares again. Values that the library returns stay integers: an unknown one is data, never
-//! undefined behaviour.
+//! Sizes and offsets are the results of `sizeof` and `offsetof` for the headers in the NVIDIA wheels (1.11 to 1.20,
+//! x86_64 Linux). The ABI test compiles the header of each wheel and compares them again. Values that the library
+//! returns are integers and not enums, so that an unknown value is not undefined behaviour.
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, off_t, size_t, ssize_t, timespec};
 
-/// `CUfileHandle_t`: the library's handle of a registered file.
+/// `CUfileHandle_t`: the handle of a registered file.
 pub type CUfileHandle = *mut c_void;
-/// `CUfileBatchHandle_t`: the library's handle of a batch.
+/// `CUfileBatchHandle_t`: the handle of a batch.
 pub type CUfileBatchHandle = *mut c_void;
 /// `CUstream` of the CUDA driver API.
 pub type CUstream = *mut c_void;
 
-/// `CUfileError_t`, returned by value by every status call.
+/// `CUfileError_t`: the result of every status call, returned by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CUfileError {
-    /// The cuFile code: 0, or a number above 5000 (see [`crate::codes`]); libcufile 1.14 also gives negative errno values here.
+    /// The cuFile code: 0, or a number above 5000 (see [`crate::codes`]). libcufile 1.14 also returns negative errno
+    /// values here.
     pub err: c_int,
-    /// The `CUresult`, meaningful where `err` is 5011.
+    /// The `CUresult`. It is valid if `err` is 5011.
     pub cu_err: c_int,
 }
 
@@ -41,27 +42,27 @@ pub struct CUfileDescr {
     pub handle_type: c_uint,
     /// The descriptor or handle.
     pub handle: CUfileDescrHandle,
-    /// Operations of a user-space file system, else null.
+    /// The operations of a user-space file system, otherwise null.
     pub fs_ops: *const CUfileFSOps,
 }
 
-/// `cufileRDMAInfo_t`, given to the operations of a user-space file system.
+/// `cufileRDMAInfo_t`: an argument of the operations of a user-space file system.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUfileRdmaInfo {
-    /// Version of the description.
+    /// The version of the description.
     pub version: c_int,
-    /// Length of the description in bytes.
+    /// The length of the description in bytes.
     pub desc_len: c_int,
     /// The description.
     pub desc_str: *const c_char,
 }
 
-/// `CUfileFSOps_t`: five functions of a user-space file system; null means the library's own.
+/// `CUfileFSOps_t`: five functions of a user-space file system. Null means the function of the library.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUfileFSOps {
-    /// `fs_type`: the name of the file system.
+    /// `fs_type`: returns the name of the file system.
     pub fs_type: *const c_void,
     /// `getRDMADeviceList`.
     pub get_rdma_device_list: *const c_void,
@@ -81,13 +82,13 @@ pub struct CUfileNvfsProps {
     pub major_version: c_uint,
     /// Minor version of nvidia-fs.
     pub minor_version: c_uint,
-    /// Poll mode applies to transfers up to this size, KiB.
+    /// The maximum size of transfers with poll mode, in KiB.
     pub poll_thresh_size: size_t,
-    /// Longest transfer the library gives to the kernel at once, KiB.
+    /// The longest transfer that the library passes to the kernel, in KiB.
     pub max_direct_io_size: size_t,
-    /// Bits: file systems and devices with direct support.
+    /// The bits of file systems and devices with direct support.
     pub dstatusflags: c_uint,
-    /// Bits: the enabled features.
+    /// The bits of enabled features.
     pub dcontrolflags: c_uint,
 }
 
@@ -97,17 +98,17 @@ pub struct CUfileNvfsProps {
 pub struct CUfileDrvProps {
     /// The part about nvidia-fs.
     pub nvfs: CUfileNvfsProps,
-    /// Bits: features of the library.
+    /// The bits of the library's features.
     pub fflags: c_uint,
-    /// GPU memory for bounce buffers, KiB.
+    /// The GPU memory for bounce buffers in KiB.
     pub max_device_cache_size: c_uint,
-    /// Size of one bounce buffer, KiB.
+    /// The size of one bounce buffer in KiB.
     pub per_buffer_cache_size: c_uint,
-    /// GPU memory that may be pinned, KiB.
+    /// The limit of pinned GPU memory in KiB.
     pub max_device_pinned_mem_size: c_uint,
-    /// Entries of a batch at most.
+    /// The maximum number of entries in a batch.
     pub max_batch_io_size: c_uint,
-    /// Time-out of a batch, milliseconds.
+    /// The time-out of a batch in milliseconds.
     pub max_batch_io_timeout_msecs: c_uint,
 }
 
@@ -117,39 +118,39 @@ pub struct CUfileDrvProps {
 pub struct CUfileIOParams {
     /// Always [`crate::values::BATCH_MODE`].
     pub mode: c_uint,
-    /// Start of the (registered) memory.
+    /// The start of the memory, which can be registered.
     pub dev_ptr_base: *mut c_void,
     /// The offset in the file, in bytes.
     pub file_offset: off_t,
     /// The offset in the memory, in bytes from `dev_ptr_base`.
     pub dev_ptr_offset: off_t,
-    /// Bytes to transfer.
+    /// The number of bytes to transfer.
     pub size: size_t,
     /// The registered file.
     pub fh: CUfileHandle,
     /// `OPCODE_READ` or `OPCODE_WRITE` of [`crate::values`].
     pub opcode: c_uint,
-    /// Given back with the entry's event.
+    /// The library returns it with the event of the entry.
     pub cookie: *mut c_void,
 }
 
-/// `CUfileIOEvents_t`: the end of one entry of a batch.
+/// `CUfileIOEvents_t`: the result of one entry in a batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUfileIOEvents {
-    /// The entry's cookie.
+    /// The cookie of the entry.
     pub cookie: *mut c_void,
     /// Bits `BATCH_*` of [`crate::values`].
     pub status: c_uint,
-    /// Bytes transferred; as a signed number below zero an error.
+    /// The number of transferred bytes. As a negative signed number it is an error.
     pub ret: size_t,
 }
 
-/// `CUfileIOVec_t` (from 1.19): one piece of a vectored transfer.
+/// `CUfileIOVec_t` (since 1.19): a piece of a vectored transfer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUfileIOVec {
-    /// Start of the piece in memory.
+    /// The start of the piece in memory.
     pub base: *mut c_void,
     /// Its length in bytes.
     pub len: size_t,
@@ -180,7 +181,7 @@ mod asserted {
     layout!(CUfileIOVec, 16, base @ 0, len @ 8);
 }
 
-/// Types of the exported functions, named after their use.
+/// The types of the exported functions, named after their use.
 pub mod fns {
     use super::*;
 
@@ -192,7 +193,7 @@ pub mod fns {
     pub type GetProperties = unsafe extern "C" fn(*mut CUfileDrvProps) -> CUfileError;
     /// `cuFileDriverSetPollMode`.
     pub type SetPollMode = unsafe extern "C" fn(bool, size_t) -> CUfileError;
-    /// The other setters of driver limits.
+    /// The setters of other driver limits.
     pub type SetSize = unsafe extern "C" fn(size_t) -> CUfileError;
     /// `cuFileGetVersion`, `cuFileGetStatsLevel`.
     pub type GetInt = unsafe extern "C" fn(*mut c_int) -> CUfileError;
@@ -212,7 +213,8 @@ pub mod fns {
     pub type Write = unsafe extern "C" fn(CUfileHandle, *const c_void, size_t, off_t, off_t) -> ssize_t;
     /// `cuFileReadv`, `cuFileWritev`.
     pub type Vectored = unsafe extern "C" fn(CUfileHandle, *const CUfileIOVec, size_t, off_t, c_uint) -> ssize_t;
-    /// `cuFileReadAsync`, `cuFileWriteAsync`: every parameter by pointer, alive until completion.
+    /// `cuFileReadAsync` and `cuFileWriteAsync`: all parameters are pointers that must be valid until the transfer
+    /// has completed.
     pub type Async = unsafe extern "C" fn(
         CUfileHandle,
         *mut c_void,
@@ -230,7 +232,8 @@ pub mod fns {
     pub type BatchSetUp = unsafe extern "C" fn(*mut CUfileBatchHandle, c_uint) -> CUfileError;
     /// `cuFileBatchIOSubmit`.
     pub type BatchSubmit = unsafe extern "C" fn(CUfileBatchHandle, c_uint, *mut CUfileIOParams, c_uint) -> CUfileError;
-    /// `cuFileBatchIOGetStatus`: least number wanted, room in and filled out, events, time limit.
+    /// `cuFileBatchIOGetStatus`: the minimum number of events, the space for events (in) and their number (out), the
+    /// events, and the time limit.
     pub type BatchGetStatus =
         unsafe extern "C" fn(CUfileBatchHandle, c_uint, *mut c_uint, *mut CUfileIOEvents, *mut timespec) -> CUfileError;
     /// `cuFileBatchIOCancel`.
@@ -239,7 +242,8 @@ pub mod fns {
     pub type BatchDestroy = unsafe extern "C" fn(CUfileBatchHandle);
     /// `cuFileGetParameterSizeT`.
     pub type GetSizeT = unsafe extern "C" fn(c_uint, *mut size_t) -> CUfileError;
-    /// `cuFileGetParameterBool`: the value is taken as a byte, so that no other byte than 0 or 1 can hurt.
+    /// `cuFileGetParameterBool`: the value is read as a byte, because other values than 0 and 1 would be undefined
+    /// behaviour for a bool.
     pub type GetBool = unsafe extern "C" fn(c_uint, *mut u8) -> CUfileError;
     /// `cuFileGetParameterString`.
     pub type GetString = unsafe extern "C" fn(c_uint, *mut c_char, c_int) -> CUfileError;
@@ -251,11 +255,11 @@ pub mod fns {
     pub type SetString = unsafe extern "C" fn(c_uint, *const c_char) -> CUfileError;
     /// `cuFileGetParameterMinMaxValue`.
     pub type GetMinMax = unsafe extern "C" fn(c_uint, *mut size_t, *mut size_t) -> CUfileError;
-    /// `cuFileGetParameter…SlabArray`: sizes in KiB, counts, length of both.
+    /// `cuFileGetParameter…SlabArray`: sizes in KiB, counts, and the length of both arrays.
     pub type GetSlabs = unsafe extern "C" fn(*mut size_t, *mut size_t, c_int) -> CUfileError;
     /// `cuFileSetParameter…SlabArray`.
     pub type SetSlabs = unsafe extern "C" fn(*const size_t, *const size_t, c_int) -> CUfileError;
-    /// `cuFileGetStatsL1`, `L2`, `L3`: the structures grew at 1.19, so the buffer is untyped.
+    /// `cuFileGetStatsL1`, `L2`, `L3`: the structures grew in 1.19, so the buffer has no type.
     pub type GetStats = unsafe extern "C" fn(*mut c_void) -> CUfileError;
     /// `cuFileDriverGetP2PFlags`.
     pub type GetP2pFlags = unsafe extern "C" fn(c_uint, *mut c_uint) -> CUfileError;

@@ -1,52 +1,53 @@
 //! The search for libcufile: the names for the loader, in order.
 //!
-//! A runtime or wheel install has only `libcufile.so.0`; `libcufile.so` comes with the development package. Wheels put the file where
-//! the loader does not look: `nvidia/cu13/lib` (CUDA 13) or `nvidia/cufile/lib` (CUDA 12) of a site-packages folder. Variables such as HOME may name the
-//! folders of another user (kept by sudo), so what is found there is examined before it is loaded.
+//! A runtime or wheel installation has only `libcufile.so.0`. The development package contains `libcufile.so`. Wheels
+//! install the file in directories that the loader does not search: `nvidia/cu13/lib` (CUDA 13) or
+//! `nvidia/cufile/lib` (CUDA 12) in site-packages. Variables such as HOME can point to directories of another user
+//! (sudo can keep them), so a file that is found there is examined before it is loaded.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variable that names the libcufile to use; then no other is tried.
+/// The environment variable with the path of the libcufile to use. If it is set, no other file is tried.
 pub const ENV_LIBCUFILE: &str = "GDS_TOP_LIBCUFILE";
 
-/// The name that every install has.
+/// The name that every installation has.
 pub const SONAME: &str = "libcufile.so.0";
 
-/// A name that was passed to the loader.
+/// A name that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// The name as given to the loader: a plain name or a path.
+    /// The name for the loader: a plain name or a path.
     pub name: String,
-    /// The loader's message, or the reason why the loader was not used; None if it loaded.
+    /// The error of the loader, or the reason why the loader was not called. `None` if the library was loaded.
     pub error: Option<String>,
 }
 
-/// The mode of the search.
+/// What the search tries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// Only this file.
+    /// The only file to try, if it is set.
     pub explicit: Option<PathBuf>,
-    /// Plain names for the loader (its own rules: LD_LIBRARY_PATH, ld.so.cache, …).
+    /// Plain names for the loader, which applies its own rules (LD_LIBRARY_PATH, ld.so.cache, …).
     pub names: Vec<String>,
     /// Files to try after the names, in order.
     pub files: Vec<PathBuf>,
 }
 
 impl Search {
-    /// Only this file.
+    /// Tries only this file.
     pub fn only(path: impl Into<PathBuf>) -> Self {
         Self { explicit: Some(path.into()), ..Self::default() }
     }
 
-    /// By the environment and file systems of this machine: [`ENV_LIBCUFILE`] alone if set; else the loader's names, `ldconfig -p`, CUDA
-    /// folders, Python environments and conda. Only files that exist are listed.
+    /// The candidates for this machine. If [`ENV_LIBCUFILE`] is set, it is the only one. Otherwise: the names for the
+    /// loader, the loader's cache, CUDA directories, Python environments and conda. Only existing files are listed.
     pub fn system() -> Self {
         Self::from_environment(&|name| std::env::var_os(name).filter(|v| !v.is_empty()), Path::new("/"))
     }
 
-    /// [`Search::system`] with a given environment, and the absolute folders that it names itself taken below `root`.
+    /// [`Search::system`] with a given environment. Built-in absolute paths are relative to `root`.
     pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Self {
         if let Some(path) = env(ENV_LIBCUFILE) {
             return Self::only(path);
@@ -78,7 +79,7 @@ impl Search {
         for folder in folders {
             files.extend([SONAME, "libcufile.so"].map(|name| folder.join(name)).into_iter().filter(|f| f.is_file()));
         }
-        // One file under two names is tried once, under the first.
+        // If a file has two names, it is tried once, under the first name.
         let mut seen = Vec::new();
         files.retain(|f| {
             let real = f.canonicalize().unwrap_or_else(|_| f.clone());
@@ -91,8 +92,8 @@ impl Search {
         Self { explicit: None, names: vec![SONAME.to_owned(), "libcufile.so".to_owned()], files }
     }
 
-    /// The reason why a candidate is not loaded: the search found it, and another user could have put it there. A
-    /// file that the user named and the names that the loader resolves are not examined.
+    /// Why a candidate is not loaded: the search found it, and another user could have written it. A file that the
+    /// user named and names that the loader resolves are not examined.
     pub(crate) fn refused(&self, candidate: &Path) -> Option<String> {
         if self.explicit.is_some() || !self.files.iter().any(|file| file == candidate) {
             return None;
@@ -101,7 +102,7 @@ impl Search {
         Some(format!("not loaded, because {why}; if you trust that file, name it with {ENV_LIBCUFILE}"))
     }
 
-    /// The names to load, in order.
+    /// The names to load in order.
     pub fn candidates(&self) -> Vec<OsString> {
         match &self.explicit {
             Some(path) => vec![path.clone().into_os_string()],
@@ -115,8 +116,8 @@ impl Search {
     }
 }
 
-/// Entries of `folder` whose name starts with `prefix`, in reverse order, so the newest CUDA and Python come first.
-/// None if it cannot be listed.
+/// The entries of `folder` whose names start with `prefix`, in reverse order, so that the newest CUDA and Python
+/// versions are first. It is empty if the directory cannot be listed.
 pub fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -127,7 +128,7 @@ pub fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// CUDA's names of the platforms: x86-64, and Arm servers.
+/// The names of the platforms in CUDA: x86-64, and Arm servers.
 const TARGETS: [&str; 2] = ["x86_64-linux", "sbsa-linux"];
 
 fn cuda_folders(home: &Path, folders: &mut Vec<PathBuf>) {
@@ -140,8 +141,8 @@ fn wheel_folders(site: &Path, folders: &mut Vec<PathBuf>) {
     folders.extend(children(&nvidia, "cu").into_iter().map(|package| package.join("lib")));
 }
 
-/// Folders with Python packages: those of PYTHONPATH, of the virtual environment, the `python3` of PATH, the user's, the system's, pyenv's.
-/// Folders that the search names itself are taken below `root`.
+/// The directories with Python packages: those of PYTHONPATH, of the virtual environment, of `python3` in PATH, of
+/// the user, of the system, and of pyenv. Built-in paths are relative to `root`.
 pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
     prefixes.extend(env("VIRTUAL_ENV").map(PathBuf::from));
@@ -151,7 +152,8 @@ pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Ve
             if !python.is_file() {
                 continue;
             }
-            // A virtual environment's python3 is a link out of it: its own prefix counts first, then the real one's.
+            // The python3 of a virtual environment is a link to another directory. The prefix of the link is used
+            // first, then that of its target.
             prefixes.extend(folder.parent().map(Path::to_path_buf));
             if let Ok(real) = python.canonicalize() {
                 prefixes.extend(real.parent().and_then(Path::parent).map(Path::to_path_buf));
@@ -177,7 +179,7 @@ pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Ve
     folders
 }
 
-/// The loader's cache under libcufile's names; also older copies that the soname does not lead to. The cache file is read directly, because
+/// The entries of the loader's cache for libcufile, including older copies. The cache file is read directly, because
 /// `ldconfig -p` takes several milliseconds.
 fn ldconfig() -> Vec<PathBuf> {
     if let Some(entries) = std::fs::read("/etc/ld.so.cache").ok().and_then(|bytes| parse_cache(&bytes)) {
@@ -193,8 +195,8 @@ fn ldconfig() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Names and paths in a cache of glibc (`dl-cache.h`): after the magic text the number of entries, then entries of 24 bytes with the offsets of name
-/// and path. An older table may come first. `None` for another format.
+/// The names and paths in a glibc cache (`dl-cache.h`). After the magic text it has the number of entries, and
+/// entries of 24 bytes with the offsets of name and path. An older table can precede it. `None` for other formats.
 fn parse_cache(bytes: &[u8]) -> Option<Vec<(String, String)>> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
@@ -215,7 +217,7 @@ fn parse_cache(bytes: &[u8]) -> Option<Vec<(String, String)>> {
     (0..count).map(|index| entry(HEADER + index * ENTRY)).collect()
 }
 
-/// Paths of libcufile in the output of `ldconfig -p`. Its lines have the form `name (libc6,x86-64) => /path`.
+/// The paths of libcufile in the output of `ldconfig -p`. Its lines have the form `name (libc6,x86-64) => /path`.
 fn parse_ldconfig(text: &str) -> Vec<PathBuf> {
     text.lines()
         .filter_map(|line| line.trim().split_once(" => "))

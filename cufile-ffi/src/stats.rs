@@ -1,7 +1,8 @@
-//! The library's own statistics, levels 1 to 3, decoded by the loaded version's layout.
+//! The statistics of the library, levels 1 to 3, decoded with the layout of the loaded version.
 //!
-//! The structures grew at GDS 1.19 (level 1 from 512 to 624 bytes, which moves all that follows), so the library writes into an oversized
-//! zeroed buffer and the fields are read by offset. Level 3 alone counts reads by route: the only per-transfer proof of the route taken.
+//! The structures grew in GDS 1.19 (level 1 from 512 to 624 bytes, which moves all later fields). So the library
+//! writes to a large zeroed buffer, and fields are read by offset. Only level 3 counts reads by route. It is the only
+//! proof of the route of a transfer.
 
 use std::ffi::c_int;
 
@@ -10,21 +11,21 @@ use crate::error::Error;
 use crate::library::Library;
 use crate::raw::fns;
 
-/// Bytes given to the library; level 3 of 1.20 needs 5112.
+/// The size of the buffer in bytes. Level 3 of 1.20 needs 5112.
 const ROOM_BYTES: usize = 16 * 1024;
 const L1_BYTES: usize = 512;
 const L1_BYTES_VECTORED: usize = 624;
 const HISTOGRAM: usize = 32;
 const GPU_BYTES: usize = 248;
-/// GPUs that level 3 has room for.
+/// The number of GPUs in level 3.
 pub const MAX_GPUS: usize = 16;
 
-/// How often something worked and failed.
+/// The number of successes and failures of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpCounter {
-    /// Successes.
+    /// The number of successes.
     pub ok: u64,
-    /// Failures.
+    /// The number of failures.
     pub err: u64,
 }
 
@@ -45,7 +46,7 @@ macro_rules! fields {
                 }
             }
 
-            /// Fields with their offset in the C structure.
+            /// The fields and their offsets in the C structure.
             pub const OFFSETS: &'static [(&'static str, usize)] =
                 &[$((stringify!($counter), $c_at),)* $((stringify!($number), $n_at),)*];
         }
@@ -53,7 +54,8 @@ macro_rules! fields {
 }
 
 fields! {
-    /// `CUfileStatsLevel1_t` without its vectored part. Latencies are microseconds, bandwidths bytes per second.
+    /// `CUfileStatsLevel1_t` without its vectored part. Latencies are in microseconds, bandwidths in bytes per
+    /// second.
     StatsL1Basic {
         counters {
             read_ops @ 0, write_ops @ 16, hdl_register_ops @ 32, hdl_deregister_ops @ 48, buf_register_ops @ 64, buf_deregister_ops @ 80,
@@ -74,7 +76,7 @@ fields! {
 }
 
 fields! {
-    /// The part of `CUfileStatsLevel1_t` about vectored transfers (from GDS 1.19).
+    /// The vectored transfers in `CUfileStatsLevel1_t` (since GDS 1.19).
     StatsVectored {
         counters { readv_ops @ 512, writev_ops @ 528 }
         numbers {
@@ -99,16 +101,16 @@ fields! {
     }
 }
 
-/// Level 1: totals of the process.
+/// Level 1: the totals of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatsL1 {
-    /// The part that all versions with statistics have.
+    /// The fields that all versions with statistics have.
     pub basic: StatsL1Basic,
-    /// Vectored transfers; None before GDS 1.19.
+    /// Vectored transfers. `None` before GDS 1.19.
     pub vectored: Option<StatsVectored>,
 }
 
-/// Level 2: level 1 and histograms of sizes.
+/// Level 2: level 1 and size histograms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsL2 {
     /// Level 1.
@@ -119,12 +121,12 @@ pub struct StatsL2 {
     pub write_size_kb_hist: [u64; HISTOGRAM],
 }
 
-/// One GPU of level 3.
+/// The level-3 statistics of one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuStats {
-    /// The GPU's UUID, as CUDA gives it.
+    /// The UUID of the GPU as in CUDA.
     pub uuid: [u8; 16],
-    /// Its counters.
+    /// The counters of the GPU.
     pub counters: GpuCounters,
 }
 
@@ -133,11 +135,12 @@ pub struct GpuStats {
 pub struct StatsL3 {
     /// Level 2.
     pub detailed: StatsL2,
-    /// GPUs with an entry, at most [`MAX_GPUS`]; none on host memory.
+    /// The GPUs with an entry, at most [`MAX_GPUS`]. It is empty for host memory.
     pub gpus: Vec<GpuStats>,
 }
 
-/// C structures with the offsets that their fields are read at, for a library with or without vectored transfers (from GDS 1.19).
+/// The C structures and the offsets of their fields, for a library with or without vectored transfers (since GDS
+/// 1.19).
 pub fn offsets(vectored: bool) -> Vec<(&'static str, Vec<(&'static str, usize)>)> {
     let mut l1 = StatsL1Basic::OFFSETS.to_vec();
     if vectored {
@@ -155,7 +158,7 @@ pub fn offsets(vectored: bool) -> Vec<(&'static str, Vec<(&'static str, usize)>)
     ]
 }
 
-/// The buffer that the library fills, aligned for its u64 fields.
+/// The buffer that the library fills. It is aligned for u64 fields.
 struct Room {
     words: Vec<u64>,
     l1_bytes: usize,
@@ -167,7 +170,8 @@ impl Room {
         Self { words: vec![0; ROOM_BYTES / 8], l1_bytes: if vectored { L1_BYTES_VECTORED } else { L1_BYTES }, vectored }
     }
 
-    /// The u64 at a byte offset; every field is at a multiple of 8. Beyond the buffer the value is 0.
+    /// The u64 at a byte offset. The offset of every field is a multiple of 8. After the end of the buffer the value
+    /// is 0.
     fn number(&self, at: usize) -> u64 {
         self.words.get(at / 8).copied().unwrap_or(0)
     }
@@ -190,7 +194,7 @@ impl Room {
 
     fn l3(&self) -> StatsL3 {
         let at = self.l1_bytes + 2 * 8 * HISTOGRAM;
-        // num_gpus is the low half of the word; the other half is padding.
+        // num_gpus is the lower half of the word. The other half is padding.
         let gpus = (self.number(at) & 0xffff_ffff).min(MAX_GPUS as u64) as usize;
         let gpus = (0..gpus).map(|i| {
             let at = at + 8 + i * GPU_BYTES;
@@ -204,62 +208,62 @@ impl Room {
 }
 
 impl Library {
-    /// Chooses what is counted: 0 nothing to 3 everything. Above 0 processes of older libraries have crashed at exit (rapidsai/kvikio#497), so
-    /// use it where a crash is bounded.
+    /// Sets what is counted, from 0 (nothing) to 3 (everything). Above 0, processes with older libraries crashed at
+    /// exit (rapidsai/kvikio#497), so use it only in a process that can crash without harm.
     ///
     /// # Errors
-    /// What `cuFileSetStatsLevel` answered; [`Error::MissingSymbol`] before GDS 1.15.
+    /// The error of `cuFileSetStatsLevel`, or [`Error::MissingSymbol`] before GDS 1.15.
     pub fn set_stats_level(&self, level: u8) -> Result<(), Error> {
         let f = self.need(self.symbols().set_stats_level, "cuFileSetStatsLevel")?;
-        // SAFETY: a number.
+        // SAFETY: the argument is a number.
         self.check("cuFileSetStatsLevel", unsafe { f(c_int::from(level)) })
     }
 }
 
 impl Driver {
-    /// Starts counting.
+    /// Starts the counters.
     ///
     /// # Errors
-    /// What `cuFileStatsStart` answered; [`Error::MissingSymbol`] before GDS 1.15.
+    /// The error of `cuFileStatsStart`, or [`Error::MissingSymbol`] before GDS 1.15.
     pub fn stats_start(&self) -> Result<(), Error> {
         self.plain(self.library().symbols().stats_start, "cuFileStatsStart")
     }
 
-    /// Stops counting.
+    /// Stops the counters.
     ///
     /// # Errors
-    /// What `cuFileStatsStop` answered; [`Error::MissingSymbol`] before GDS 1.15.
+    /// The error of `cuFileStatsStop`, or [`Error::MissingSymbol`] before GDS 1.15.
     pub fn stats_stop(&self) -> Result<(), Error> {
         self.plain(self.library().symbols().stats_stop, "cuFileStatsStop")
     }
 
-    /// Sets every counter to zero.
+    /// Resets all counters.
     ///
     /// # Errors
-    /// What `cuFileStatsReset` answered; [`Error::MissingSymbol`] before GDS 1.15.
+    /// The error of `cuFileStatsReset`, or [`Error::MissingSymbol`] before GDS 1.15.
     pub fn stats_reset(&self) -> Result<(), Error> {
         self.plain(self.library().symbols().stats_reset, "cuFileStatsReset")
     }
 
-    /// The counters of level 3, in 5 to 15 µs.
+    /// The level-3 counters. Reading them takes 5 to 15 µs.
     ///
     /// # Errors
-    /// What `cuFileGetStatsL3` answered; [`Error::MissingSymbol`] before GDS 1.15.
+    /// The error of `cuFileGetStatsL3`, or [`Error::MissingSymbol`] before GDS 1.15.
     pub fn stats_l3(&self) -> Result<StatsL3, Error> {
         self.fill(self.library().symbols().get_stats_l3, "cuFileGetStatsL3").map(|room| room.l3())
     }
 
     fn plain(&self, f: Option<fns::Plain>, name: &'static str) -> Result<(), Error> {
         let f = self.library().need(f, name)?;
-        // SAFETY: no arguments; the driver is open.
+        // SAFETY: the function has no arguments, and the driver is open.
         self.library().check(name, unsafe { f() })
     }
 
     fn fill(&self, f: Option<fns::GetStats>, name: &'static str) -> Result<Room, Error> {
         let f = self.library().need(f, name)?;
         let mut room = Room::new(self.library().has_vectored_stats());
-        // SAFETY: the structure of the highest level of the newest version has 5112 bytes; the buffer has 16 KiB,
-        // zeroed and aligned to 8.
+        // SAFETY: the largest structure of the newest version has 5112 bytes. The buffer has 16 KiB, is zeroed, and
+        // is aligned to 8.
         self.library().check(name, unsafe { f(room.words.as_mut_ptr().cast()) })?;
         Ok(room)
     }
@@ -269,7 +273,7 @@ impl Driver {
 mod tests {
     use super::*;
 
-    /// A buffer in which each word holds its offset.
+    /// A buffer in which each word contains its offset.
     fn telling(vectored: bool) -> Room {
         let mut room = Room::new(vectored);
         for (i, word) in room.words.iter_mut().enumerate() {

@@ -10,43 +10,46 @@ use crate::handle::{Direction, FileHandle};
 use crate::memory::{IoMemory, offset, within};
 use crate::raw::CUstream;
 
-/// A callback for when a stream reaches this point. It receives the result of the earlier work; an error has CUDA's
-/// text.
+/// A callback that is called when a stream has finished all earlier work. Its argument is the result of that work. An
+/// error contains the text of CUDA.
 pub type Notice = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// A CUDA stream.
 ///
 /// # Safety
-/// `raw` is a valid `CUstream` (or null for the default stream) that does not change as long as the value lives; `synchronize` returns Ok
-/// only when all work put on the stream before has ended, and `notify` gives a notice Ok only then.
+/// `raw` must be a valid `CUstream` (or null for the default stream) that does not change as long as the value
+/// exists. `synchronize` must return Ok only after all earlier work on the stream has ended, and `notify` must pass
+/// Ok to a notice only after that.
 pub unsafe trait IoStream: Send + Sync + 'static {
-    /// The stream for the CUDA driver API.
+    /// The stream in the CUDA driver API.
     fn raw(&self) -> CUstream;
-    /// Waits for all work put on the stream so far; the words say what CUDA answered.
+    /// Waits for all earlier work on the stream.
     ///
     /// # Errors
-    /// The words of CUDA's answer.
+    /// The message of CUDA.
     fn synchronize(&self) -> Result<(), String>;
-    /// Calls the notice once, on whatever thread, when the stream is past all work put on it so far. CUDA forbids its own calls there.
+    /// Calls the notice once on any thread when the stream has finished all earlier work. CUDA forbids calls to CUDA
+    /// in it.
     ///
     /// # Errors
-    /// The words of CUDA's answer; the notice is then never called.
+    /// The message of CUDA. The notice is then never called.
     fn notify(&self, notice: Notice) -> Result<(), String>;
 }
 
-/// A stream registered with cuFile. When the last registered stream of a driver is dropped, all are deregistered and
-/// released: once libcufile (1.15 and 1.20 in compat mode, on an H200) has deregistered a stream, the first reads on
-/// other registered streams sometimes report success, or 0 bytes, and move no data. Of 90 small loads by eight
-/// threads with two streams each, 13 were wrong while each thread deregistered its own; of 119 since then, none.
+/// A stream that is registered with cuFile. When the last registered stream of a driver is dropped, all of them are
+/// deregistered and released. The reason is a fault in libcufile (1.15 and 1.20 in compat mode, on an H200): after it
+/// has deregistered a stream, the first reads on other registered streams sometimes report success or 0 bytes, but
+/// move no data. When each thread deregistered its own streams, 13 of 90 small loads with eight threads and two
+/// streams each were wrong. Since this rule, none of 119 was wrong.
 ///
-/// Transfers may also use a stream that is not registered: see [`StreamIo::unregistered`].
+/// Transfers can also use a stream that is not registered, see [`StreamIo::unregistered`].
 pub struct StreamIo<S: IoStream + ?Sized> {
     driver: Driver,
     registered: bool,
     stream: Arc<S>,
 }
 
-/// The parameters that the library reads and writes between submission and completion.
+/// The parameters that the library reads and writes between the submission and the end of a transfer.
 struct Parameters {
     size: usize,
     file_offset: libc::off_t,
@@ -54,14 +57,14 @@ struct Parameters {
     bytes: isize,
 }
 
-/// A transfer running on a stream. Dropping it waits for the stream, unless a notice ([`AsyncIo::on_end`]) has
+/// An active transfer on a stream. Dropping it waits for the stream, unless a notice ([`AsyncIo::on_end`]) has
 /// reported the end of the transfer.
 pub struct AsyncIo<S: IoStream + ?Sized> {
     call: &'static str,
     len: usize,
     driver: Driver,
     stream: Arc<StreamIo<S>>,
-    /// None once the transfer has ended.
+    /// `None` after the transfer has ended.
     held: Option<Held>,
 }
 
@@ -72,50 +75,50 @@ struct Held {
     _memory: Arc<dyn IoMemory>,
 }
 
-/// The parameters, in one place until completion: the library may read them when the stream gets there, whatever the registration flags say
-/// (LMCache/LMCache#3589).
+/// The parameters. They are not moved before the transfer has completed, because the library may read them when the
+/// stream executes the transfer, independent of the registration flags (LMCache/LMCache#3589).
 struct Kept {
     parameters: UnsafeCell<Parameters>,
-    /// Set once the stream is known to be past the transfer.
+    /// Set when the stream has finished the transfer.
     ended: AtomicBool,
 }
 
-// SAFETY: plain numbers.
+// SAFETY: the fields are numbers.
 unsafe impl Send for Kept {}
-// SAFETY: this side writes the parameters before submission only, and reads them only after the transfer's end, when
-// there are no more writes.
+// SAFETY: this crate writes the parameters only before the submission and reads them only after the end of the
+// transfer. The library does not write them any more then.
 unsafe impl Sync for Kept {}
 
 impl Kept {
-    /// Bytes moved, or the failure.
+    /// The number of bytes moved, or the error.
     ///
     /// # Safety
-    /// The stream is past the transfer.
+    /// The stream must have finished the transfer.
     unsafe fn bytes(&self) -> isize {
-        // SAFETY: by the contract of this function the parameters are not written any more.
+        // SAFETY: by the contract of this function, the parameters are not written any more.
         unsafe { (*self.parameters.get()).bytes }
     }
 }
 
 impl<S: IoStream + ?Sized> StreamIo<S> {
-    /// Registers a stream with flags `STREAM_*` of [`crate::values`].
+    /// Registers a stream with the flags `STREAM_*` of [`crate::values`].
     ///
     /// # Errors
-    /// What `cuFileStreamRegister` answered; [`Error::MissingSymbol`] before GDS 1.7.
+    /// The error of `cuFileStreamRegister`, or [`Error::MissingSymbol`] before GDS 1.7.
     pub fn register(driver: &Driver, stream: &Arc<S>, flags: u32) -> Result<Arc<Self>, Error> {
         let library = driver.library();
         let f = library.need(library.symbols().stream_register, "cuFileStreamRegister")?;
         library.need(library.symbols().stream_deregister, "cuFileStreamDeregister")?;
-        // Held over the call: none is deregistered between this one's registration and its being counted.
+        // The lock is held during the call, so that no stream is deregistered before this one is counted.
         let mut streams = driver.streams();
-        // SAFETY: IoStream promises a valid stream; it is kept until deregistered.
+        // SAFETY: IoStream guarantees a valid stream. It is kept until it is deregistered.
         library.check("cuFileStreamRegister", unsafe { f(stream.raw(), flags) })?;
         streams.in_use += 1;
         drop(streams);
         Ok(Arc::new(Self { driver: driver.clone(), registered: true, stream: Arc::clone(stream) }))
     }
 
-    /// Whether the library has the calls that transfers on streams need.
+    /// Checks that the library has the functions for transfers on streams.
     ///
     /// # Errors
     /// [`Error::MissingSymbol`] before GDS 1.7.
@@ -133,15 +136,16 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
         Arc::new(Self { driver: driver.clone(), registered: false, stream: Arc::clone(stream) })
     }
 
-    /// The stream.
+    /// The CUDA stream.
     pub fn stream(&self) -> &Arc<S> {
         &self.stream
     }
 
-    /// Puts a transfer on the stream. In compat mode the call does the transfer itself.
+    /// Submits a transfer to the stream. In compat mode, this call can make the transfer.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]; what `cuFileReadAsync` or `cuFileWriteAsync` answered at submission; [`Error::MissingSymbol`] before GDS 1.7.
+    /// [`Error::OutOfBounds`], the error of `cuFileReadAsync` or `cuFileWriteAsync` at submission, or
+    /// [`Error::MissingSymbol`] before GDS 1.7.
     pub fn transfer(
         self: &Arc<Self>,
         direction: Direction,
@@ -169,8 +173,8 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
         });
         let base = memory.base();
         let p = kept.parameters.get();
-        // SAFETY: the four parameters are in one allocation that is kept until the end of the transfer, as are handle
-        // and memory; the range is in memory that IoMemory guarantees to be valid.
+        // SAFETY: the four parameters are in one allocation that is kept until the end of the transfer, like the
+        // handle and the memory. The range is in memory that IoMemory guarantees to be valid.
         let status = unsafe {
             f(
                 handle.raw(),
@@ -189,7 +193,7 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
             stream: Arc::clone(self),
             held: Some(Held { kept, _handle: Arc::clone(handle), _memory: memory }),
         };
-        // On a failure `io` drops, which waits for the stream before anything is let go.
+        // On an error, `io` is dropped. This waits for the stream before anything is released.
         library.check(call, status)?;
         Ok(io)
     }
@@ -205,25 +209,25 @@ impl<S: IoStream + ?Sized> Drop for StreamIo<S> {
         let mut streams = self.driver.streams();
         streams.dropped.push(Box::new(move || {
             if let Some(f) = deregister {
-                // SAFETY: registered by `register`, deregistered once, before the stream is let go.
+                // SAFETY: `register` registered the stream, and it is deregistered once before it is released.
                 let _ = unsafe { f(stream.raw()) };
             }
         }));
         streams.in_use -= 1;
         if streams.in_use == 0 {
-            // The lock is held, so that none is registered meanwhile.
+            // The lock is held, so that no stream is registered during this time.
             streams.dropped.drain(..).for_each(|done| done());
         }
     }
 }
 
 impl<S: IoStream + ?Sized> AsyncIo<S> {
-    /// Calls `done` with the bytes moved or the error at the end of the transfer, or at once if the transfer has
-    /// ended. The call is on a thread of CUDA that blocks other work of the stream and must not call CUDA. So the
-    /// transfer's resources are not released there, but when this value is dropped, which then no longer waits.
+    /// Calls `done` with the number of bytes or the error when the transfer ends, or immediately if it has ended.
+    /// CUDA makes the call on a thread that blocks other work of the stream, and the callback must not call CUDA. So
+    /// the resources of the transfer are released only when this value is dropped, which does not wait then.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the stream rejects it; `done` is then never called.
+    /// [`Error::Refused`] if the stream rejects the notice. `done` is then never called.
     pub fn on_end(&self, done: impl FnOnce(Result<usize, Error>) + Send + 'static) -> Result<(), Error> {
         let Some(held) = &self.held else { return Ok(()) };
         let (kept, library) = (Arc::clone(&held.kept), self.driver.library().clone());
@@ -232,7 +236,7 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
             done(match ended {
                 Ok(()) => {
                     kept.ended.store(true, Ordering::Release);
-                    // SAFETY: the stream is past what was put on it before the notice, by the promise of IoStream.
+                    // SAFETY: IoStream guarantees that the stream has finished the work before the notice.
                     let bytes = unsafe { kept.bytes() };
                     library.check_bytes(call, bytes, 0, len)
                 }
@@ -244,10 +248,10 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
         })
     }
 
-    /// Waits for the stream, unless it is known to be past the transfer, and gives the bytes moved.
+    /// Waits until the stream has finished the transfer, and returns the number of bytes.
     ///
     /// # Errors
-    /// [`Error::Refused`] where the stream could not be waited for; how the transfer failed.
+    /// [`Error::Refused`] if it is not possible to wait for the stream. Otherwise the error of the transfer.
     pub fn wait(mut self) -> Result<usize, Error> {
         if !self.has_ended() {
             self.stream.stream.synchronize().map_err(|words| {
@@ -260,12 +264,12 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
         let Some(held) = self.held.take() else {
             return Ok(0);
         };
-        // SAFETY: the stream is past the transfer.
+        // SAFETY: the stream has finished the transfer.
         let bytes = unsafe { held.kept.bytes() };
         self.driver.library().check_bytes(self.call, bytes, 0, self.len)
     }
 
-    /// Whether a notice said that the stream is past the transfer.
+    /// Whether a notice has reported the end of the transfer.
     fn has_ended(&self) -> bool {
         self.held.as_ref().is_none_or(|held| held.kept.ended.load(Ordering::Acquire))
     }
@@ -274,7 +278,7 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
 impl<S: IoStream + ?Sized> Drop for AsyncIo<S> {
     fn drop(&mut self) {
         if !self.has_ended() && self.stream.stream.synchronize().is_err() {
-            // The transfer may still run, so its resources are never released.
+            // The transfer may still be active, so its resources are never released.
             std::mem::forget(self.held.take());
         }
     }

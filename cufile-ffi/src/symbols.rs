@@ -1,4 +1,4 @@
-//! Every public function of cufile.h, each optional, with the GDS version that has it first.
+//! All public functions of cufile.h, each optional, with the first GDS version that has it.
 
 use crate::raw::fns;
 use crate::version::Version;
@@ -8,7 +8,8 @@ use crate::version::Version;
 pub struct SymbolInfo {
     /// The exported name.
     pub name: &'static str,
-    /// The first GDS release with it: `nm -D` of the wheels from 1.11 on, before that the CUDA release whose bindings have it first.
+    /// The first GDS release that has it. The source is `nm -D` of the wheels from 1.11 on. For earlier releases, it
+    /// is the first CUDA release whose bindings have it.
     pub since: Version,
 }
 
@@ -20,22 +21,22 @@ macro_rules! symbols {
             $(#[doc = concat!("`", $name, "`, from GDS ", $major, ".", $minor, ".")] pub $field: Option<$ty>,)*
         }
 
-        /// Every function that the crate knows, in the order of [`Symbols`].
+        /// All functions that the crate knows, in the order of [`Symbols`].
         pub const SYMBOLS: &[SymbolInfo] = &[$(SymbolInfo { name: $name, since: Version::new($major, $minor) },)*];
 
         impl Symbols {
-            /// Looks every name up.
+            /// Looks up all names.
             ///
             /// # Safety
-            /// `library` is a libcufile: each name that it has, it exports with the type that cufile.h gives it.
+            /// `library` must be a libcufile: each function must have the type that cufile.h declares.
             pub(crate) unsafe fn load(library: &libloading::os::unix::Library) -> Self {
                 Self {
-                    // SAFETY: the caller says that the exported type is cufile.h's, and `$ty` is written after cufile.h.
+                    // SAFETY: the caller guarantees the types of cufile.h, and `$ty` corresponds to cufile.h.
                     $($field: unsafe { library.get::<$ty>(concat!($name, "\0").as_bytes()) }.ok().map(|s| *s),)*
                 }
             }
 
-            /// Each known name, and whether the loaded library has it.
+            /// All known names, and whether the loaded library has them.
             pub fn present(&self) -> Vec<(SymbolInfo, bool)> {
                 let found = [$(self.$field.is_some(),)*];
                 SYMBOLS.iter().copied().zip(found).collect()

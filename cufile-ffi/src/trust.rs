@@ -1,34 +1,38 @@
-//! Which files are loaded without being named: those that belong to root or to the effective user, in folders that no other user can change.
+//! Decides which files are loaded without being named: files that belong to root or to the effective user, in
+//! directories that no other user can change.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Most links followed on the way to a file, as in the kernel.
+/// The maximum number of links in a path, as in the kernel.
 const MAX_LINKS: u32 = 40;
-/// All users may write.
+/// All users have write permission.
 const OTHERS_WRITE: u32 = 0o002;
-/// In a folder with this bit only the owner of an entry may rename or remove it.
+/// In a directory with this bit, only the owner of an entry can rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Why a user other than root and the effective one could decide what is at `path`, in a sentence; `None` if no other user can.
+/// Why a user other than root and the effective one could change the file at `path`, in a sentence. `None` if no
+/// other user can.
 ///
-/// The file, each folder on the way to it and each link that is followed must belong to root or to the effective user, and must not be writable by
-/// all users (a sticky folder may be). Groups are not examined: the owner of a folder chooses its group, and many systems give each user a group.
+/// The file, each directory in its path and each link in it must belong to root or to the effective user. They must
+/// not be writable by all users, except directories with the sticky bit. Groups are not checked: the owner of a
+/// directory chooses its group, and many systems create a group for each user.
 #[must_use]
 pub fn distrust(path: &Path) -> Option<String> {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the function has no arguments and cannot fail.
     let euid = unsafe { libc::geteuid() };
     distrust_as(path, &[Some(0), Some(euid), unmapped_owner()])
 }
 
-/// The owner that files of unmapped users show, if root itself is unmapped: in a container without root (Apptainer, rootless Podman) everything that
-/// the host's root installed looks like this. `None` if root is mapped; that number is an ordinary user's then.
+/// The owner id of files whose owner is not mapped, if root itself is not mapped. In a container without root
+/// (Apptainer, rootless Podman), everything that the host's root installed has this owner. `None` if root is mapped,
+/// because the id can then belong to an ordinary user.
 #[must_use]
 pub fn unmapped_owner() -> Option<u32> {
     let maps = std::fs::read_to_string("/proc/self/uid_map").ok()?;
-    // Each line: first id inside, first id outside, how many.
+    // Each line has the first id inside, the first id outside, and the number of ids.
     let root_is_mapped = maps.lines().any(|line| line.split_whitespace().nth(1) == Some("0"));
     if root_is_mapped {
         return None;
@@ -42,7 +46,7 @@ fn distrust_as(path: &Path, owners: &[Option<u32>]) -> Option<String> {
         Err(error) => return Some(format!("{} cannot be made absolute: {error}", path.display())),
     };
     let mut todo: VecDeque<OsString> = names(&path);
-    // The root folder is looked at like every other.
+    // The root directory is checked like all others.
     let mut at = PathBuf::from("/");
     let mut next = Some(at.clone());
     let mut links = 0;
@@ -85,7 +89,7 @@ fn distrust_as(path: &Path, owners: &[Option<u32>]) -> Option<String> {
     }
 }
 
-/// The names of a path, `..` kept.
+/// The components of a path. `..` is kept.
 fn names(path: &Path) -> VecDeque<OsString> {
     path.components()
         .filter_map(|part| match part {
@@ -111,7 +115,7 @@ mod tests {
         Some(fs::metadata(path).unwrap().uid())
     }
 
-    /// A file two folders deep.
+    /// A file in a directory tree with two levels.
     fn file() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a/b/lib.so");
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn the_owner_of_the_file_and_of_each_folder_counts() {
         let (_dir, file) = file();
-        // As another user sees it.
+        // The result for another user.
         let roots: [Option<u32>; 1] = [Some(0)];
         let why = distrust_as(&file, &roots);
         assert_eq!(why.is_none(), owner(&file) == Some(0), "{why:?}");

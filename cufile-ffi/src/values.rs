@@ -1,9 +1,10 @@
-//! Named numbers of cufile.h other than its error codes.
+//! The named numbers of cufile.h, except error codes.
 
-/// A number of cufile.h with its name there, in lower case without the common prefix, and the GDS version that has it first, if not 1.0.
+/// A number of cufile.h. Its name is in lower case without the common prefix. `since` is the first GDS version that
+/// has it, if it is later than 1.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The number (a bit number in lists of bits).
+    /// The number. In lists of bits, it is the number of the bit.
     pub value: u32,
     /// The name.
     pub name: &'static str,
@@ -50,7 +51,7 @@ pub const STREAM_FIXED_FILE_SIZE: u32 = 4;
 pub const STREAM_PAGE_ALIGNED_INPUTS: u32 = 8;
 
 named! {
-    /// Bit numbers of `dstatusflags`, and what `cuFileDriverGetP2PFlags` is asked for.
+    /// The bit numbers of `dstatusflags`. `cuFileDriverGetP2PFlags` uses the same numbers.
     TRANSPORTS {
         TRANSPORT_LUSTRE = 0, "lustre";
         TRANSPORT_WEKAFS = 1, "wekafs";
@@ -63,12 +64,12 @@ named! {
         TRANSPORT_NVMESH = 8, "nvmesh";
         TRANSPORT_BEEGFS = 9, "beegfs";
         TRANSPORT_YRCLOUDFILE = 10, "yrcloudfile";
-        /// Deprecated in the header.
+        /// The header marks this as deprecated.
         TRANSPORT_NVME_P2P = 11, "nvme_p2p";
         TRANSPORT_SCATEFS = 12, "scatefs";
-        /// From GDS 1.16.
+        /// Exists since GDS 1.16.
         TRANSPORT_VIRTIOFS = 13, "virtiofs";
-        /// From GDS 1.19.1.
+        /// Exists since GDS 1.19.1.
         TRANSPORT_PANFS = 14, "panfs";
     }
 }
@@ -78,7 +79,7 @@ named! {
     CONTROLS {
         CONTROL_USE_POLL_MODE = 0, "use_poll_mode";
         CONTROL_ALLOW_COMPAT_MODE = 1, "allow_compat_mode";
-        /// From GDS 1.17.
+        /// Exists since GDS 1.17.
         CONTROL_VANILLA_POSIX_IO = 2, "vanilla_posix_io_mode";
         CONTROL_FALLBACK_IO = 4, "gds_fallback_io";
     }
@@ -91,7 +92,7 @@ named! {
         FEATURE_BATCH_IO = 1, "batch_io";
         FEATURE_STREAMS = 2, "streams";
         FEATURE_PARALLEL_IO = 3, "parallel_io";
-        /// From GDS 1.16.
+        /// Exists since GDS 1.16.
         FEATURE_P2P = 4, "p2p";
     }
 }
@@ -108,7 +109,7 @@ named! {
 }
 
 named! {
-    /// Parameters with a number (`CUFileSizeTConfigParameter_t`).
+    /// Numeric parameters (`CUFileSizeTConfigParameter_t`).
     SIZE_PARAMETERS {
         PARAM_PROFILE_STATS = 0, "profile_stats";
         PARAM_MAX_IO_QUEUE_DEPTH = 1, "max_io_queue_depth";
@@ -126,14 +127,14 @@ named! {
 }
 
 named! {
-    /// Parameters that are on or off (`CUFileBoolConfigParameter_t`).
+    /// Switches (`CUFileBoolConfigParameter_t`).
     BOOL_PARAMETERS {
         PARAM_USE_POLL_MODE = 0, "use_poll_mode";
         PARAM_ALLOW_COMPAT_MODE = 1, "allow_compat_mode";
         PARAM_FORCE_COMPAT_MODE = 2, "force_compat_mode";
         PARAM_FS_MISC_API_CHECK_AGGRESSIVE = 3, "api_check_aggressive";
         PARAM_PARALLEL_IO = 4, "parallel_io";
-        /// Without effect from GDS 1.16.
+        /// It has no effect since GDS 1.16.
         PARAM_NVTX = 5, "nvtx";
         PARAM_ALLOW_SYSTEM_MEMORY = 6, "allow_system_memory";
         PARAM_USE_PCIP2PDMA = 7, "use_pci_p2pdma";
@@ -142,25 +143,25 @@ named! {
         PARAM_SKIP_TOPOLOGY_DETECTION = 10, "skip_topology_detection";
         PARAM_STREAM_MEMOPS_BYPASS = 11, "stream_memops_bypass";
         PARAM_POSIX_IO_MODE = 12, "posix_io_mode";
-        /// From GDS 1.19.
+        /// Exists since GDS 1.19.
         PARAM_GDS_FALLBACK_IO = 13, "gds_fallback_io";
     }
 }
 
 named! {
-    /// Parameters with text (`CUFileStringConfigParameter_t`).
+    /// Text parameters (`CUFileStringConfigParameter_t`).
     STRING_PARAMETERS {
         PARAM_LOGGING_LEVEL = 0, "logging_level";
-        /// Taken, but without effect on where the log goes (1.14 to 1.20).
+        /// The library accepts it, but it does not change the path of the log (1.14 to 1.20).
         PARAM_ENV_LOGFILE_PATH = 1, "env_logfile_path";
-        /// Taken, but without effect on where the log goes (1.14 to 1.20).
+        /// The library accepts it, but it does not change the path of the log (1.14 to 1.20).
         PARAM_LOG_DIR = 2, "log_dir";
-        /// From GDS 1.19.
+        /// Exists since GDS 1.19.
         PARAM_RDMA_TRANSPORT = 3, "rdma_transport";
     }
 }
 
-/// The name of `value` in a list of this module.
+/// The name of `value` in a list of this module. `None` if the list does not have it.
 pub fn name_of(list: &[Named], value: u32) -> Option<&'static str> {
     list.iter().find(|n| n.value == value).map(|n| n.name)
 }

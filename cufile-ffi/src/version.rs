@@ -1,4 +1,4 @@
-//! The version of GDS, as `cuFileGetVersion` gives it.
+//! The version of GDS in the encoding of `cuFileGetVersion`.
 
 use std::fmt;
 

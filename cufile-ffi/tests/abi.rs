@@ -1,7 +1,8 @@
-//! The raw layer against the real libraries and headers of NVIDIA's Python wheels, without a GPU.
+//! Compares the raw layer with the real libraries and headers in NVIDIA's Python wheels, without a GPU.
 //!
-//! Wheels lie unpacked, one folder a version, in the folder that `GDS_TOP_TEST_WHEELS` names (`.ci/wheels` makes it); without it these tests
-//! say that they were skipped. Each library is used in a child process: two in one process would share state.
+//! `GDS_TOP_TEST_WHEELS` names a directory with unpacked wheels, one subdirectory per version (`.ci/wheels` creates
+//! it). Without it, the tests are skipped and print a message. Each library is used in a child process, because two
+//! libraries in one process would share state.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -15,7 +16,7 @@ use cufile_ffi::{Library, Search, Version, codes, values};
 
 use common::{given, inside, must, wheels};
 
-/// The exported names that cufile.h of each version has, from `nm -D` of the wheels.
+/// Whether cufile.h of a version exports the name, from `nm -D` of the wheels.
 fn expected(name: &str, version: Version) -> bool {
     let at = |minor: i32| version >= Version::new(1, minor);
     let name = name.strip_prefix("cuFile").unwrap();
@@ -96,10 +97,10 @@ fn every_public_function_of_each_header_is_in_the_table() {
     }
 }
 
-/// Prints from C what the header says; each item is a C expression.
+/// Compiles C code that prints the values of C expressions for a header.
 fn ask_header(include: &Path, items: &[String]) -> Option<Vec<i64>> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    // cufile.h wants cuda.h for two types only; the toolkit's is not needed.
+    // cufile.h needs only two types of cuda.h, so a stand-in for cuda.h is enough.
     std::fs::write(dir.path().join("cuda.h"), "typedef int CUresult; typedef struct CUstream_st *CUstream;\n").unwrap();
     let mut source = "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <sys/types.h>\n#include <time.h>\n#include <cufile.h>\nint main(void) {\n".to_owned();
     for item in items {

@@ -1,4 +1,5 @@
-//! The safe layer at work on host memory: on the real libraries of the wheels (see abi.rs) and on the stand-in, each in a child process.
+//! Tests the safe layer with host memory, on the real libraries of the wheels (see abi.rs) and on the stand-in
+//! library. Each runs in a child process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -16,10 +17,10 @@ use cufile_ffi::{
 
 use common::{child, given, inside, must, standins, wheels};
 
-/// A stream that runs at once, as the stand-in's do.
+/// A stream whose work is done immediately, as in the stand-in library.
 struct Still;
 
-// SAFETY: null is the default stream; the stand-in does every transfer inside the call.
+// SAFETY: null is the default stream. The stand-in library makes every transfer inside the call.
 unsafe impl IoStream for Still {
     fn raw(&self) -> CUstream {
         std::ptr::null_mut()
@@ -37,7 +38,7 @@ unsafe impl IoStream for Still {
 
 const MIB: usize = 1 << 20;
 
-/// A file of 4 MiB and 123 bytes, every eight bytes hold their offset.
+/// Writes a file of 4 MiB and 123 bytes in which every eight bytes contain their offset.
 fn telling_file(path: &Path) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..4 * MIB as u64 / 8).flat_map(|i| (8 * i).to_le_bytes()).collect();
     bytes.extend(std::iter::repeat_n(7, 123));
@@ -54,7 +55,7 @@ fn open_for_test(library: &Path) -> Driver {
     driver
 }
 
-/// Everything on host memory, of the real library or the stand-in.
+/// Tests all operations with host memory, on the real or the stand-in library.
 fn exercise(path: &Path) {
     let driver = open_for_test(path);
     let library = driver.library().clone();
@@ -65,7 +66,7 @@ fn exercise(path: &Path) {
     let borrowed = open();
     let handle = Arc::new(FileHandle::register(&driver, borrowed.try_clone().unwrap()).unwrap());
     let memory = Arc::new(HostMemory::new(8 * MIB).unwrap());
-    // Aligned, unaligned, at the end, beyond it.
+    // The reads are aligned, unaligned, at the end, and after the end.
     for (offset, len, from, want) in
         [(0, MIB, 0, MIB), (13, 4097, 5, 4097), (4096, 8192, 4 * MIB as u64, 123), (0, 4096, 5 * MIB as u64, 0)]
     {
@@ -74,14 +75,14 @@ fn exercise(path: &Path) {
     }
     assert!(matches!(handle.read_at(&*memory, 8 * MIB - 1, 2, 0), Err(Error::OutOfBounds(_))));
 
-    // Registered memory, and the codes of a second registration.
+    // Tests registered memory, and the codes of a second registration.
     let registration = driver.register(&memory, 0, 8 * MIB, 0).unwrap();
     assert_eq!(driver.register(&memory, 0, MIB, 0).unwrap_err().code(), Some(codes::MEMORY_ALREADY_REGISTERED));
     assert_eq!(handle.read_at(&registration, MIB, MIB, 2 * MIB as u64).unwrap(), MIB);
     assert_eq!(memory.read(MIB, MIB).unwrap(), bytes[2 * MIB..3 * MIB]);
     assert!(matches!(handle.read_at(&registration, 8 * MIB, 1, 0), Err(Error::OutOfBounds(_))));
 
-    // Several threads into parts of one memory.
+    // Several threads read to parts of the same memory.
     std::thread::scope(|scope| {
         for part in 0..4_usize {
             let (handle, memory) = (&handle, &memory);
@@ -92,12 +93,12 @@ fn exercise(path: &Path) {
     });
     assert_eq!(memory.read(0, 4 * MIB).unwrap(), bytes[..4 * MIB]);
 
-    // Writing, read back by other means.
+    // A write is read back without cuFile.
     memory.write(100, b"written by cuFile").unwrap();
     assert_eq!(handle.write_at(&*memory, 0, 4096, 8192).unwrap(), 4096);
     assert_eq!(&std::fs::read("data").unwrap()[8192 + 100..][..17], b"written by cuFile");
 
-    // A batch, more than may be in flight, and the batch again.
+    // A batch with more entries than permitted, and then the same batch again.
     let mut batch = Batch::new(&driver, 64, Route::MaybeCompat).unwrap();
     assert_eq!(batch.limit(), 32);
     let entry = |i: usize| BatchEntry {
@@ -120,8 +121,8 @@ fn exercise(path: &Path) {
     }
     drop(batch);
 
-    // A shorter registration at the same base: in compat mode every entry has its own address, so the memory beyond
-    // it is not registered, and its bytes arrive nevertheless.
+    // A shorter registration at the same base. In compat mode every entry has its own address, so the memory after
+    // the range is not registered, but its bytes arrive.
     let short_memory = Arc::new(HostMemory::new(2 * MIB).unwrap());
     let short = driver.register(&short_memory, 0, MIB, 0).unwrap();
     let mut batch = Batch::new(&driver, 4, Route::MaybeCompat).unwrap();
@@ -134,7 +135,7 @@ fn exercise(path: &Path) {
     drop(batch);
     short.deregister().unwrap();
 
-    // The same descriptor again, the properties, parameters while open.
+    // The same descriptor is registered again, and properties and parameters are read while the driver is open.
     {
         use std::os::fd::AsFd;
         let again = FileHandle::register_borrowed(&driver, handle.as_fd()).unwrap_err();
@@ -144,7 +145,7 @@ fn exercise(path: &Path) {
     }
     match driver.properties() {
         Ok(properties) => assert_eq!(properties.nvfs.major_version, 0),
-        // 1.16 without a GPU.
+        // Version 1.16 returns this without a GPU.
         Err(e) => assert_eq!(e.code(), Some(codes::CUDA_DRIVER_ERROR), "{e}"),
     }
     assert_eq!(library.set_size(values::PARAM_IO_BATCHSIZE, 64).unwrap_err().code(), Some(codes::DRIVER_ALREADY_OPEN));
@@ -161,7 +162,7 @@ fn exercise(path: &Path) {
     assert_eq!(l1.vectored.is_some(), library.version().unwrap() >= Version::new(1, 19));
     driver.stats_stop().unwrap();
 
-    // Released in whatever order they are dropped.
+    // The objects can be dropped in any order.
     let other = FileHandle::register(&driver, open()).unwrap();
     drop(driver);
     drop(memory);
@@ -275,7 +276,7 @@ fn every_failure_keeps_its_codes() {
         let handle = Arc::new(FileHandle::register(&driver, std::fs::File::open("data").unwrap()).unwrap());
         let memory = Arc::new(HostMemory::new(MIB).unwrap());
         let read = || handle.read_at(&*memory, 0, 4096, 0);
-        // cuFileRead: 5 as errno the first time, a cuFile code the second, then well.
+        // The first cuFileRead fails with errno 5, the second with a cuFile code, and the third succeeds.
         let error = read().unwrap_err();
         let answer = error.cufile().unwrap();
         assert_eq!((answer.err, answer.errno), (0, Some(5)), "{error}");
@@ -285,7 +286,7 @@ fn every_failure_keeps_its_codes() {
         let answer = error.cufile().unwrap();
         assert_eq!((answer.err, answer.cu_err), (codes::CUDA_DRIVER_ERROR, 2), "{error}");
         assert_eq!(driver.library().use_count().unwrap(), 1);
-        // A batch in which the second entry fails reports only that one.
+        // In a batch whose second entry fails, only that entry has an error.
         let entry = |i: usize| BatchEntry {
             direction: Direction::Read,
             handle: Arc::clone(&handle),
@@ -301,7 +302,7 @@ fn every_failure_keeps_its_codes() {
         let codes: Vec<_> = results.iter().map(|r| r.bytes.as_ref().err().and_then(Error::code)).collect();
         assert_eq!(codes, [None, Some(codes::IO_ERROR), None]);
         drop(batch);
-        // On a stream: refused at submission, failed later, then well.
+        // On a stream, the first transfer is rejected at submission, the second fails later, and the third succeeds.
         let stream = StreamIo::register(&driver, &Arc::new(Still), values::STREAM_PAGE_ALIGNED_INPUTS).unwrap();
         let submit = || stream.transfer(Direction::Read, &handle, Arc::clone(&memory) as Arc<_>, 0, 4096, 0);
         assert_eq!(submit().err().unwrap().code(), Some(codes::ASYNC_NOT_SUPPORTED));
@@ -318,10 +319,11 @@ fn every_failure_keeps_its_codes() {
     must("every_failure_keeps_its_codes", &built.cufile, &[("STANDIN_CUFILE_FAIL", told)], true);
 }
 
-/// One of several streams that only the stand-in distinguishes.
+/// One of several streams. Only the stand-in library distinguishes them.
 struct Numbered(usize);
 
-// SAFETY: the stand-in only uses the number, and does every transfer inside the call because CUDA is not loaded.
+// SAFETY: the stand-in library uses only the number. It makes every transfer inside the call, because CUDA is not
+// loaded.
 unsafe impl IoStream for Numbered {
     fn raw(&self) -> CUstream {
         std::ptr::without_provenance_mut(self.0)
@@ -386,7 +388,7 @@ fn a_rude_open_neither_closes_stdin_nor_writes_to_stdout() {
 fn without_a_place_for_its_log_the_driver_is_not_opened() {
     const NAME: &str = "without_a_place_for_its_log_the_driver_is_not_opened";
     if let Some(path) = given() {
-        // SAFETY: the test process runs this one test; its other thread only waits.
+        // SAFETY: the test process runs only this test, and its other thread only waits.
         unsafe { std::env::remove_var(cufile_ffi::ENV_LOGFILE) };
         let library = Library::open(&Search::only(path)).unwrap();
         let error = Driver::open(&library, &OpenOptions::default()).unwrap_err();

@@ -1,4 +1,4 @@
-//! An agent, its back end, and one read after another: register memory and file, prepare, post, poll, release, deregister.
+//! A NIXL agent, its back end, and reads: register memory and file, prepare, post, poll, release, deregister.
 
 use crate::error::Error;
 use crate::library::Library;
@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_int};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-/// The kind of memory of a range.
+/// The kind of memory in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Host memory (`DRAM_SEG`).
@@ -26,30 +26,31 @@ impl Memory {
     }
 }
 
-/// A NIXL agent with at most one back end. The agents are created without internal locks, so only one thread at a
-/// time uses an agent.
+/// A NIXL agent with at most one back end. Agents are created without internal locks, so only one thread at a time
+/// can use an agent.
 #[derive(Debug)]
 pub struct Agent {
     library: Library,
     name: CString,
     agent: Handle,
     backend: Handle,
-    /// Options that name the back end; null before there is one.
+    /// The options that name the back end. It is null before there is a back end.
     options: Handle,
 }
 
-// SAFETY: the handles point to heap structures that are bound to no thread. Agent is not Sync, so no two threads use them at once.
+// SAFETY: the handles point to heap structures that do not belong to a thread. Agent is not Sync, so two threads
+// never use them at the same time.
 unsafe impl Send for Agent {}
 
 impl Agent {
-    /// Makes an agent, with NIXL's progress thread as its Python interface has it by default.
+    /// Creates an agent with the progress thread of NIXL, as NIXL's Python interface does by default.
     ///
     /// # Errors
-    /// When NIXL refuses.
+    /// If NIXL returns an error.
     pub fn new(library: &Library, name: &str) -> Result<Self, Error> {
         let name = text(name)?;
         let mut agent = std::ptr::null_mut();
-        // SAFETY: a C string and a place for the handle.
+        // SAFETY: the arguments are a C string and a location for the handle.
         let status = unsafe { (library.functions().create_agent)(name.as_ptr(), &raw mut agent) };
         check("nixl_capi_create_agent", "an agent", status)?;
         Ok(Self { library: library.clone(), name, agent, backend: std::ptr::null_mut(), options: std::ptr::null_mut() })
@@ -59,18 +60,19 @@ impl Agent {
         self.library.functions()
     }
 
-    /// The plugins that NIXL found, by name.
+    /// The names of the plugins that NIXL found.
     ///
     /// # Errors
-    /// When NIXL refuses.
+    /// If NIXL returns an error.
     pub fn plugins(&self) -> Result<Vec<String>, Error> {
         let mut list = std::ptr::null_mut();
-        // SAFETY: a live agent and a place for the handle.
+        // SAFETY: the arguments are an existing agent and a location for the handle.
         let status = unsafe { (self.f().get_available_plugins)(self.agent, &raw mut list) };
         check("nixl_capi_get_available_plugins", "the agent", status)?;
         let mut found = Vec::new();
         let mut size = 0;
-        // SAFETY: the list was made just above; the strings live as long as it does and are copied before it goes.
+        // SAFETY: the list was created just above. Its strings exist as long as the list and are copied before it is
+        // freed.
         unsafe {
             if (self.f().string_list_size)(list, &raw mut size) == raw::SUCCESS {
                 for index in 0..size {
@@ -85,11 +87,12 @@ impl Agent {
         Ok(found)
     }
 
-    /// Loads a plugin and makes it this agent's back end, with named settings. Settings that are left out keep the
-    /// plugin's defaults.
+    /// Loads a plugin and makes it the back end of this agent, with named settings. Other settings keep the defaults
+    /// of the plugin.
     ///
     /// # Errors
-    /// When the agent has one already, or NIXL refuses: the plugin is not there, a library that it needs is missing, or it cannot start here.
+    /// If the agent already has a back end, or if NIXL returns an error: the plugin or a library that it needs is not
+    /// installed, or the plugin cannot start on this machine.
     pub fn create_backend(&mut self, plugin: &str, settings: &[(&str, String)]) -> Result<(), Error> {
         if !self.backend.is_null() {
             return Err(Error::Invalid("this agent has a back end already".to_owned()));
@@ -98,10 +101,11 @@ impl Agent {
         let pairs: Vec<(CString, CString)> =
             settings.iter().map(|(name, value)| Ok((text(name)?, text(value)?))).collect::<Result<_, Error>>()?;
         let mut params = std::ptr::null_mut();
-        // SAFETY: a place for the handle.
+        // SAFETY: the argument is a location for the handle.
         check("nixl_capi_create_params", plugin, unsafe { (self.f().create_params)(&raw mut params) })?;
         let mut backend = std::ptr::null_mut();
-        // SAFETY: live handles and C strings; NIXL copies the settings, so that they are given back at once.
+        // SAFETY: the arguments are valid handles and C strings. NIXL copies the settings, so they are freed right
+        // after the call.
         let status = unsafe {
             let mut status = raw::SUCCESS;
             for (name, value) in &pairs {
@@ -118,17 +122,17 @@ impl Agent {
         check("nixl_capi_create_backend", &format!("the plugin {plugin}"), status)?;
         self.backend = backend;
         let mut options = std::ptr::null_mut();
-        // SAFETY: a place for the handle.
+        // SAFETY: the argument is a location for the handle.
         check("nixl_capi_create_opt_args", plugin, unsafe { (self.f().create_opt_args)(&raw mut options) })?;
         self.options = options;
-        // SAFETY: both handles were made above and live as long as the agent.
+        // SAFETY: both handles were created above and exist as long as the agent.
         check("nixl_capi_opt_args_add_backend", plugin, unsafe { (self.f().opt_args_add_backend)(options, backend) })
     }
 
-    /// Registers the `len` bytes of `memory` from `offset`.
+    /// Registers the `len` bytes of `memory` from `offset` on.
     ///
     /// # Errors
-    /// If the range is outside the memory, there is no back end, or NIXL returns an error.
+    /// If the range exceeds the memory, if there is no back end, or if NIXL returns an error.
     pub fn register<M: IoMemory>(
         &self,
         memory: &Arc<M>,
@@ -148,10 +152,11 @@ impl Agent {
         Ok(Registered { list, kind, address, len, device, memory: Arc::clone(memory) })
     }
 
-    /// Registers the `len` bytes of a file from `offset`. The descriptor must stay open as long as the registration lives, which the borrow sees to.
+    /// Registers the `len` bytes of a file from `offset` on. The borrow ensures that the descriptor stays open as
+    /// long as the registration exists.
     ///
     /// # Errors
-    /// When there is no back end or NIXL refuses.
+    /// If there is no back end, or if NIXL returns an error.
     pub fn register_file<'a>(
         &'a self,
         file: BorrowedFd<'a>,
@@ -177,24 +182,25 @@ impl Agent {
             return Err(Error::Invalid("the agent has no back end".to_owned()));
         }
         let mut list = std::ptr::null_mut();
-        // SAFETY: a place for the handle.
+        // SAFETY: the argument is a location for the handle.
         check("nixl_capi_create_reg_dlist", what, unsafe { (self.f().create_reg_dlist)(kind, &raw mut list) })?;
         let mut made = Registration { agent: self, list, registered: false };
-        // SAFETY: the list was made above; metadata of no length is allowed (a name in it could be taken for a path to open).
+        // SAFETY: the list was created above. Metadata of length 0 is permitted. NIXL could open a name in the
+        // metadata as a path.
         let status = unsafe { (self.f().reg_dlist_add_desc)(list, start, len, device, std::ptr::null(), 0) };
         check("nixl_capi_reg_dlist_add_desc", what, status)?;
-        // SAFETY: live handles. The range is valid by IoMemory's promise and is kept alive by the registration's owner, or it is a range of an open
-        // file, which the library only notes.
+        // SAFETY: the handles are valid. The range is memory that IoMemory guarantees to be valid and that the owner
+        // of the registration keeps, or it is a range of an open file, which NIXL only stores.
         let status = unsafe { (self.f().register_mem)(self.agent, list, self.options) };
         check("nixl_capi_register_mem", what, status)?;
         made.registered = true;
         Ok(made)
     }
 
-    /// Prepares a read of the registered range of a file into registered memory of the same length.
+    /// Prepares a read of the registered range of a file to registered memory of the same length.
     ///
     /// # Errors
-    /// When the lengths differ or NIXL refuses.
+    /// If the lengths differ, or if NIXL returns an error.
     pub fn prepare_read<'a, M: IoMemory>(
         &'a self,
         memory: &'a Registered<'a, M>,
@@ -210,10 +216,11 @@ impl Agent {
         self.prepare_reads(memory, std::slice::from_ref(file), &[whole])
     }
 
-    /// Prepares one transfer of many parts: each from a registered range of a file into a part of one registered memory.
+    /// Prepares one transfer of many parts. Each part is read from a registered range of a file to a part of the same
+    /// registered memory.
     ///
     /// # Errors
-    /// When a part is outside its registration or NIXL refuses.
+    /// If a part is outside of its registration, or if NIXL returns an error.
     pub fn prepare_reads<'a, M: IoMemory>(
         &'a self,
         memory: &'a Registered<'a, M>,
@@ -239,13 +246,13 @@ impl Agent {
             running: false,
         };
         for (place, kind) in transfer.lists.iter_mut().zip([memory.kind, raw::MEM_FILE]) {
-            // SAFETY: a place for the handle.
+            // SAFETY: the argument is a location for the handle.
             let status = unsafe { (self.f().create_xfer_dlist)(kind, place) };
             check("nixl_capi_create_xfer_dlist", "a read", status)?;
         }
         for (part, number) in ends {
             let [into, from] = transfer.lists;
-            // SAFETY: live lists.
+            // SAFETY: the lists are valid.
             let status = unsafe {
                 match (self.f().xfer_dlist_add_desc)(into, memory.address + part.memory_offset, part.len, memory.device)
                 {
@@ -255,8 +262,8 @@ impl Agent {
             };
             check("nixl_capi_xfer_dlist_add_desc", "a read", status)?;
         }
-        // SAFETY: live handles; both ranges are registered with this agent, and their registrations are borrowed for the transfer's life. An agent
-        // that reads files names itself as the remote one.
+        // SAFETY: the handles are valid. Both ranges are registered with this agent, and the transfer borrows their
+        // registrations. An agent that reads files passes its own name as the remote agent.
         let status = unsafe {
             (self.f().create_xfer_req)(
                 self.agent,
@@ -275,7 +282,8 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // SAFETY: each handle was made by the library and is given back once; registrations and transfers borrow the agent, so none is left.
+        // SAFETY: the library created each handle, and each is freed once. Registrations and transfers borrow the
+        // agent, so there are none any more.
         unsafe {
             if !self.options.is_null() {
                 (self.f().destroy_opt_args)(self.options);
@@ -288,7 +296,7 @@ impl Drop for Agent {
     }
 }
 
-/// A list of one range, registered with the agent until it is dropped.
+/// A list of one range that is registered with the agent until it is dropped.
 #[derive(Debug)]
 struct Registration<'a> {
     agent: &'a Agent,
@@ -298,7 +306,8 @@ struct Registration<'a> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        // SAFETY: the list was made by the library and is given back once; transfers borrow their registrations, so none uses it any more.
+        // SAFETY: the library created the list, and it is freed once. Transfers borrow their registrations, so none
+        // uses it any more.
         unsafe {
             if self.registered {
                 (self.agent.f().deregister_mem)(self.agent.agent, self.list, self.agent.options);
@@ -308,7 +317,7 @@ impl Drop for Registration<'_> {
     }
 }
 
-/// Registered memory. Dropping it deregisters before the memory is let go.
+/// Registered memory. Dropping it deregisters the memory before the memory is released.
 #[derive(Debug)]
 pub struct Registered<'a, M: IoMemory> {
     #[expect(dead_code, reason = "held to be dropped")]
@@ -320,7 +329,7 @@ pub struct Registered<'a, M: IoMemory> {
     memory: Arc<M>,
 }
 
-/// A registered range of a file. Dropping it deregisters.
+/// A registered range of a file. Dropping it deregisters the range.
 #[derive(Debug)]
 pub struct RegisteredFile<'a> {
     #[expect(dead_code, reason = "held to be dropped")]
@@ -333,17 +342,17 @@ pub struct RegisteredFile<'a> {
 /// A part of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Offset in the registered memory.
+    /// The offset in the registered memory in bytes.
     pub memory_offset: usize,
-    /// Number of the file.
+    /// The index of the file.
     pub file: usize,
-    /// Offset in the file.
+    /// The offset in the file in bytes.
     pub file_offset: usize,
-    /// Length.
+    /// The length in bytes.
     pub len: usize,
 }
 
-/// A read that was prepared. Dropping it releases the request.
+/// A prepared read. Dropping it releases the request.
 #[derive(Debug)]
 pub struct Transfer<'a, M: IoMemory> {
     agent: &'a Agent,
@@ -354,24 +363,24 @@ pub struct Transfer<'a, M: IoMemory> {
 }
 
 impl<M: IoMemory> Transfer<'_, M> {
-    /// Hands the read to the back end. True when it was done at once.
+    /// Starts the read. Returns whether it is already complete.
     ///
     /// # Errors
-    /// When NIXL refuses.
+    /// If NIXL returns an error.
     pub fn post(&mut self) -> Result<bool, Error> {
-        // Before the call, so that an answer which cannot be understood leaves the memory alone.
+        // This is set before the call, so that the memory is not freed if the result of the call is unknown.
         self.running = true;
-        // SAFETY: live handles; memory and file stay registered and alive until the transfer is dropped.
+        // SAFETY: the handles are valid. Memory and file stay registered and valid until the transfer is dropped.
         let status = unsafe { (self.agent.f().post_xfer_req)(self.agent.agent, self.request, std::ptr::null_mut()) };
         self.progress("nixl_capi_post_xfer_req", status)
     }
 
-    /// Whether the read is done.
+    /// Whether the read is complete.
     ///
     /// # Errors
-    /// When it failed.
+    /// If the read failed.
     pub fn poll(&mut self) -> Result<bool, Error> {
-        // SAFETY: live handles.
+        // SAFETY: the handles are valid.
         let status = unsafe { (self.agent.f().get_xfer_status)(self.agent.agent, self.request) };
         self.progress("nixl_capi_get_xfer_status", status)
     }
@@ -388,7 +397,7 @@ impl<M: IoMemory> Transfer<'_, M> {
 
 impl<M: IoMemory> Drop for Transfer<'_, M> {
     fn drop(&mut self) {
-        // SAFETY: each handle was made by the library and is given back once.
+        // SAFETY: the library created each handle, and each is freed once.
         unsafe {
             let f = self.agent.f();
             if !self.request.is_null() {
@@ -397,7 +406,7 @@ impl<M: IoMemory> Drop for Transfer<'_, M> {
                     (f.destroy_xfer_req)(self.request);
                 }
                 if self.running && !released {
-                    // It may still write, and NIXL does not say when it stops: the memory is kept for the rest of the process.
+                    // The read may still write, and NIXL does not report when it stops. So the memory is leaked.
                     std::mem::forget(Arc::clone(&self.memory));
                 }
             }

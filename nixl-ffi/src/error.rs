@@ -1,27 +1,27 @@
-//! The errors of this crate, each a sentence.
+//! The errors of this crate. Each is a sentence.
 
 use crate::search::ENV_NIXL;
 use cufile_ffi::Tried;
 use std::fmt;
 
-/// An error of finding or using NIXL.
+/// An error while NIXL is searched for or used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// No libnixl_capi was found.
     NotFound {
-        /// Every name that was tried, with the loader's words.
+        /// All names that were tried, with the error of the loader.
         tried: Vec<Tried>,
     },
-    /// A call was answered with an error.
+    /// A call returned an error.
     Refused {
         /// The function.
         call: &'static str,
-        /// What for.
+        /// The object of the call.
         what: String,
-        /// Its status, a negative number.
+        /// The status, a negative number.
         status: i32,
     },
-    /// A range beyond the memory, or a name with a zero byte.
+    /// A range exceeds the memory, or a name contains a zero byte.
     Invalid(String),
 }
 

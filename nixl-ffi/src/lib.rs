@@ -1,14 +1,15 @@
-//! Run-time loaded, safe bindings to libnixl_capi, the C interface of NVIDIA NIXL, as far as reading files into memory needs it.
+//! Safe bindings to libnixl_capi, the C interface of NVIDIA NIXL, for reads of files into memory. The library is
+//! loaded at run time.
 //!
-//! - [`Library`] finds and loads it: the file or folder that `GDS_TOP_NIXL` names, the loader's own places, Python wheels (`nixl_cu13`,
-//!   `nixl_cu12`), system folders. The error lists every name that was tried.
+//! - [`Library`] finds and loads it: the file or directory in `GDS_TOP_NIXL`, the directories of the loader, Python
+//!   wheels (`nixl_cu13`, `nixl_cu12`), and system directories. The error lists every name that was tried.
 //! - [`Agent`] is a NIXL agent with at most one back end (a plugin: `GDS`, `GDS_MT`, `POSIX`).
-//! - [`Registered`] memory, [`RegisteredFile`] and [`Transfer`] keep the objects that they need alive and are
-//!   released in the right order.
+//! - [`Registered`] memory, [`RegisteredFile`] and [`Transfer`] keep the objects that they need and release them in
+//!   the right order.
 //! - [`cufile_ffi::IoMemory`] is the destination memory. cuFile needs the same guarantee, so this crate depends on
 //!   cufile-ffi.
 //!
-//! It is a separate crate because it wraps a different library, and `unsafe` is confined to such crates. Nothing
+//! This is a separate crate because it wraps a different library, and only such crates contain `unsafe`. Nothing
 //! panics, and the library is never unloaded. The functions and their types are those of NIXL 1.5
 //! (src/bindings/rust/wrapper.h of ai-dynamo/nixl).
 

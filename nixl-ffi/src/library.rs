@@ -1,4 +1,4 @@
-//! The loaded library: its functions, and its version, which is taken from the wheel that contains it.
+//! The loaded library: its functions, and the version of the wheel that contains it.
 
 use crate::error::Error;
 use crate::raw::Functions;
@@ -9,10 +9,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The CUDA run-time libraries that plugins of the known wheels are linked to, the newest first.
+/// The CUDA run-time libraries that the plugins of the known wheels are linked to, the newest first.
 const CUDA_RUNTIMES: [&str; 2] = ["libcudart.so.13", "libcudart.so.12"];
 
-/// A loaded libnixl_capi. Cheap to clone. It stays loaded until the process ends.
+/// A loaded libnixl_capi. It is cheap to clone. It stays loaded until the process ends.
 #[derive(Clone, Debug)]
 pub struct Library {
     inner: Arc<Inner>,
@@ -26,23 +26,23 @@ struct Inner {
 }
 
 impl Library {
-    /// Loads the NIXL of this machine; see [`Search::system`].
+    /// Loads the NIXL of this machine, see [`Search::system`].
     ///
     /// # Errors
-    /// [`Error::NotFound`] with every name tried.
+    /// [`Error::NotFound`] with every name that was tried.
     pub fn find() -> Result<Self, Error> {
         Self::open(&Search::system())
     }
 
-    /// Loads the first candidate of `search` that is a libnixl_capi and no stub.
+    /// Loads the first candidate of `search` that is a libnixl_capi and not a stub.
     ///
     /// # Errors
-    /// [`Error::NotFound`] with every name tried and the loader's words.
+    /// [`Error::NotFound`] with every name that was tried and the error of the loader.
     pub fn open(search: &Search) -> Result<Self, Error> {
         let mut tried = Vec::new();
         for candidate in &search.candidates {
             let name = candidate.to_string_lossy().into_owned();
-            // Before loading, because that runs the file's code.
+            // This is checked before loading, because loading runs the code of the file.
             if let Some(why) = search.refused(candidate) {
                 tried.push(Tried { name, error: Some(why) });
                 continue;
@@ -58,7 +58,7 @@ impl Library {
         Err(Error::NotFound { tried })
     }
 
-    /// The functions.
+    /// The functions of the library.
     pub(crate) fn functions(&self) -> &Functions {
         &self.inner.functions
     }
@@ -69,7 +69,7 @@ impl Library {
         &self.inner.path
     }
 
-    /// The version of the wheel that contains the library, read from the name of the wheel's metadata folder
+    /// The version of the wheel that contains the library, from the name of the wheel's metadata directory
     /// (`nixl_cu13-1.5.0.dist-info`). NIXL itself does not report a version. `None` if the library is not in a wheel.
     #[must_use]
     pub fn version(&self) -> Option<String> {
@@ -82,16 +82,16 @@ impl Library {
         })
     }
 
-    /// Loads the CUDA run-time library that the GDS plugins are linked to, from the wheels' folders, which the loader
-    /// does not search. In a Python process PyTorch has already loaded it. Plugins that are loaded later use it,
-    /// because they ask for it by the same name. Returns one sentence if it could not be loaded.
+    /// Loads the CUDA run-time library that the GDS plugins are linked to. It is in the directories of the wheels,
+    /// which the loader does not search. In a Python process, PyTorch has already loaded it. Plugins that are loaded
+    /// later find it by its name. Returns a sentence if it could not be loaded.
     #[must_use]
     pub fn load_cuda_runtime(&self) -> Option<String> {
         let mut order = CUDA_RUNTIMES;
         if self.inner.path.to_string_lossy().contains("cu12") {
             order.reverse();
         }
-        // The one that the wheel is for; the other serves only builds that do not name one.
+        // The wheel determines the version. The other version is only for builds that do not name one.
         let named = self.inner.path.to_string_lossy().contains("cu1");
         let wanted = if named { &order[..1] } else { &order[..] };
         let mut said = Vec::new();
@@ -103,7 +103,8 @@ impl Library {
                     said.push(format!("{} is not loaded, because {why}", name.display()));
                     continue;
                 }
-                // SAFETY: NVIDIA's CUDA run-time library, by its name; its constructors touch nothing of ours.
+                // SAFETY: this loads NVIDIA's CUDA run-time library by its name. Its constructors do not access our
+                // memory.
                 match unsafe { RawLibrary::open(Some(&name), RTLD_NOW | RTLD_LOCAL) } {
                     Ok(library) => {
                         let _ = library.into_raw();
@@ -122,22 +123,22 @@ impl Library {
 }
 
 fn load(name: &OsStr) -> Result<Functions, String> {
-    // SAFETY: loading runs the library's constructors. NIXL's constructors do not touch our memory. Another file with
-    // this name is as dangerous as any other file on the loader's path.
+    // SAFETY: loading runs the constructors of the library. Those of NIXL do not access our memory. Any other file
+    // with this name is as dangerous as any file on the loader's path.
     let library = unsafe { RawLibrary::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| words(&e))?;
-    // SAFETY: a library under this name exports these names with wrapper.h's types.
+    // SAFETY: a library with this name exports these functions with the types in wrapper.h.
     let functions = unsafe { Functions::load(&library) };
-    // Never unloaded, not even where it turns out to be something else: its constructors may have started threads.
+    // The library is never unloaded, even if it is not NIXL, because its constructors may have started threads.
     let _ = library.into_raw();
     let functions = functions.map_err(|name| format!("loaded, but it has no {name}"))?;
-    // SAFETY: takes nothing and may be called in any state.
+    // SAFETY: the function has no arguments and can be called in any state.
     if unsafe { (functions.is_stub)() } {
         return Err("loaded, but it is the stub of a build without NIXL".to_owned());
     }
     Ok(functions)
 }
 
-/// The loader's own words, without our library's prefix.
+/// The error of the loader without the prefix of libloading.
 fn words(error: &libloading::Error) -> String {
     use std::error::Error as _;
     error.source().map_or_else(|| error.to_string(), ToString::to_string)

@@ -1,4 +1,4 @@
-//! The functions of libnixl_capi that are used, with the types of NIXL's wrapper.h.
+//! The functions of libnixl_capi that this crate uses, with the types of NIXL's wrapper.h.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -22,20 +22,20 @@ pub(crate) const READ: c_int = 0;
 
 macro_rules! functions {
     ($($field:ident: $ty:ty = $name:literal;)*) => {
-        /// The functions, all present.
+        /// The functions. All of them must exist.
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct Functions {
             $(pub(crate) $field: $ty,)*
         }
 
         impl Functions {
-            /// Looks every name up; the error is the first that is missing.
+            /// Looks up all names. The error is the first missing name.
             ///
             /// # Safety
-            /// `library` is a libnixl_capi: each name that it has, it exports with the type that wrapper.h gives it.
+            /// `library` must be a libnixl_capi: each function must have the type that wrapper.h declares.
             pub(crate) unsafe fn load(library: &libloading::os::unix::Library) -> Result<Self, &'static str> {
                 Ok(Self {
-                    // SAFETY: the caller says that the exported type is wrapper.h's, and `$ty` is written after it.
+                    // SAFETY: the caller guarantees the types of wrapper.h, and `$ty` corresponds to it.
                     $($field: *unsafe { library.get::<$ty>(concat!($name, "\0").as_bytes()) }.map_err(|_| $name)?,)*
                 })
             }

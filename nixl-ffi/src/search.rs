@@ -1,37 +1,39 @@
-//! The places in which libnixl_capi can be.
+//! The search for libnixl_capi.
 //!
 //! The wheel `nixl` only depends on `nixl_cu13` or `nixl_cu12`. Their libraries are in `.nixl_cu13.mesonpy.libs` next
-//! to the package and have run paths to the wheel's other folders, so it is enough to load one file by its path. A
-//! build from source installs into `/usr/local/nixl` or `/opt/nvidia/nvda_nixl`.
+//! to the package and have run paths to the other directories of the wheel, so loading one file by its path is
+//! enough. A build from source is installed in `/usr/local/nixl` or `/opt/nvidia/nvda_nixl`.
 
 use cufile_ffi::children;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the file or folder of NIXL to use; then no other is tried.
+/// The environment variable with the file or directory of the NIXL to use. If it is set, no other file is tried.
 pub const ENV_NIXL: &str = "GDS_TOP_NIXL";
-/// The file's name.
+/// The name of the file.
 pub const FILE: &str = "libnixl_capi.so";
 
-/// Where to look, in order.
+/// The candidates in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The names to load.
+    /// The paths and names to load.
     pub candidates: Vec<PathBuf>,
-    /// Whether the user named the candidates. Others are loaded only if no other user could have put them there.
+    /// Whether the user named the candidates. Otherwise they are loaded only if no other user could have written
+    /// them.
     pub named: bool,
-    /// Folders in which the libraries of CUDA and cuFile that the plugins need may lie, for where the loader does not know them.
+    /// Directories that may contain the CUDA and cuFile libraries that the plugins need, if the loader does not find
+    /// them.
     pub beside: Vec<PathBuf>,
 }
 
 impl Search {
-    /// By the environment and file systems of this machine.
+    /// The candidates for this machine.
     #[must_use]
     pub fn system() -> Self {
         Self::from_environment(&|name| std::env::var_os(name).filter(|v| !v.is_empty()), Path::new("/"))
     }
 
-    /// [`Search::system`] with a given environment, and the absolute folders that it names itself taken below `root`.
+    /// [`Search::system`] with a given environment. Built-in absolute paths are relative to `root`.
     pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Self {
         let sites = cufile_ffi::python_folders(env, root);
         let mut beside = Vec::new();
@@ -47,7 +49,7 @@ impl Search {
             let named = PathBuf::from(named);
             let mut candidates = if named.is_dir() { inside(&named) } else { vec![named.clone()] };
             if candidates.is_empty() {
-                // The loader's words then say what is wrong with the name.
+                // If the name is wrong, the error of the loader describes the problem.
                 candidates.push(named.join(FILE));
             }
             return Self { candidates, named: true, beside };
@@ -64,7 +66,8 @@ impl Search {
         Self { candidates, named: false, beside }
     }
 
-    /// Why a file is not loaded: the search found it by itself, and another user could have put it there. Plain names are the loader's to resolve.
+    /// Why a file is not loaded: the search found it, and another user could have written it. The loader resolves
+    /// plain names, so they are not examined.
     pub(crate) fn refused(&self, file: &Path) -> Option<String> {
         if self.named || file == Path::new(FILE) {
             return None;
@@ -74,7 +77,8 @@ impl Search {
     }
 }
 
-/// The libraries in a folder of packages, of an unpacked wheel, or of an installation; those for newer CUDA first.
+/// The libraries in a directory of packages, of an unpacked wheel, or of an installation. Those for newer CUDA
+/// versions are first.
 fn inside(folder: &Path) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     folders.extend(children(folder, ".nixl"));

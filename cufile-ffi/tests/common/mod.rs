@@ -1,4 +1,4 @@
-//! Shared by the tests: the wheels, and child processes that each use one library.
+//! Shared test code: the wheels, and child processes that use one library each.
 #![allow(dead_code, unreachable_pub)]
 
 #[path = "../../../tests/standins/mod.rs"]
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cufile_ffi::Version;
 
-/// Unpacked wheels: version and folder, oldest first.
+/// The unpacked wheels with their version and directory, oldest first.
 pub fn wheels() -> Vec<(Version, PathBuf)> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
         standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
@@ -29,7 +29,7 @@ pub fn wheels() -> Vec<(Version, PathBuf)> {
     found
 }
 
-/// A file below a wheel's `nvidia/*/`.
+/// The path of a file below `nvidia/*/` of a wheel.
 pub fn inside(wheel: &Path, name: &str) -> PathBuf {
     ["nvidia/cu13", "nvidia/cufile"]
         .map(|p| wheel.join(p).join(name))
@@ -38,7 +38,8 @@ pub fn inside(wheel: &Path, name: &str) -> PathBuf {
         .expect("the wheel has the file")
 }
 
-/// Runs `test` of this binary in a child on one library, with the preload where wanted, and gives what it wrote; ends it after five minutes, which only a hang takes.
+/// Runs `test` of this binary in a child process with one library, and with the preload library if requested. Returns
+/// its output. The child is ended after five minutes.
 pub fn child(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) -> Option<(bool, String, String)> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -72,13 +73,13 @@ pub fn child(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) -
     Some((success, std::fs::read_to_string(out).unwrap(), std::fs::read_to_string(err).unwrap()))
 }
 
-/// Runs `test` in a child and wants it to succeed.
+/// Runs `test` in a child process and panics if it fails.
 pub fn must(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) {
     let Some((success, out, err)) = child(test, library, env, redirect) else { return };
     assert!(success, "{test} on {}:\n{out}\n{err}", library.display());
 }
 
-/// In a child: the library it is to use.
+/// The library that a child process must use.
 pub fn given() -> Option<PathBuf> {
     std::env::var_os("CUFILE_FFI_CHILD").map(PathBuf::from)
 }
