@@ -114,7 +114,7 @@ fn state() -> State {
     state
 }
 
-/// Measures `work`, whose argument is the number of the run.
+/// Measures `work`. Its argument is the number of the run.
 fn bench(name: &str, runs: usize, mut work: impl FnMut(usize)) {
     let mut times: Vec<f64> = (0..runs)
         .map(|run| {

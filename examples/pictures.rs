@@ -30,7 +30,8 @@ pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String
     let small = shipped::SMALL.state().map_err(|e| e.to_string())?;
     let large = shipped::LARGE.state().map_err(|e| e.to_string())?;
     let checked = environment(machine)?;
-    // The lesson would also show loads of its own session. They are removed, because readers of the README have none.
+    // The lesson would also show the loads of this session. They are removed, because readers of the README have
+    // none.
     let mut lesson = small.clone();
     lesson.lanes.clear();
     let shots: [(&str, &State, ScreenId, &str, &str); 6] = [
