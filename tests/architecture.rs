@@ -1,4 +1,5 @@
-//! The modules of `docs/architecture.md` and their imports, read from the sources: an import that the table does not allow fails.
+//! Tests that the modules import only what the table in `docs/architecture.md` allows. The imports are read from the
+//! sources.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +11,7 @@ mod ids;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each module and the modules it may use. `cli` may use all.
+/// The modules that each module may use. `cli` may use all.
 const ARROWS: [(&str, &[&str]); 22] = [
     ("text", &[]),
     ("core", &[]),
@@ -77,10 +78,10 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ),
 ];
 
-/// Crates that only some modules may name: devices and native libraries stay where their `unsafe` is.
+/// Crates that only some modules may use, so that devices and native libraries stay next to their `unsafe` code.
 const FOREIGN: [(&str, &[&str]); 11] = [
-    // `device` implements the crate's `IoMemory` for its memory, `trust` has its rule for files that are loaded; everything else of cuFile is the engines'.
-    // `watch` names its codes.
+    // `device` implements the crate's `IoMemory` for its memory. `trust` uses its rule for files that are loaded, and
+    // `watch` its names of codes. Only the engines use the rest.
     ("cufile_ffi", &["engines", "device", "workloads", "trust", "explain", "watch"]),
     ("cufile_audit", &["watch"]),
     ("nixl_ffi", &["engines"]),
@@ -107,13 +108,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The code of a file without comments (strings remain: none has the path of a module).
+/// The code of a file without comments. Strings are kept, because no string contains the path of a module.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
 
-/// Names that stand right behind `prefix`, also inside one level of braces: `crate::{a::B, c}` gives `a` and `c`.
+/// The names directly after `prefix`, also inside one level of braces: `crate::{a::B, c}` gives `a` and `c`.
 fn names_behind(code: &str, prefix: &str) -> Vec<String> {
     let mut names = Vec::new();
     let word = |text: &str| text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
@@ -173,7 +174,7 @@ fn modules_use_only_the_modules_that_the_table_allows() {
             let code = code(&path);
             let mut used = names_behind(&code, "crate::");
             used.extend(names_behind(&code, "gds_top::"));
-            // `super::x` in the mod.rs of a module is `crate::x`; a file below needs one `super` more for each
+            // `super::x` in the mod.rs of a module means `crate::x`. A file below needs one more `super` for each
             // folder.
             let depth = path.components().count() - if path.ends_with("mod.rs") { 3 } else { 2 };
             used.extend(names_behind(&code, &"super::".repeat(depth + 1)).into_iter().filter(|n| n != "super"));
@@ -228,7 +229,8 @@ fn unsafe_lives_in_device_and_the_native_crates_alone() {
     assert!(wrong.is_empty(), "unsafe outside its modules: {}", wrong.join(", "));
 }
 
-/// Parts of sentences about results. A screen, a report or the headless mode that has one of them in a string writes another wording.
+/// Parts of sentences about results. A screen, a report or the headless mode must not contain them, because only
+/// `present/` words results.
 const ABOUT_RESULTS: [&str; 16] = [
     "faster than",
     "slower than",
@@ -252,7 +254,7 @@ const ABOUT_RESULTS: [&str; 16] = [
 fn sentences_about_results_are_only_in_present() {
     let mut wrong = Vec::new();
     for path in ["src/tui", "src/report", "src/headless"].into_iter().flat_map(|folder| sources(Path::new(folder))) {
-        // Made sessions of tests; the lesson, which explains engines in general.
+        // Test sessions, and the lesson, which explains engines in general, are allowed.
         let name = path.to_string_lossy();
         if ["testdata", "/tests/", "lesson", "screens/learn/"].iter().any(|part| name.contains(part)) {
             continue;

@@ -1,4 +1,5 @@
-//! Attacks of an ordinary user on commands that root runs in folders and with variables of that user. Needs root and a C compiler.
+//! Attacks by an ordinary user. root runs commands in folders and with variables of that user. The tests need root
+//! and a C compiler.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The attacker: no account is needed for files of this number.
+/// The user id of the attacker. Files can have it without an account.
 const ATTACKER: u32 = 54_321;
 
 fn skipped(why: &str) -> bool {
@@ -24,7 +25,7 @@ fn can_attack() -> bool {
     rustix::process::geteuid().is_root() || skipped("two users need root")
 }
 
-/// Gives a folder and everything in it to the attacker.
+/// Gives a folder and its content to the attacker.
 fn give(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().unwrap().is_dir() {
@@ -36,7 +37,7 @@ fn give(path: &Path) {
     chown(path, Some(ATTACKER), Some(ATTACKER)).unwrap();
 }
 
-/// Path, kind, mode, owner and content of everything below a folder.
+/// Path, kind, mode, owner and content of all files below a folder.
 fn image(folder: &Path) -> BTreeMap<PathBuf, (u32, u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     let mut todo = vec![folder.to_owned()];
@@ -56,7 +57,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// A folder of root with files that must not change, and the attacker's home, working folder and folder for temporary files.
+    /// Creates a folder of root with files that must not change, and the attacker's home, working folder and folder
+    /// for temporary files.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
@@ -73,7 +75,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// Runs the program as root with the attacker's variables, in the attacker's folder.
+    /// Runs the program as root with the attacker's variables in the attacker's folder.
     fn run(&self, words: &[&str]) -> Output {
         let path = std::env::var("PATH").unwrap_or_default();
         Command::new(PROGRAM)
@@ -97,7 +99,7 @@ impl Stage {
             .unwrap()
     }
 
-    /// The commands that root may be asked to run, over names that the attacker chose.
+    /// Runs the commands that root may be asked to run, with names that the attacker chose.
     fn run_all(&self, name: &str) {
         let at = |name: &str| self.at(name).display().to_string();
         let out = at(&format!("work/{name}"));
@@ -163,7 +165,8 @@ fn another_user_gains_nothing_from_commands_of_root() {
         .output()
         .unwrap();
     assert!(made.status.success());
-    // Links where the program writes: names of results, unfinished names, private folders, caches, journals.
+    // Creates links at all paths to which the program writes: results, unfinished files, private folders, caches and
+    // journals.
     let plant = |name: &str, target: &Path| {
         let at = stage.at(name);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
@@ -206,13 +209,14 @@ fn another_user_gains_nothing_from_commands_of_root() {
     let before = image(&victim);
     for name in ["out", "file", "folder", "all", "new"] {
         stage.run_all(name);
-        // New files in a folder that was named through a link are what was asked for; the files that were there stay as they were.
+        // New files in a folder that was named through a link are correct, because the user requested this. The
+        // existing files must not change.
         let now = image(&victim);
         let changed: Vec<_> =
             before.iter().filter(|(path, was)| now.get(*path) != Some(*was)).map(|(path, _)| path).collect();
         assert!(changed.is_empty(), "{changed:?} after the commands over {name}");
     }
-    // The attacker's folders have no file of root with a set-id bit.
+    // The attacker's folders must not contain a file of root with a set-id bit.
     for folder in ["home", "work", "tmp"] {
         for (path, (mode, owner, _)) in image(&stage.at(folder)) {
             assert!(mode & 0o6000 == 0 || owner == ATTACKER, "{}", path.display());
@@ -291,7 +295,7 @@ fn a_library_that_another_user_planted_is_not_loaded_by_root() {
     for folder in ["home", "tmp"] {
         stage.run_all("out");
         assert_eq!(fs::read_to_string(&mark).unwrap(), "", "{folder}: a planted library or program was used");
-        // Again with a folder for temporary files that all users share, as /tmp is.
+        // The same attacks with a folder for temporary files that all users share, like /tmp.
         chown(stage.at("tmp"), Some(0), Some(0)).unwrap();
         fs::set_permissions(stage.at("tmp"), Permissions::from_mode(0o1777)).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Small inputs that would become large: the memory and the work that they take are counted, and each is refused with a sentence.
+//! Tests of small inputs that would become large. Their memory and work are counted, and each is rejected with a
+//! sentence.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,7 +12,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Counts what the process allocates. The tests of this file run one after another, because the counters are of the process.
+/// Counts the memory that the process allocates. The tests of this file run one after another, because the counters
+/// belong to the process.
 #[global_allocator]
 static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 static ALONE: Mutex<()> = Mutex::new(());
@@ -30,7 +32,7 @@ fn write(folder: &Path, lines: impl FnOnce(&mut dyn Write)) -> PathBuf {
     path
 }
 
-/// The state of a recording or the error, and the most memory that it took.
+/// The state of a recording, or the error, and the maximum memory that reading it needed.
 fn read(path: &Path) -> (Result<State, String>, usize) {
     let before = HEAP.allocated();
     let top = HEAP.max_allocated();
@@ -42,7 +44,8 @@ fn read(path: &Path) -> (Result<State, String>, usize) {
         Ok(state)
     };
     let state = state();
-    // The maximum is of the process: if it did not rise, this read took less than one before.
+    // The counter stores the maximum of the process. If it did not increase, this read needed less than an earlier
+    // one.
     let most = if HEAP.max_allocated() > top { HEAP.max_allocated() - before } else { 0 };
     (state, most)
 }
@@ -56,7 +59,7 @@ fn refusal(folder: &Path, most: usize, lines: impl FnOnce(&mut dyn Write)) -> St
     error
 }
 
-/// Sorted by the memory that they take, because the counter knows only the largest.
+/// The cases are sorted by their memory, because the counter only stores the maximum.
 #[test]
 fn recordings_take_memory_within_bounds() {
     let _alone = ALONE.lock().unwrap();
@@ -86,13 +89,13 @@ fn a_large_state_is_refused() {
         }
     };
     assert!(refusal(dir.path(), 256 * MIB, pages).contains("on all plans"));
-    // A span of the last slot, again and again.
+    // The same span of the last slot, repeated.
     let span = r#"{"at_ns":1,"event":"lane_spans_packed","lane":0,"resolution_ns":1,"slot":[65535],"phase":[1],"tensor_delta":[0],"gap":[0],"duration":[1],"bytes":[0],"offset_delta":[0]}"#;
     let work = HEAP.total_allocated();
     let path = write(dir.path(), many(span, 2_000));
     assert!(read(&path).0.is_ok());
     assert!(HEAP.total_allocated() - work < 200 * MIB, "{} MiB for 2000 spans", (HEAP.total_allocated() - work) / MIB);
-    // Values of two bytes in one line, and in many.
+    // Values of two bytes, in one line and in many lines.
     let empty = VERDICT.replace("BLOCKERS", &vec!["\"\""; 400_000].join(","));
     let long = VERDICT.replace("BLOCKERS", &vec!["\"\""; 600_000].join(","));
     assert!(refusal(dir.path(), 300 * MIB, many(&long, 1)).contains("values in one event"));

@@ -1,4 +1,4 @@
-//! The pages of docs/checks: one for each check, made from the table of the checks.
+//! Tests the pages in docs/checks. There is one page for each check, generated from the table of checks.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The pages by file name, with the index.
+/// The pages by file name, including the index.
 fn pages() -> BTreeMap<String, String> {
     let mut index = "# Checks\n\nEach check has a page with its meaning, usual causes, a way to check by hand, and the remedy. `gds-top explain CHECK`\nshows the same.\n\n| check | examines |\n|---|---|\n".to_owned();
     let mut out = BTreeMap::new();
@@ -58,7 +58,7 @@ fn every_page_has_its_reason_and_a_command() {
     }
 }
 
-/// docs/matrix.md: two tables with conditions and sources, and their product.
+/// The content of docs/matrix.md: two tables with conditions and sources, and their product.
 fn matrix_page() -> String {
     use gds_top::checks::matrix::{GpuClass, ROUTES, Row, Storage, Support, open_routes};
     let cell = |support: Support| match support {
@@ -110,7 +110,7 @@ fn the_page_of_the_matrix_is_that_of_the_table() {
     assert!(written == page, "docs/matrix.md is out of date: GDS_TOP_UPDATE_DOCS=1 cargo test --test check_pages");
 }
 
-/// The lengths of the style page: an advice line has at most 25 words.
+/// The style page limits the length of texts: an advice line has at most 25 words.
 #[test]
 fn texts_of_the_table_are_short() {
     for id in CheckId::ALL {

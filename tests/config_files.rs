@@ -1,5 +1,5 @@
-//! The commands for cufile.json: their output and exit status, also as JSON, for files that are fine, doubtful,
-//! refused and not files.
+//! Tests the commands for cufile.json: output, JSON output and exit status for files that are valid, questionable,
+//! rejected, or not files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "checks/machine.rs"]
@@ -48,7 +48,7 @@ const FINE: &str = "{ // ours\n \"properties\": { \"allow_compat_mode\": false }
 const DOUBTFUL: &str = "{ \"properties\": { \"use_compat_mode\": true } }\n";
 const REFUSED: &str = "{ \"properties\": { \"io_batchsize\": 512, } }\n";
 
-/// Files that are wrong in a part only: libcufile opens with them, and something that was written has no effect or does harm.
+/// Files with a wrong part. libcufile opens with them, but a setting has no effect or is harmful.
 const IGNORED_IN_PART: &[&str] = &[
     "{ \"propertise\": {} }",
     "{ \"properties\": { \"alow_compat_mode\": true } }",
@@ -79,9 +79,9 @@ const IGNORED_IN_PART: &[&str] = &[
     "{ \"comment\": \"ours\" }",
 ];
 
-/// Keys as a careful operator sets them.
+/// Typical keys of a careful operator.
 const USUAL: &str = r#"{
-    // Comments like this one are fine.
+    // Comments like this one are allowed.
     "logging": { "level": "ERROR" },
     "profile": { "cufile_stats": 0 },
     "execution": { "max_io_queue_depth": 128, "max_io_threads": 4, "parallel_io": true, "min_io_threshold_size_kb": 8192, "max_request_parallelism": 4 },
@@ -136,7 +136,7 @@ fn lint_ends_with_1_where_libcufile_refuses_the_file_and_says_where() {
         assert_eq!(code, status);
         assert_eq!(answer["libcufile"], "1.20");
         let problems = answer["files"][0]["problems"].as_array().unwrap();
-        // Behind the comma that is refused the rest is read all the same.
+        // The file is also checked after the invalid comma.
         let rules: Vec<_> = problems.iter().map(|problem| problem["rule"].as_str().unwrap()).collect();
         assert!(text != REFUSED || ["L4", "L2"].iter().all(|rule| rules.contains(rule)), "{rules:?}");
         match rule {
@@ -197,7 +197,7 @@ fn show_tells_the_value_in_effect_and_where_it_comes_from() {
     let plain = desk.config(&["show"], &environment);
     let said = String::from_utf8_lossy(&plain.stdout);
     assert!(said.contains("mine.json:2") && said.contains("environment, CUFILE_FORCE_COMPAT_MODE"), "{said}");
-    // Of another machine, with its own defaults: 1.14 cuts requests at 1 MiB.
+    // A machine with other defaults: 1.14 divides requests at 1 MiB.
     let extra = desk.file("extra.json", "{ \"execution\": { \"max_io_threads\": 2 } }");
     let (code, answer) = desk.json(&["show", &extra, "--root", &machine("p2pdma-listed")], &[]);
     assert_eq!(code, 0);
@@ -265,7 +265,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     assert_eq!(status, 0);
     let keys: Vec<&str> = answer["keys"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
     assert!(keys.contains(&"properties.use_pci_p2pdma"), "P2PDMA is possible on that machine: {answer}");
-    // A machine without a GPU is another one, whatever this one has.
+    // This machine has no GPU, so its settings differ from those of the current machine.
     let (_, other) = desk.json(&["tune", "qwen3-0.6b", "--root", &machine("no-gpu")], &[]);
     assert_ne!(answer["keys"], other["keys"], "{other}");
     let archive = desk.folder.path().join("machine.tar.zst");
@@ -278,7 +278,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     view.write_capture(&archive, "gds-top test", 0).unwrap();
     let (status, again) = desk.json(&["tune", "qwen3-0.6b", "--root", archive.to_str().unwrap()], &[]);
     assert_eq!((status, &again["keys"]), (0, &answer["keys"]));
-    // Written here for another machine; its effective values are compared, too.
+    // The file was written for another machine. Its effective values are compared too.
     let out = desk.folder.path().join("user.json").display().to_string();
     let written = desk.config(&["tune", "qwen3-0.6b", "--root", &folder, "--output", &out], &[]);
     assert!(written.status.success(), "{written:?}");

@@ -1,4 +1,4 @@
-//! The table of exit statuses, held against every command of the program.
+//! Compares the table of exit statuses with every command of the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "checks/machine.rs"]
@@ -216,7 +216,7 @@ fn all_json_has_a_schema_version() {
         }
     }
     assert!(reports >= 6, "only {reports} of the commands print a report");
-    // An option exists only on commands where it works.
+    // An option exists only on commands that use it.
     for words in [
         &["make-model", "odd-sizes", "m4", "--theme", "dark"][..],
         &["explain", "5030", "--quiet"],
@@ -281,11 +281,11 @@ fn checks_carry_the_commands_of_their_fix() {
     let added = |line: &serde_json::Value| line.as_str().unwrap().starts_with("+options nvidia ");
     assert!(steps[0]["diff"].as_array().unwrap().iter().any(added), "{steps:?}");
     assert!(steps.iter().any(|step| step["command"] == "sudo update-initramfs -u -k all"), "{steps:?}");
-    // A fix that only its check names has its commands, too.
+    // A fix that only its check names also has commands.
     let secure = find(&of("secure-boot"), "nvfs-secureboot");
     assert_eq!(secure["fix"], "secure-boot-key");
     assert!(!secure["remedy"]["steps"].as_array().unwrap().is_empty(), "{secure}");
-    // What nothing can fix names the routes that it closes.
+    // A check without a fix names the routes that it blocks.
     let lvm = find(&of("lvm"), "dm-lvm");
     assert_eq!((&lvm["permanent"], &lvm["remedy"]), (&serde_json::json!(true), &serde_json::Value::Null));
     assert!(!lvm["blocks"].as_array().unwrap().is_empty(), "{lvm}");

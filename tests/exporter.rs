@@ -1,4 +1,4 @@
-//! `gds-top export`: the real program, asked over a socket.
+//! Tests `gds-top export` with the real program over a socket.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -27,7 +27,7 @@ impl Exporter {
         Self { child, address }
     }
 
-    /// The status and the body.
+    /// Sends a request and returns the status and the body.
     fn ask(&self, request: &str) -> (u16, String) {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         write!(socket, "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -56,7 +56,7 @@ fn metrics_are_served_and_everything_else_is_refused() {
     {
         assert!(page.lines().any(|line| line.starts_with(family)), "{family} is missing:\n{page}");
     }
-    // Every series belongs to a family that was announced.
+    // Every series belongs to a family that was declared before.
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().unwrap();
         assert!(page.contains(&format!("# TYPE {name} ")), "{line}");

@@ -1,4 +1,4 @@
-//! `gds-top fleet`: generated fleets with planted oddities, and sources that are not reports.
+//! Tests `gds-top fleet` with generated fleets that contain known differences, and with sources that are not reports.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Output;
 
-/// A healthy node's report, as far as the fleet reads it.
+/// The report of a healthy node, with the parts that the fleet command reads.
 fn report(host: &str) -> Value {
     json!({
         "schema_version": 1, "tool": "gds-top 0.1.0", "started_unix_ms": 1_790_000_000_000_u64,
@@ -54,7 +54,7 @@ fn write(folder: &Path, reports: &[Value]) {
     }
 }
 
-/// The odd nodes of a JSON report: what differs, its value, the nodes.
+/// The differing nodes of a JSON report: the property, its value, and the nodes.
 fn oddities(fleet: &Value) -> BTreeSet<(String, String, Vec<String>)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     fleet["odd"]
@@ -73,7 +73,7 @@ fn planted_oddities_are_found_and_none_is_invented() {
     let mut reports: Vec<Value> = (0..400)
         .map(|number| {
             let mut report = report(&format!("node{number:04}"));
-            // Noise of about 2 %, and a setting that half of the nodes have: neither is odd.
+            // Noise of about 2 %, and a setting that half of the nodes have. Neither is a difference.
             report["runs"] = json!([run("odirect", 3e9 * (1.0 + 0.02 * (f64::from(number) * 12.9898).sin()))]);
             report["machine"]["cpus"] = json!(if number % 2 == 0 { 32 } else { 64 });
             report
@@ -141,13 +141,13 @@ fn small_fleets_halves_and_sub_fleets_are_told_apart() {
         write(folder.path(), &reports);
         oddities(&as_json(folder.path()))
     };
-    // One of three differs.
+    // One of three nodes differs.
     let three = [of("H200", "580.1 open", 0..2), of("H200", "570.1 open", 2..3)].concat();
     assert_eq!(odd(three), BTreeSet::from([("driver".to_owned(), "570.1 open".to_owned(), vec!["h2".to_owned()])]));
-    // Two of two, and two halves: neither is odd.
+    // Two different nodes, and two halves: neither is a difference.
     assert_eq!(odd([of("H200", "580.1 open", 0..1), of("H200", "570.1 open", 1..2)].concat()), BTreeSet::new());
     assert_eq!(odd([of("H200", "580.1 open", 0..6), of("H200", "570.1 open", 6..12)].concat()), BTreeSet::new());
-    // Sub-fleets of one kind each, with a slow node and a node of another kernel in one of them.
+    // Sub-fleets of one kind each. One of them contains a slow node and a node with another kernel.
     let mut mixed =
         [of("H200", "580.1 open", 0..40), of("L40S", "570.1 open", 0..9), of("B200", "590.1 open", 0..3)].concat();
     mixed[7]["runs"] = json!([run("odirect", 3e9)]);
@@ -314,7 +314,7 @@ fn a_report_of_the_program_itself_is_read() {
         std::fs::write(folder.path().join(format!("{machine}.json")), out.stdout).unwrap();
     }
     let fleet = as_json(folder.path());
-    // Both captures have the same redacted host name, so the newer counts.
+    // Both captures have the same redacted host name, so the newer one counts.
     assert_eq!(fleet["nodes"].as_array().unwrap().len() as u64 + fleet["superseded"].as_u64().unwrap(), 2);
     assert_eq!(fleet["unread"], json!([]));
 }

@@ -1,5 +1,5 @@
-//! Which versions of glibc's symbols the program needs. A release must run on glibc 2.28 (RHEL 8, Debian 10); a build on this machine may need what the
-//! machine's own start-up files bring in, and nothing newer.
+//! Tests which versions of glibc symbols the program needs. A release must run on glibc 2.28 (RHEL 8, Debian 10). A
+//! local build may need the versions of this machine's start-up files, but nothing newer.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,22 +10,23 @@ use object::read::elf::FileHeader;
 use object::{Endianness, elf};
 use std::path::Path;
 
-/// A version of glibc: major, minor.
+/// A version of glibc as (major, minor).
 type Glibc = (u32, u32);
 
 /// The newest version that a released program may need.
 const RELEASE: Glibc = (2, 28);
 
-/// glibc 2.34 merged libpthread and libdl into libc and gave their symbols, and the start-up code's, that version. A linker on a newer system binds to it.
+/// glibc 2.34 merged libpthread and libdl into libc. Their symbols and the start-up code have that version. A linker
+/// on a newer system uses it.
 const NATIVE: Glibc = (2, 34);
 
-/// Each imported symbol's name and the version of glibc that it is bound to.
+/// The name of each imported symbol with its version of glibc.
 fn needed(data: &[u8]) -> Vec<(String, Glibc)> {
     let header = FileHeader64::<Endianness>::parse(data).expect("a 64-bit ELF file");
     let endian = header.endian().unwrap();
     let sections = header.sections(endian, data).unwrap();
     let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).unwrap();
-    // A library that needs no other library has none.
+    // A library that needs no other library has no version table.
     let Some(versions) = sections.versions(endian, data).unwrap() else { return Vec::new() };
     let glibc = |name: &[u8]| {
         let (major, minor) = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?.split_once('.')?;
@@ -45,20 +46,21 @@ fn needed(data: &[u8]) -> Vec<(String, Glibc)> {
         .collect()
 }
 
-/// The symbols of a program, and of the library that `watch` loads into other programs, which are newer than a version. Other programs may run on an older
-/// glibc than this one, in a container.
+/// The symbols that are newer than a version, in a program and in the library that `watch` loads into other programs.
+/// In a container, other programs may run on an older glibc than this one.
 fn newer(program: &Path, newest: Glibc) -> Vec<(String, Glibc)> {
     let data = std::fs::read(program).unwrap();
     let of_program = needed(&data);
     assert!(!of_program.is_empty(), "{} imports no symbol of glibc", program.display());
     let libraries = embedded(&data);
-    // A build without optimisation may have a copy of the constant in each unit that uses it.
+    // A build without optimization may contain a copy of the constant in each unit that uses it.
     assert!(!libraries.is_empty(), "{} contains no library", program.display());
     let of_library = libraries.iter().flat_map(|library| needed(library));
     of_program.into_iter().chain(of_library).filter(|(_, version)| *version > newest).collect()
 }
 
-/// The ELF files within a program, each to the end of the program, as copies: they are not aligned there.
+/// Copies of the ELF files within a program, each to the end of the program. They are copied because they are not
+/// aligned in the program.
 fn embedded(data: &[u8]) -> Vec<Vec<u8>> {
     let starts = data.windows(7).enumerate().skip(1).filter(|(_, bytes)| *bytes == b"\x7fELF\x02\x01\x01");
     starts
@@ -76,7 +78,7 @@ fn the_program_needs_no_symbol_that_glibc_added_after_its_merge() {
     assert_eq!(newer(Path::new(program::PROGRAM), NATIVE), []);
 }
 
-/// `.ci/release` names the programs that it built.
+/// `.ci/release` passes the programs that it built.
 #[test]
 fn released_programs_run_on_glibc_2_28() {
     let Some(programs) = std::env::var_os("GDS_TOP_RELEASED") else {
@@ -91,7 +93,8 @@ fn released_programs_run_on_glibc_2_28() {
     assert!(seen > 0, "GDS_TOP_RELEASED is empty");
 }
 
-/// The test itself: this machine's libm binds `hypot` to 2.35 if its glibc is that new, and the reader must see such versions.
+/// Tests the test itself: if this machine's glibc is new enough, its libm binds `hypot` to 2.35, and the function
+/// must find such a version.
 #[test]
 fn versions_of_a_system_program_are_read() {
     let shell = Path::new("/bin/sh");

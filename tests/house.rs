@@ -1,4 +1,4 @@
-//! Rules for every file of the repository, read from the files.
+//! Rules for all files of the repository, tested by reading the files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Files of the repository with one of these endings, without what is built and what git keeps.
+/// The files of the repository with one of these extensions, without build results and git's files.
 fn files(endings: &[&str]) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -44,13 +44,13 @@ fn every_source_says_its_job_in_the_first_line_and_has_only_one() {
         sources.iter().filter(|(_, text)| test(text)).map(|(path, _)| path.display().to_string()).collect()
     };
     wrong("without a //! line on top", named(&|text| !text.starts_with("//! ")));
-    // About 500 is the aim; beyond this a file has surely more than one job.
+    // The aim is about 500 lines. A longer file has more than one job.
     wrong("over 600 lines", named(&|text| text.lines().count() > 600));
 }
 
 #[test]
 fn nothing_is_left_unfinished_or_names_the_machine_it_was_written_on() {
-    // Put together here, so that this file does not find itself.
+    // The words are assembled here, so that this file does not contain them.
     let marks = ["TO", "FIX"].iter().zip(["DO", "ME"]).map(|(a, b)| format!("{a}{b}"));
     let calls = ["todo", "unimplemented", "dbg"].map(|name| format!("{name}!("));
     let places = ["root", "work"].map(|name| format!("/{name}/"));

@@ -1,4 +1,4 @@
-//! House style: holds every string literal, comment and document against the constructions that read like a translation.
+//! Tests all string literals, comments and documents for constructions that read like a translation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -42,27 +42,28 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (r"(?i)\b(ways?) (of|to) (a byte|load|loading)\b|\bgo(es)? another way\b|\btook another way\b", "paths, methods"),
 ];
 
-/// Texts that quote another program, a kernel or a person, exactly.
+/// Texts that quote another program, a kernel or a person.
 const QUOTED: &[&str] = &[];
 
-/// How many of a thousand texts of a folder may match: a pattern also finds some plain sentences.
+/// Maximum number of matches per thousand texts of a folder. A few matches are allowed, because a pattern also
+/// matches some plain sentences.
 const TOLERATED: usize = 3;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];
 
-/// A string literal or a block of comment lines, with the line on which it starts.
+/// A string literal or a comment block, with the line on which it starts.
 struct Text {
     line: usize,
     text: String,
 }
 
-/// The string literals and comments of a Rust source. Lines of one comment block are joined.
+/// The string literals and comments of a Rust source. The lines of a comment block are joined.
 fn texts(source: &str) -> Vec<Text> {
     let bytes = source.as_bytes();
     let mut out: Vec<Text> = Vec::new();
     let (mut at, mut line) = (0, 1);
-    // The line after the last comment, if only blanks may follow it.
+    // The line after the last comment, if only spaces may follow it.
     let mut block_continues_on = 0;
     while at < bytes.len() {
         let rest = &source[at..];
@@ -155,7 +156,7 @@ fn char_literal(rest: &str) -> usize {
     }
 }
 
-/// A string literal without the line breaks that a trailing backslash folds.
+/// A string literal without the line breaks after trailing backslashes.
 fn unfolded(text: &str) -> String {
     let mut lines = text.split("\\\n");
     let first = lines.next().unwrap_or("").to_owned();
@@ -173,7 +174,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// `src/tui/app.rs` belongs to `src/tui`, `tests/pty/main.rs` to `tests`.
+/// The folder of a file: `src/tui/app.rs` belongs to `src/tui`, and `tests/pty/main.rs` to `tests`.
 fn folder_of(path: &Path) -> String {
     let parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     match parts.as_slice() {
@@ -184,7 +185,7 @@ fn folder_of(path: &Path) -> String {
     }
 }
 
-/// Phrases that a forbidden pattern also matches and that are plain English.
+/// Phrases in plain English that a forbidden pattern also matches.
 fn is_allowed(text: &str, start: usize, found: &str) -> bool {
     let before = text[..start].trim_end();
     let is_question = || {

@@ -1,5 +1,6 @@
-//! Kills and full disks at every system call of a fix, a KV write, an export and a recording. strace injects them; without it the test is skipped.
-//! `GDS_TOP_THOROUGH=1` tries every call; otherwise a few of each operation are tried. `--nocapture` prints the figures.
+//! Injects kills and full disks at every system call of a fix, a KV write, an export and a recording. It uses strace;
+//! without strace the tests are skipped. `GDS_TOP_THOROUGH=1` tests every call, otherwise a few of each operation are
+//! tested. `--nocapture` prints the figures.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -31,14 +32,14 @@ fn command(program: &str) -> Command {
     command
 }
 
-/// What happens at a call.
+/// The fault that is injected at a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Injected {
     Kill,
     NoSpace,
 }
 
-/// Runs the program with something injected at the Nth call of one kind, of any thread. False if that call was not made.
+/// Runs the program with a fault at the n-th call of one kind in any thread. Returns false if that call was not made.
 fn injected(words: &[String], call: &str, injected: Injected, nth: u32) -> (bool, Output) {
     let log = room();
     let at = log.path().join("calls");
@@ -63,7 +64,7 @@ fn can_inject() -> bool {
     false
 }
 
-/// An operation: its words in a new folder, and whether that folder is as it must be afterwards.
+/// An operation: its arguments in a new folder, and a check of that folder afterwards.
 struct Operation<'a> {
     name: &'static str,
     start: &'a dyn Fn(&Path) -> Vec<String>,
@@ -78,7 +79,7 @@ fn try_everywhere(operation: &Operation<'_>) {
     let (mut kills, mut full, mut broken) = (0, 0, Vec::new());
     for call in CALLS.split(',') {
         for kind in [Injected::Kill, Injected::NoSpace] {
-            // A full disk does not refuse locks.
+            // A full disk does not affect locks.
             if kind == Injected::NoSpace && call == "flock" {
                 continue;
             }
@@ -100,7 +101,7 @@ fn try_everywhere(operation: &Operation<'_>) {
                 } else if let Err(what) = (operation.holds)(folder.path(), &output, kind) {
                     broken.push(format!("{kind:?} at {call} {nth}: {what}; {said}"));
                 }
-                // A few of each kind: the first ones and then fewer and fewer.
+                // A few calls of each kind are tested: the first ones, then fewer and fewer.
                 nth = if thorough { nth + 1 } else { nth * 4 };
                 if nth > if thorough { 400 } else { 16 } {
                     break;
@@ -120,7 +121,7 @@ fn plain(words: &[String]) -> Output {
     command(PROGRAM).args(words).output().unwrap()
 }
 
-/// The files below a folder with their content, without the journal and unfinished files.
+/// The files below a folder with their content, without the journal and incomplete files.
 fn image(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     fn walk(top: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -170,7 +171,7 @@ fn a_fix_is_applied_or_undone_completely() {
             if kind == Injected::NoSpace && output.status.success() && image(folder) == before {
                 return Err("it says that it worked, and nothing was changed".to_owned());
             }
-            // Resumes what was interrupted; the fix that it is asked to undo was never applied.
+            // Resumes the interrupted fix. The fix that it must undo was never applied.
             let top = folder.join("root");
             let next = plain(&words(&["fix", "--root", top.to_str().unwrap(), "--undo", "kernel-p2pdma"]));
             let now = image(folder);
@@ -200,7 +201,7 @@ fn an_export_leaves_complete_files_only() {
         name: "export",
         start: &earlier,
         holds: &|folder, _, _| {
-            // Earlier files of the same content are replaced one by one.
+            // Earlier files with the same content are replaced one by one.
             let now = image(folder);
             let torn: Vec<_> =
                 now.iter().filter(|(path, bytes)| whole.get(*path) != Some(*bytes)).map(|(path, _)| path).collect();
@@ -246,7 +247,7 @@ fn a_recording_is_the_earlier_one_or_the_new_one() {
             let file = folder.join("r.gdsrec");
             let is_earlier = fs::read(&file).is_ok_and(|bytes| bytes == earlier);
             let reads = plain(&words(&["report", file.to_str().unwrap(), "--json"]));
-            // A recording of a run that failed has that in its status; 2 is a file that cannot be read.
+            // The status of a recording shows whether its run failed. 2 means that the file cannot be read.
             if !is_earlier && !matches!(reads.status.code(), Some(0 | 1 | 3)) {
                 return Err(format!(
                     "neither the earlier one nor one that can be read: {}",

@@ -1,21 +1,21 @@
-//! Every dependency's licence against a list, from `cargo tree` without the network.
+//! Compares the licence of every dependency with a list. It uses `cargo tree` without the network.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
 use std::process::Command;
 
-/// Licences that ask no more than to be named or to be passed on. A new one is a decision, so it is added here by hand.
+/// Licences that only require to be named or passed on. A new one is a decision, so it must be added here by hand.
 const ALLOWED: [&str; 8] =
     ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"];
 
-/// An SPDX expression as it is written in manifests; `/` is an old way of writing OR.
+/// An SPDX expression from a manifest. `/` is an old notation for OR.
 struct Expression<'a> {
     words: Vec<&'a str>,
     at: usize,
 }
 
-/// Whether the licences that `allowed` takes satisfy the expression.
+/// Whether the licences that `allowed` accepts satisfy the expression.
 fn satisfies(expression: &str, allowed: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut reader = Expression { words: spaced.split_whitespace().collect(), at: 0 };
@@ -78,7 +78,8 @@ fn cargo(arguments: &[&str]) -> String {
 
 #[test]
 fn every_dependency_has_a_licence_of_the_list() {
-    // The tree has what is compiled for this platform, tests included; the metadata would also have what no feature asks for.
+    // The tree contains everything that is compiled for this platform, including tests. The metadata would also
+    // contain unused optional dependencies.
     let text = cargo(&[
         "tree",
         "--workspace",

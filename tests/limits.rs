@@ -1,5 +1,6 @@
-//! Every resource limit at ten values over the main commands: each ends with a documented status and a sentence, never by a panic, an abort or a signal.
-//! `GDS_TOP_THOROUGH=1` tries all values; otherwise three of each limit are tried.
+//! Tests every resource limit at ten values with the main commands. Each command must end with a documented status
+//! and a sentence, and never with a panic, an abort or a signal. `GDS_TOP_THOROUGH=1` tests all values, otherwise
+//! three of each limit are tested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -18,20 +19,20 @@ struct Limit {
 }
 
 const LIMITS: [Limit; 7] = [
-    // KiB. The debug build alone maps 60 MiB.
+    // In KiB. The debug build alone maps 60 MiB.
     Limit {
         name: "AS",
         option: 'v',
         values: [50_000, 70_000, 90_000, 120_000, 150_000, 200_000, 300_000, 500_000, 1_000_000, 4_000_000],
     },
-    // Blocks of 512 bytes in sh.
+    // In blocks of 512 bytes in sh.
     Limit { name: "FSIZE", option: 'f', values: [0, 1, 2, 8, 16, 64, 256, 2_000, 20_000, 200_000] },
     Limit { name: "NOFILE", option: 'n', values: [3, 4, 5, 6, 8, 10, 12, 16, 24, 40] },
     Limit { name: "STACK", option: 's', values: [16, 64, 100, 128, 200, 256, 512, 1_024, 4_096, 8_192] },
     Limit { name: "MEMLOCK", option: 'l', values: [0, 1, 4, 8, 16, 64, 256, 1_024, 8_192, 65_536] },
-    // Seconds.
+    // In seconds.
     Limit { name: "CPU", option: 't', values: [1, 1, 2, 2, 3, 3, 4, 5, 8, 10] },
-    // Processes of the user, all of them: not enforced for root.
+    // All processes of the user. The limit is not enforced for root.
     Limit { name: "NPROC", option: 'p', values: [1, 2, 3, 4, 6, 8, 12, 20, 40, 80] },
 ];
 
@@ -39,7 +40,7 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The commands, working in a folder with a model.
+/// The commands, which run in a folder with a model.
 fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
     let at = |name: &str| folder.join(name).display().to_string();
     let model = model.display().to_string();
@@ -92,7 +93,7 @@ fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
 }
 
 fn limited(limit: &Limit, value: u64, words: &[String], temporary: &Path) -> Output {
-    // Set hard and soft: the program may not raise it.
+    // The hard and the soft limit are set, so the program cannot raise it.
     let script = format!("ulimit -{} {value} && exec \"$@\"", limit.option);
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", PROGRAM]).args(words).env_clear().envs(VARIABLES);
@@ -100,7 +101,7 @@ fn limited(limit: &Limit, value: u64, words: &[String], temporary: &Path) -> Out
     command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).output().unwrap()
 }
 
-/// What is wrong with the end of a run.
+/// The problem with the end of a run; `None` if it is correct.
 fn wrong(output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let Some(status) = output.status.code() else { return Some(format!("{}: {said}", output.status)) };
@@ -131,7 +132,7 @@ fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
             let probe = limited(limit, *value, &["--version".to_owned()], model.path());
             let said = String::from_utf8_lossy(&probe.stderr);
             if !probe.status.success() && (said.is_empty() || said.contains("shared librar") || said.contains("sh:")) {
-                // The kernel, the loader or the shell cannot even start it.
+                // The kernel, the loader or the shell cannot start the program.
                 small += 1;
                 continue;
             }
@@ -146,7 +147,7 @@ fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
                     None => refused += 1,
                 }
             }
-            // Scratch folders of processes that were ended are swept by the next one.
+            // The scratch folders of ended processes are removed by the next process.
             let next = limited(&none, 1024, &["check".to_owned(), "--no-probe".to_owned()], temporary.path());
             assert!(wrong(&next).is_none(), "{next:?}");
             let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().map(|e| e.file_name()).collect();

@@ -1,4 +1,5 @@
-//! The pictures of the README are what the program draws now: `cargo run --example pictures -- assets/pictures tests/machines/h200-vm-no-udev`.
+//! Tests that the pictures of the README are the current output of the program: `cargo run --example pictures --
+//! assets/pictures tests/machines/h200-vm-no-udev`.
 
 #![allow(clippy::unwrap_used)]
 

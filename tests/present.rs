@@ -1,4 +1,5 @@
-//! The same answers, verdicts and table cells everywhere: on the screens, in text, Markdown, HTML and JSON, for every shipped recording.
+//! Tests that answers, verdicts and table cells are the same on the screens and in text, Markdown, HTML and JSON, for
+//! every shipped recording.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +11,7 @@ use gds_top::tui::{OffScreen, ScreenId};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Each recording with its state and all forms of it.
+/// Each recording with its state and all output formats.
 static ALL: LazyLock<Vec<(String, State, Forms)>> = LazyLock::new(|| {
     let one = |path: PathBuf| {
         let state = state(&path);
@@ -25,7 +26,7 @@ fn state(path: &Path) -> State {
     state
 }
 
-/// Every recording below these folders.
+/// All recordings in these folders.
 fn recordings() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("assets/recordings"), PathBuf::from("tests")];
     let mut found = Vec::new();
@@ -42,12 +43,12 @@ fn recordings() -> Vec<PathBuf> {
     found
 }
 
-/// Words with one space between them: where lines are broken does not matter.
+/// The words of a text with single spaces, because line breaks do not matter.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A screen as it is after all that it asked for is known.
+/// A screen after all jobs are done.
 fn screen(screen: ScreenId, state: &State) -> String {
     let mut stage = OffScreen::new(screen, 400, 700);
     stage.frame(state);
@@ -64,7 +65,7 @@ fn markdown(state: &State) -> String {
     while let Some(c) = chars.next() {
         match c {
             '\\' => text.extend(chars.next()),
-            // Bold.
+            // Bold text.
             '*' if chars.peek() == Some(&'*') => {
                 chars.next();
             }
@@ -74,7 +75,7 @@ fn markdown(state: &State) -> String {
     text
 }
 
-/// The page without its tags, which are line ends.
+/// The HTML page without its tags, which become line ends.
 fn html(state: &State) -> String {
     let mut text = String::new();
     let mut tag = false;
@@ -92,7 +93,7 @@ fn html(state: &State) -> String {
     text
 }
 
-/// The texts of a state in every form.
+/// The texts of a state in every output format.
 struct Forms {
     text: String,
     markdown: String,
@@ -116,7 +117,7 @@ impl Forms {
         }
     }
 
-    /// Holds that every form outside the screens has the answer, its headline and its conditions.
+    /// Checks that every format other than the screens contains the answer with its headline and conditions.
     fn has(&self, name: &str, answer: &Answer) {
         for (form, text) in [("text", &self.text), ("Markdown", &self.markdown), ("HTML", &self.html)] {
             for part in [&answer.headline, &answer.conditions] {
@@ -130,7 +131,7 @@ impl Forms {
     }
 }
 
-/// Whether a line has these cells in order.
+/// Whether a line contains these cells in order.
 fn has_row(text: &str, cells: &[String]) -> bool {
     let in_order = |line: &str| {
         let mut rest = line;

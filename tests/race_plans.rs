@@ -1,5 +1,5 @@
-//! Plans that are chosen while a session runs: each has a separate page, writes where it announced and leaves
-//! nothing.
+//! Tests of plans that the user chooses during a session. Each has a separate page, writes only to the announced
+//! folder, and leaves nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,10 +13,10 @@ use gds_top::session::{Command, Feed, LaneStatus, State};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Guards against a hang and nothing else.
+/// Time limit of the tests. It only prevents that a test hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A folder on a real file system with a small model in a separate folder.
+/// A folder on a real file system, with a small model in a separate folder.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -63,7 +63,7 @@ struct Session {
 }
 
 impl Session {
-    /// Takes events until one of them is the one.
+    /// Reads events until `is_it` accepts one.
     fn until(&mut self, what: &str, is_it: impl Fn(&EventBody, &State) -> bool) {
         let start = Instant::now();
         loop {
@@ -78,7 +78,7 @@ impl Session {
         }
     }
 
-    /// Plans are offered when nothing is running.
+    /// Waits until nothing is running, because plans are only offered then.
     fn until_idle(&mut self) {
         self.until("the plans", |body, _| matches!(body, EventBody::RacePlansOffered { .. }));
     }
@@ -90,7 +90,7 @@ impl Session {
     fn end(mut self) {
         self.send(Command::Quit);
         self.until("the end", |body, _| matches!(body, EventBody::SessionEnded { .. }));
-        // The recording gets its name after the last event, before the session drops its sender.
+        // The recording is renamed after the last event, before the session drops its sender.
         while self.feed.events.recv_timeout(PATIENCE).is_ok() {}
     }
 }
@@ -115,7 +115,7 @@ fn every_plan_is_offered_with_what_it_writes_and_where() {
             assert!(plan.writes.contains(&*here.to_string_lossy()), "{}", plan.writes);
             assert!(plan.writes.contains("iB") && plan.writes.contains("remove"), "{}", plan.writes);
         } else {
-            // Space may be short on the machine of the tests; nothing else may be a problem.
+            // The machine that runs the tests may have too little space. Any other obstacle is an error.
             assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("free")), "{plan:?}");
         }
     }
@@ -137,7 +137,7 @@ fn a_plan_has_a_page_of_its_own_and_the_session_before_it_stays() {
     assert_eq!(session.state.earlier.len(), 1);
     assert_eq!(session.state.earlier[0].lanes[0].cache, CacheState::AsIs);
     assert!(session.state.model.is_some() && session.state.race_title().ends_with("cold and hot"));
-    // The first again, by the command that the lesson uses: it has the session's own settings.
+    // Runs the first plan again, with the command that the lesson uses. It has the settings of the session.
     session.send(Command::Race(None));
     session.until_idle();
     assert_eq!(session.state.lanes.iter().map(|lane| lane.cache).collect::<Vec<_>>(), [CacheState::AsIs]);
@@ -146,7 +146,7 @@ fn a_plan_has_a_page_of_its_own_and_the_session_before_it_stays() {
     told_again(&recording);
 }
 
-/// A recording has the same pages, and its report has each.
+/// Tests that a recording has the same pages, and that its report contains each.
 fn told_again(recording: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let output = gds_top()
@@ -162,7 +162,7 @@ fn told_again(recording: &Path) {
         value["runs"].as_array().unwrap().len()
     };
     assert_eq!(runs("report.json"), 1);
-    // The last report names those before it, with their runs.
+    // The last report names the earlier plans with their runs.
     let text = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let earlier: Vec<(&str, usize)> = value["earlier"]
@@ -192,7 +192,7 @@ fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
         session.until_idle();
         assert_eq!(place.beside(), Vec::<PathBuf>::new());
         let grid = session.state.grid.as_ref().unwrap();
-        // They are there as long as it goes on, and this test may have been kept from looking until it was over.
+        // The folder exists while the plan runs. But this test may have been delayed until it was over.
         assert!(files == 1 || grid.done() == grid.plan.cells.len(), "{files} folders");
         assert!(session.state.lanes.is_empty());
     }
@@ -218,7 +218,7 @@ fn what_cannot_be_run_is_a_sentence_and_no_page() {
     session.until_idle();
     session.send(Command::RunPlan("make coffee".into()));
     session.until("a sentence", |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("make coffee")));
-    // A folder of another user is in the place of the files.
+    // A folder of another program has the name of the folder for the files.
     std::fs::create_dir(place.folder.path().join("gds-top-kv-llmd")).unwrap();
     std::fs::write(place.folder.path().join("gds-top-kv-llmd/thesis"), "x").unwrap();
     session.send(Command::RunPlan("kv llmd".into()));

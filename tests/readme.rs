@@ -1,6 +1,7 @@
-//! README.md and the book in docs/: tables and outputs are those of the program and of the shipped recordings, commands are accepted, and all pages are linked.
+//! Tests README.md and the book in docs/: tables and outputs are those of the program and of the shipped recordings,
+//! commands are accepted, and all pages are linked.
 //!
-//! `GDS_TOP_UPDATE_README=1 cargo test --test readme` writes tables and outputs again.
+//! `GDS_TOP_UPDATE_README=1 cargo test --test readme` writes the tables and outputs.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -20,7 +21,7 @@ const RECORDINGS: [(&str, &str); 2] = [
     ("Qwen2.5-7B", "assets/recordings/h200-full-qwen2.5-7b.gdsrec"),
 ];
 
-/// Whether tables and outputs are to be written instead of compared.
+/// Whether tables and outputs are written instead of compared.
 fn updates() -> bool {
     std::env::var_os("GDS_TOP_UPDATE_README").is_some()
 }
@@ -51,7 +52,7 @@ fn cell(state: &State, engine: &str, cache: CacheState) -> String {
 fn results() -> String {
     let mut text = String::from("| engine | route |");
     let states: Vec<(&str, State)> = RECORDINGS.iter().map(|(name, path)| (*name, state(path))).collect();
-    // A column for each model and cache state with runs.
+    // One column for each model and cache state with runs.
     let columns: Vec<(&str, &State, CacheState)> = states
         .iter()
         .flat_map(|(name, state)| [CacheState::Cold, CacheState::Hot].map(|cache| (*name, state, cache)))
@@ -120,7 +121,8 @@ fn the_table_of_checks_is_that_of_the_specification() {
     part_is("docs/checks.md", "checks", &table);
 }
 
-/// A claim by a part of its command, and the recordings that its result is made of. If they are not shipped, the result is not compared.
+/// A claim by a part of its command, and the recordings from which its result is computed. If they are not shipped,
+/// the result is not compared.
 const CLAIMS: [(&str, &[&str]); 8] = [
     ("--compare handle_cache=0,65536`", &["h200-kv-ucm-cache"]),
     ("kv ucm DIR --variants gds,gds-registered`", &["h200-kv-ucm"]),
@@ -135,8 +137,8 @@ const CLAIMS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// The result of a recorded KV-cache workload: the verified read of each variant (of several the median), with
-/// latencies, fallbacks and concurrent writes.
+/// The result of a recorded KV-cache workload: the verified read of each variant (the median if there are several),
+/// with latencies, fallbacks and concurrent writes.
 fn workload_cell(state: &State) -> String {
     let reads = state.lanes.iter().filter_map(|lane| lane.result.as_ref());
     let reads = reads.filter(|r| r.error.is_none() && r.verified == Some(true));
@@ -150,7 +152,7 @@ fn workload_cell(state: &State) -> String {
     let mut shown = Vec::new();
     for (_, mut runs) in variants {
         runs.sort_by_key(|(result, _)| result.wall_ns);
-        // Of an even number the faster of the two in the middle, so that all figures are those of one run.
+        // If the number is even, the faster of the two middle runs is used, so that all figures belong to one run.
         let (result, seen) = runs[(runs.len() - 1) / 2];
         let mut text =
             format!("`{}` {}, {}", seen.variant, units::duration(result.wall_ns), units::rate(result.bytes_per_s));
@@ -236,7 +238,7 @@ fn every_run_of_the_shipped_recordings_is_verified_and_its_phases_add_up() {
     }
 }
 
-/// README.md and the pages of the book, with their text.
+/// README.md and the pages of the book with their text.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir("docs").unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
@@ -245,7 +247,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The commands with `gds-top` in the shell examples of a page, and of the claims.
+/// The commands with `gds-top` in the shell examples and claims of a page.
 fn commands(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut in_example = false;
@@ -261,7 +263,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// With `--help` at the end, everything before it is read and refused if it is wrong, and nothing runs. Words after `--` are another program's.
+/// Adds `--help` to each command, so that the words before it are parsed but nothing runs. Words after `--` belong to
+/// another program.
 #[test]
 fn every_command_of_the_documents_is_accepted() {
     let mut seen = 0;
@@ -278,7 +281,7 @@ fn every_command_of_the_documents_is_accepted() {
     assert!(seen > 40, "only {seen} commands were found");
 }
 
-/// An example in README.md: a comment names the lines and the command, a block below has its output.
+/// An example in README.md has a comment with the lines and the command, followed by a block with its output.
 #[test]
 fn the_outputs_in_the_readme_are_those_of_the_program() {
     let readme = std::fs::read_to_string("README.md").unwrap();
@@ -322,7 +325,7 @@ fn the_readme_is_short_and_the_book_has_every_page() {
     }
 }
 
-/// The anchor that mdBook and forges give a heading.
+/// The anchor that mdBook and forges give to a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()

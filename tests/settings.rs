@@ -1,4 +1,5 @@
-//! The settings file from outside: errors are reported before anything runs, and the printed settings are true.
+//! Tests the settings file from outside: errors are reported before anything runs, and the printed settings are
+//! correct.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +26,7 @@ fn printed(home: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Lines that set something have their comment mark taken away.
+/// Removes the comment mark from lines that set something.
 fn live(text: &str) -> String {
     let setting = |rest: &str| rest.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ') && name != "ACTION");
     text.lines()
@@ -98,7 +99,8 @@ fn the_usual_place_is_read_and_what_prints_texts_works_whatever_is_there() {
     }
 }
 
-/// A session reads the settings that were named; its helpers must not fall over those at the usual place.
+/// A session reads the settings file that was named. Its child processes must not fail because of a file at the
+/// default path.
 #[test]
 fn helpers_of_a_session_read_no_settings_of_their_own() {
     let home = tempfile::tempdir().unwrap();
@@ -151,7 +153,7 @@ fn the_document_has_the_keys_the_settings_and_the_engines_that_the_program_has()
         let from = document.find(&start).unwrap() + start.len();
         let to = document.find(&end).unwrap();
         let wanted = printed(home.path(), arguments);
-        // GDS_TOP_UPDATE_DOCS=1 writes it again.
+        // GDS_TOP_UPDATE_DOCS=1 writes the document.
         if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
             let document = std::fs::read_to_string("docs/settings.md").unwrap();
             let (from, to) = (document.find(&start).unwrap() + start.len(), document.find(&end).unwrap());
@@ -164,7 +166,7 @@ fn the_document_has_the_keys_the_settings_and_the_engines_that_the_program_has()
     }
 }
 
-/// The file without its keys, which the document has as a table.
+/// The file without its keys, because the document has them as a table.
 fn short(text: &str) -> &str {
     text.split("\n[keys]").next().unwrap_or(text).trim_end()
 }

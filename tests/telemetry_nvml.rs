@@ -1,4 +1,5 @@
-//! The sampler against a stand-in for NVML. Its values are not measurements; only the path to the sample is tested.
+//! Tests the sampler with a stand-in for NVML. Its values are not measurements; only the path to the sample is
+//! tested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,13 +11,14 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Guards against a hang and nothing else.
+/// Time limit of the test. It only prevents that the test hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn sampler(nvml: &Path, gpu: GpuRef) -> (Sampler, Receiver<Sample>) {
     let (send, samples) = channel();
     let config = SamplerConfig {
-        // A reading of the GPU that is older than three of them is left out, and the threads of a busy machine run late.
+        // A GPU reading that is older than three intervals is left out, and threads of a busy machine are late. So
+        // the interval is long.
         interval: Duration::from_millis(500),
         gpu: Some(gpu),
         nvml_library: Some(nvml.to_owned()),
@@ -39,7 +41,7 @@ fn the_meters_of_the_gpu_reach_the_samples_and_stop_when_told() {
             }
             assert!(start.elapsed() < PATIENCE, "{gpu:?}: {:?}", sampler.gpu_problem());
         };
-        // The stand-in's values: 1 GiB in use, 1 MiB of BAR1.
+        // The values of the stand-in: 1 GiB in use, and 1 MiB of BAR1.
         assert_eq!(sample.values[&Metric::GpuMemoryBytes], f64::from(1 << 30));
         assert_eq!(sample.values[&Metric::Bar1UsedBytes], f64::from(1 << 20));
         for metric in

@@ -1,4 +1,4 @@
-//! The threat model names a test for each promise; these tests exist.
+//! The threat model names a test for each guarantee. This file tests that these tests exist.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! Synthetic models from outside: written, read back by other readers, interrupted, in the way of others.
+//! Tests synthetic models from outside: they are written, read by other readers, interrupted, and written next to
+//! files of others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -112,7 +113,7 @@ fn a_writer_that_is_broken_off_leaves_nothing_behind_and_the_earlier_model_whole
 fn an_earlier_synthetic_model_is_replaced_whole() {
     let dir = TempDir::new().unwrap();
     synth("qwen2.5-7b", dir.path(), 0.0003, 0).unwrap();
-    // The remains of a killed writer: a partial file of a process that has ended.
+    // An incomplete file of a killed writer, whose process has ended.
     std::fs::write(dir.path().join(".model.safetensors.4294967294.gds-top-partial"), "x").unwrap();
     let model = synth("qwen3-0.6b", dir.path(), 0.001, 0).unwrap();
     assert_eq!(model.tensors.len(), 311);
@@ -185,7 +186,7 @@ fn a_cached_model_is_used_again_if_complete_and_repaired_if_not() {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.set_len(model.shards[0].file_bytes - 1).unwrap();
     assert_eq!(made(&mut third), model);
-    // Even the mark is gone.
+    // Even the mark is destroyed.
     std::fs::write(path, "rubbish").unwrap();
     assert_eq!(made(&mut fourth), model);
     assert!(third > 0 && fourth > 0);
@@ -239,6 +240,6 @@ fn a_link_that_takes_the_folders_place_while_a_model_is_written_is_not_followed(
     assert!(swapped);
     assert_eq!(entries(&victim), ["model.safetensors"]);
     assert_eq!(std::fs::read(&theirs.shards[0].path).unwrap(), bytes);
-    // The model is where the folder is now.
+    // The model is in the renamed folder.
     assert_eq!(entries(&aside), ["model.safetensors"]);
 }

@@ -1,7 +1,8 @@
-//! Import cycles between the files of a crate.
+//! Finds import cycles between the files of a crate.
 //!
-//! An import is a path in code that names an item of another file. A path is followed through modules and re-exports to the file that defines the item, so
-//! a `mod.rs` that only passes names on takes part in no cycle. Items behind `#[cfg(test)]` are not read.
+//! An import is a path in code that names an item of another file. A path is followed through modules and re-exports
+//! to the file that defines the item. So a `mod.rs` that only re-exports names is not part of a cycle. Items after
+//! `#[cfg(test)]` are not read.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,20 +12,21 @@ use std::path::{Path, PathBuf};
 
 const ROOTS: [&str; 4] = ["src/lib.rs", "cufile-audit/src/lib.rs", "cufile-ffi/src/lib.rs", "nixl-ffi/src/lib.rs"];
 
-/// Which file imports which, and the names that it imports.
+/// The imports of each file: the imported files, and the imported names.
 type Imports = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
 
-/// A module: a file, or a part of one in braces.
+/// A module: a file, or a part of a file in braces.
 #[derive(Default)]
 struct Module {
     file: PathBuf,
     parent: Option<usize>,
     children: HashMap<String, usize>,
     items: BTreeSet<String>,
-    /// Imported names, each with all paths it was imported by: a function and a module may share a name.
+    /// Imported names, each with all paths by which it was imported, because a function and a module may have the
+    /// same name.
     names: HashMap<String, Vec<Vec<String>>>,
     globs: Vec<Vec<String>>,
-    /// The paths that the module's code names, without those that it re-exports.
+    /// The paths in the module's code, without re-exports.
     paths: Vec<Vec<String>>,
 }
 
@@ -35,13 +37,13 @@ enum Target {
     Module(usize),
 }
 
-/// The modules of a crate; the first is its root.
+/// The modules of a crate. The first one is its root.
 struct Crate {
     modules: Vec<Module>,
 }
 
 impl Crate {
-    /// Reads a crate from its root file. `read` returns a file's text, or nothing if there is no such file.
+    /// Reads a crate from its root file. `read` returns the text of a file, or `None` if the file does not exist.
     fn read(root: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Self {
         let mut found = Self { modules: Vec::new() };
         let folder = root.parent().unwrap();
@@ -49,7 +51,7 @@ impl Crate {
         found
     }
 
-    /// Adds the module of `file`. Its child modules are in `folder`.
+    /// Adds the module of `file`. The files of its child modules are in `folder`.
     fn file(
         &mut self,
         file: &Path,
@@ -93,7 +95,7 @@ impl Crate {
         id
     }
 
-    /// What `path` names if it is written in `module`; nothing if it leads out of the crate.
+    /// The item that `path` names if it is in `module`. `None` if the path leads out of the crate.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<Target> {
         let mut here = module;
         let mut at = 0;
@@ -116,14 +118,14 @@ impl Crate {
                 (Some(item), _) if last => return Some(item.clone()),
                 (_, Some(id)) => here = id,
                 (Some(item), None) => return Some(item.clone()),
-                // A name that only a macro makes is taken for one of the module that is asked for it.
+                // If only a macro defines a name, it is treated as an item of the module that was searched.
                 (None, None) => return (explicit || i > at).then(|| Target::Item(self.modules[here].file.clone())),
             }
         }
         Some(Target::Module(here))
     }
 
-    /// All that `name` means in a module: its items, modules and imports.
+    /// Everything that `name` means in a module: items, modules and imports.
     fn named(&self, module: usize, name: &str, depth: usize) -> Vec<Target> {
         let here = &self.modules[module];
         let mut found = Vec::new();
@@ -131,7 +133,7 @@ impl Crate {
             found.push(Target::Item(here.file.clone()));
         }
         found.extend(here.children.get(name).map(|id| Target::Module(*id)));
-        // An import may name itself (`use x::x`), so that the search needs an end.
+        // An import may name itself (`use x::x`), so the depth of the search is limited.
         if depth < 8 {
             let imported = here.names.get(name).into_iter().flatten();
             found.extend(imported.filter_map(|path| self.resolve(module, path, depth + 1)));
@@ -175,7 +177,7 @@ fn braces(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
 
-/// The tokens without the items, statements and fields after `#[cfg(test)]`. The groups inside are complete.
+/// The tokens without the items, statements and fields after `#[cfg(test)]`. Inner groups are kept completely.
 fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -195,7 +197,7 @@ fn without_tests(tokens: TokenStream) -> Vec<TokenTree> {
     kept
 }
 
-/// Notes the item whose keyword is at `at`, and the items that are handed to a macro there.
+/// Records the item whose keyword is at `at`, and the items that are passed to a macro there.
 fn define(module: &mut Module, tokens: &[TokenTree], at: usize) {
     const KEYWORDS: [&str; 8] = ["struct", "enum", "union", "trait", "type", "fn", "const", "static"];
     let before = at.checked_sub(1).and_then(|i| tokens.get(i));
@@ -218,7 +220,7 @@ fn define(module: &mut Module, tokens: &[TokenTree], at: usize) {
     }
 }
 
-/// Notes imports and the paths of the code.
+/// Records the imports, and the paths in the code.
 fn collect(module: &mut Module, tokens: &[TokenTree]) {
     let mut at = 0;
     while at < tokens.len() {
@@ -239,7 +241,7 @@ fn collect(module: &mut Module, tokens: &[TokenTree]) {
             TokenTree::Ident(_) => {
                 let member = punct(before) == Some('.') && !stands_before(tokens, at, "..");
                 let lifetime = punct(before) == Some('\'');
-                // The path goes on from a type, or leads out of the crate.
+                // The path continues after a type, or leads out of the crate.
                 let goes_on = stands_before(tokens, at, "::");
                 let path = path(tokens, &mut at);
                 let bound = path.len() == 1 && punct(tokens.get(at)) == Some(':');
@@ -258,7 +260,7 @@ fn stands_before(tokens: &[TokenTree], at: usize, marks: &str) -> bool {
     before == marks
 }
 
-/// The path that begins at `at`, which ends behind it.
+/// Reads the path that begins at `at`, and moves `at` to its end.
 fn path(tokens: &[TokenTree], at: &mut usize) -> Vec<String> {
     let mut path = Vec::new();
     while let Some(name) = tokens.get(*at).and_then(ident) {
@@ -273,7 +275,7 @@ fn path(tokens: &[TokenTree], at: &mut usize) -> Vec<String> {
     path
 }
 
-/// Notes the names of a `use`: `a::b`, `a::{b, c as d}`, `a::*`.
+/// Records the names of a `use`: `a::b`, `a::{b, c as d}`, `a::*`.
 fn imported(module: &mut Module, tokens: &[TokenTree], prefix: &[String], public: bool) {
     for tree in tokens.split(|t| punct(Some(t)) == Some(',')) {
         let mut at = 0;
@@ -287,7 +289,7 @@ fn imported(module: &mut Module, tokens: &[TokenTree], prefix: &[String], public
         } else if punct(last) == Some('*') {
             module.globs.push(whole);
         } else if !whole.is_empty() {
-            // `a::b as c`, and `a::{self}`.
+            // Two special forms: `a::b as c`, and `a::{self}`.
             let name =
                 if rest.len() == 2 { ident(&rest[1]) } else { whole.iter().rev().find(|s| *s != "self").cloned() };
             if !public {
@@ -298,7 +300,7 @@ fn imported(module: &mut Module, tokens: &[TokenTree], prefix: &[String], public
     }
 }
 
-/// The files that import each other in a loop, each group sorted.
+/// The files that import each other in a cycle. Each group is sorted.
 fn cycles(imports: &Imports) -> Vec<Vec<PathBuf>> {
     let reached = |from: &PathBuf| {
         let mut seen = BTreeSet::new();
@@ -319,7 +321,7 @@ fn cycles(imports: &Imports) -> Vec<Vec<PathBuf>> {
     groups.into_iter().collect()
 }
 
-/// A group and the names that tie it.
+/// Describes a group with the names that cause the cycle.
 fn described(group: &[PathBuf], imports: &Imports) -> String {
     let mut text = format!("a cycle of {} files\n", group.len());
     for from in group {

@@ -1,4 +1,4 @@
-//! Ids of checks, fixes, engines and settings are string literals in their specification only.
+//! Tests that ids of checks, fixes, engines and settings are string literals only in their specifications.
 
 use gds_top::checks::CheckId;
 use gds_top::core::{Engine, FixId, KvSystem, Setting};
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 const SPECIFICATIONS: [&str; 4] =
     ["src/checks/spec/table.rs", "src/core/fix_id.rs", "src/core/spec.rs", "src/workloads/kv/params.rs"];
 
-/// Words that are an id and something else too, with the files in which they have the other meaning.
+/// Words that are an id but also have another meaning, with the files in which they have the other meaning.
 const OTHER_MEANING: &[(&str, &[&str])] = &[
-    // The choice of colours and of the colour depth.
+    // A choice for colours and for the colour depth.
     ("auto", &["src/cli/args.rs", "src/config/"]),
-    // A key of cufile.json; the setting is named after it.
+    // A key of cufile.json. The setting has the same name.
     ("max_direct_io_size_kb", &["src/checks/cufile_json/", "src/engines/probe.rs"]),
-    // Columns of files and tables; in JSON and CSV some have the names of settings.
+    // Columns of files and tables. In JSON and CSV, some have the names of settings.
     ("slots", &["src/report/"]),
     ("block_bytes", &["src/report/"]),
     ("threads", &["src/report/", "src/present/watch.rs", "src/tui/screens/"]),
-    // The first choice of `--require`, and the direct route in a sentence or the glossary.
+    // A value of `--require`, and the direct route in sentences and in the glossary.
     ("direct", &["src/cli/check.rs", "src/present/verdict.rs", "src/tui/help.rs", "src/config/taste.rs"]),
-    // The library, in text that another program wrote.
+    // The library, in the text of another program.
     ("cufile", &["src/explain/query.rs", "src/machine/redact"]),
-    // The step of a trial read that failed.
+    // The step of a test read that failed.
     ("register", &["src/engines/probe_read.rs", "src/session/live/prove.rs"]),
-    // A field of the description that llm-d and vLLM write.
+    // A field of the description file that llm-d and vLLM write.
     ("block_size", &["src/workloads/kv/mapper.rs", "src/checks/serving/"]),
-    // Options of the serving systems; the KV settings are named after some of them.
+    // Options of the serving systems. Some KV settings have the same names.
     ("threads_per_gpu", &["src/checks/serving/"]),
     ("enable_layerwise", &["src/checks/serving/"]),
     ("prefetch_factor", &["src/checks/serving/"]),
@@ -39,7 +39,7 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     ("nixl", &["src/core/serving.rs"]),
     // The name of a package.
     ("nvidia-fabricmanager", &["src/fixes/fabric.rs"]),
-    // The item of limits.conf.
+    // An item of limits.conf.
     ("memlock", &["src/fixes/limits.rs"]),
 ];
 
@@ -71,11 +71,11 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 #[derive(Default)]
 struct Source {
     literals: Vec<String>,
-    /// The modules that are compiled for tests only, and are files.
+    /// Module files that are compiled only for tests.
     test_modules: Vec<String>,
 }
 
-/// Reads code. Literals behind `#[cfg(test)]` are left out.
+/// Reads code. Literals after `#[cfg(test)]` are left out.
 fn read(tokens: TokenStream, out: &mut Source) {
     let mut is_test = false;
     let mut module = None;
@@ -110,7 +110,7 @@ fn parsed(code: &str) -> Source {
     source
 }
 
-/// The folder of the modules that a file declares.
+/// The folder with the modules that a file declares.
 fn folder_of(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap();
     let folder = path.parent().unwrap();

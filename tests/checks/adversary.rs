@@ -1,5 +1,5 @@
-//! Machines made to mislead: storage stacks and fabrics, modern and old kernels and drivers, several GPUs and paths.
-//! The cause is named first, and healthy parts give no alarm.
+//! Misleading machines: storage stacks and fabrics, modern and old kernels and drivers, several GPUs and paths. The
+//! cause must be named first, and healthy parts must give no alarm.
 
 use crate::expected::storage::{peermem, rdma_host};
 use crate::machine::*;
@@ -40,7 +40,7 @@ fn storage_stacks_and_fabrics() {
             "nvfs-healthy",
             Route::Compat,
             Route::P2pdma,
-            // As with a local disk, P2PDMA takes settings and a reboot, and the other route another driver.
+            // As with a local disk, P2PDMA needs settings and a reboot, and the other route needs another driver.
             &["gpu-static-bar1", "cfg-p2p-both"],
             &["cfg-p2p-both", "gpu-static-bar1"],
             vec![
@@ -81,7 +81,7 @@ fn storage_stacks_and_fabrics() {
             vec![filesystem("gpfs")],
         ),
         slowed("WekaFS with all RDMA ports down", WEKA, &["rdma-ips"], weka("1: DOWN\n")),
-        // Nothing is in the way, but nothing shows that it works either, so it is not claimed.
+        // Nothing blocks the direct route, but nothing shows that it works either. So it is not claimed.
         bad("WekaFS with a port that is up", "weka", Route::Compat, Route::Rdma, &[], &[], weka("4: ACTIVE\n")),
         slowed(
             "md raid0 and P2PDMA below Linux 7.1, without nvidia-fs",
@@ -187,12 +187,12 @@ fn drivers_kernels_and_processors() {
             &["kernel-p2p-rootports"],
             intel("0x2f00\n"),
         ),
-        // The list grows with the kernel, so a host bridge that is not known here is no failure.
+        // The list grows with the kernel, so an unknown host bridge is not a failure.
         fine("an Intel host that is not on the list", P2PDMA, intel("0x1234\n")),
     ]);
 }
 
-/// WekaFS with the address and module that it needs, and one port in this state.
+/// WekaFS with the required address and module, and one port in this state.
 fn weka(state: &str) -> Vec<Edit> {
     all([rdma_host(), vec![peermem(), put("files/sys/class/infiniband/mlx5_0/ports/1/state", state)]])
 }
@@ -212,7 +212,7 @@ fn raid0(release: &str) -> Vec<Edit> {
     ]
 }
 
-/// GPU and disk below two host bridges of this device id.
+/// GPU and disk below two host bridges with this device id.
 fn intel(id: &str) -> Vec<Edit> {
     vec![
         put("files/proc/cpuinfo", "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"),

@@ -1,4 +1,5 @@
-//! Advice that can be followed: each step once, in the order of work, with the needed rights, and no route that the machine cannot have.
+//! Tests that the advice can be followed: each step once, in the order of work, with the required rights, and only
+//! routes that are possible on the machine.
 
 use crate::fixtures::check;
 use crate::machine::fixtures;
@@ -40,7 +41,7 @@ fn each_step_is_advised_once_in_the_order_of_work() {
             steps.sort_unstable();
             steps.dedup();
             assert_eq!(steps.len(), count, "{name}: {}", verdict.advice);
-            // One numbered sentence for each step, none twice.
+            // There is one numbered sentence for each step, and none occurs twice.
             let numbered = (2..9).filter(|number| verdict.advice.contains(&format!(" {number}. "))).count();
             assert!(count == 0 || numbered < count, "{name}: {}", verdict.advice);
         }

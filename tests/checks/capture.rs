@@ -1,5 +1,5 @@
-//! A capture of the machine that runs the tests gives the same findings as the machine itself, and redaction changes
-//! no answer.
+//! Tests that a capture of the machine that runs the tests gives the same findings as the machine itself, and that
+//! redaction does not change findings.
 
 use crate::expected::expected;
 use crate::machine::{build, fixture, fixtures, put};
@@ -7,7 +7,7 @@ use gds_top::checks;
 use gds_top::core::{Finding, Status};
 use gds_top::machine::{LiveOptions, Root};
 
-/// Findings as text, with the host's name as the capture writes it.
+/// Findings as text, with the redacted host name of the capture.
 fn clean(findings: &[Finding]) -> Vec<String> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     findings
@@ -61,7 +61,8 @@ fn a_capture_keeps_no_serial_number_address_or_user_name() {
         "10.20.30.40:/export /home/alice/models aa:bb:cc:dd:ee:01 nvme-Disk_S64DNX0 GDS Version: 1.17.1.22\n",
     )
     .unwrap();
-    // The environment and the accounts of this machine are part of the capture too, so no number of a replacement is known here.
+    // The capture also contains the environment and accounts of this machine, so the number of a replacement is
+    // unknown here.
     let live = Root::live_with(LiveOptions { cufile_probe: None, record: true, ..LiveOptions::default() });
     live.read_text(&udev).unwrap();
     live.read_text(&notes).unwrap();
@@ -100,7 +101,7 @@ fn a_view_that_does_not_record_cannot_be_captured() {
     assert!(!folder.path().join("x").exists());
 }
 
-/// The parts of a finding that redaction may not change.
+/// The parts of a finding that redaction must not change.
 pub(crate) fn answer(report: &checks::Report) -> Vec<String> {
     let findings = report.findings.iter().map(|f| {
         format!(
@@ -117,7 +118,7 @@ pub(crate) fn answer(report: &checks::Report) -> Vec<String> {
     findings.chain(verdicts).collect()
 }
 
-/// A machine and what is left of it in a redacted capture give the same answer.
+/// Tests that a machine and its redacted capture give the same findings.
 fn assert_same_answer(name: &str, machine: &std::path::Path) {
     let whole = Root::folder_recorded(machine).unwrap();
     let there = checks::run(&whole, &whole.captured_paths(), None, &mut |_| {});

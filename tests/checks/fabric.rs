@@ -1,4 +1,5 @@
-//! Machines with NVSwitches: Fabric Manager that is missing, of another version, or not running keeps CUDA from starting.
+//! Machines with NVSwitches. If Fabric Manager is missing, has another version or is not running, CUDA does not
+//! start.
 
 use crate::machine::*;
 use gds_top::core::{FixId, Route};
@@ -22,7 +23,7 @@ fn running() -> Vec<Edit> {
     ]
 }
 
-/// A B200, which shows no NVSwitch on the bus.
+/// A B200, which has no NVSwitch on the PCI bus.
 fn b200() -> Vec<Edit> {
     all([gpu("NVIDIA B200", "10.0"), vec![put(format!("{GPU}/device"), "0x2901\n")]])
 }
@@ -50,11 +51,11 @@ fn a_fabric_that_is_not_configured_is_the_cause_of_error_802() {
 #[test]
 fn a_fabric_that_works_is_no_matter_how() {
     judge(vec![
-        // The driver container of an operator has Fabric Manager, or an image has it somewhere else.
+        // Fabric Manager may be in the driver container of an operator, or at another place in an image.
         fine("CUDA starts", P2PDMA, nvswitch()),
         fine("installed and running", P2PDMA, all([nvswitch(), installed("580.95.05"), running()])),
         fine("a B200 whose CUDA starts", P2PDMA, b200()),
-        // A guest with some GPUs of a board sees no NVSwitch: its host runs Fabric Manager.
+        // A guest with some GPUs of a board sees no NVSwitch, because its host runs Fabric Manager.
         fine("a guest", P2PDMA, all([b200(), vec![set(NVML, "/gpus/0/virtualization", json!("passthrough"))]])),
     ]);
 }
@@ -69,7 +70,7 @@ fn a_version_that_differs_is_said_before_cuda_was_asked() {
     let finding = report.finding("gpu-fabric").unwrap();
     assert!(finding.summary.contains("580.82.07") && finding.summary.contains("580.95.05"), "{}", finding.summary);
     assert_eq!(finding.fix, Some(FixId::NvidiaFabricmanager));
-    // The file of its process is missing: that alone stops nothing, because CUDA was not asked.
+    // The file of the process is missing. This alone blocks nothing, because CUDA was not queried.
     let report = machine(installed("580.95.05"));
     let finding = report.finding("gpu-fabric").unwrap();
     assert_eq!((finding.status, finding.blocks.len()), (gds_top::core::Status::Warn, 0), "{}", finding.summary);

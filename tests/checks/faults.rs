@@ -1,4 +1,5 @@
-//! Machines with one fault each: the cause, the verdict, and no failure because a part of a capture is missing.
+//! Machines with one fault each. The tests check the cause and the verdict. A missing part of a capture must not
+//! cause a failure.
 
 use crate::machine::*;
 use gds_top::core::{Route, Status};
@@ -263,7 +264,7 @@ fn each_fault_is_named_as_the_cause() {
     ]);
 }
 
-/// The lists of parts that a capture may lack; whatever is missing, nothing fails that did not fail before.
+/// Removes parts from captures. A missing part must not cause a new failure.
 #[test]
 fn what_a_capture_lacks_never_becomes_a_failure() {
     let parts = [NVML, LIB, COMMANDS, "environment.json", PATHS];

@@ -1,4 +1,5 @@
-//! Cases from the field, containers and clusters, and users without rights: the cause first, and nothing made up.
+//! Reported cases, containers, clusters and users without rights. The cause must be named first, and nothing may be
+//! invented.
 
 use crate::machine::*;
 use gds_top::core::{Route, Status};
@@ -151,7 +152,7 @@ fn an_unprivileged_user_is_told_what_cannot_be_seen_and_no_failure_is_made_up() 
     }
 }
 
-/// The edits that fit a base: a file that it does not have cannot be removed.
+/// The edits that are possible on a base. A file that the base does not have cannot be removed.
 fn edits_for(base: &str, edits: &[Edit]) -> Vec<Edit> {
     let fits = |edit: &&Edit| match edit {
         Edit::Drop(file) | Edit::Set(file, ..) | Edit::Unset(file, _) => fixture(base).join(file).exists(),

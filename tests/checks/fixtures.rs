@@ -1,4 +1,4 @@
-//! Complete machines as folders: the right cause first, the right verdict, and no alarm on a healthy one.
+//! Complete machines in folders: the correct cause first, the correct verdict, and no alarm on a healthy machine.
 
 use crate::machine::fixture;
 use gds_top::checks::{self, CheckId, Report};
@@ -21,7 +21,7 @@ pub(crate) fn check(name: &str) -> Report {
     report
 }
 
-/// Machine, route now, best route possible, causes in order, all failing checks.
+/// Machine, current route, best possible route, causes in order, and all failed checks.
 type Row = (&'static str, Route, Route, &'static [&'static str], &'static [&'static str]);
 
 const TABLE: &[Row] = &[
@@ -268,7 +268,7 @@ fn every_machine_gets_its_cause_and_its_verdict() {
         for finding in &report.findings {
             assert!(!finding.evidence.is_empty(), "{name}: {} has no evidence", finding.id);
             assert!(!finding.why.is_empty() || finding.status == Status::Na, "{name}: {} does not say why", finding.id);
-            // A warning about something that no fix can change names its routes, too.
+            // A warning about something that no fix can change also names its routes.
             let blocks = finding.status == Status::Fail || (finding.status == Status::Warn && finding.permanent);
             assert_eq!(!finding.blocks.is_empty(), blocks, "{name}: {}", finding.id);
             let id = CheckId::of(&finding.id).unwrap_or_else(|| panic!("{} has no entry in the table", finding.id));

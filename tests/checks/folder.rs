@@ -1,4 +1,4 @@
-//! A captured folder is read inside itself only.
+//! Tests that only files inside a captured folder are read.
 
 use gds_top::machine::{Root, Unread};
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn a_capture_whose_files_or_json_are_links_is_refused() {
     symlink(here.path(), top.path().join("files")).unwrap();
     let said = Root::folder(top.path()).unwrap_err();
     assert!(said.contains("files is not a directory"), "{said}");
-    // Nor is it taken for a plain tree or for a capture without files.
+    // It is also not read as a plain tree, or as a capture without files.
     assert!(Root::stand_in(top.path()).is_err());
     std::fs::write(top.path().join("capture.json"), "{}").unwrap();
     assert!(Root::folder(top.path()).is_err());
@@ -117,7 +117,7 @@ fn a_link_that_takes_the_place_of_a_file_or_folder_while_it_is_read_leads_nowher
     let root = Root::folder(&top.path().join("machine")).unwrap();
     let is_over = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
-        // One after the other: the file, and the folder that it is in, become a link to the one outside and come back.
+        // The file and its folder are alternately replaced by a link to a file or folder outside.
         scope.spawn(|| {
             let swaps = [("etc", outside.clone()), ("etc/deep/file", outside.join("deep/file"))];
             for (at, to) in swaps.iter().cycle() {

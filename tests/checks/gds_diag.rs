@@ -1,4 +1,5 @@
-//! What docs/gds-diag.md says of each thing that NVIDIA's gds-diag reports, by running the check that it names on a machine where that thing is so.
+//! Tests the statements of docs/gds-diag.md about each report of NVIDIA's gds-diag. The named check runs on a machine
+//! with that condition.
 
 use crate::machine::*;
 use gds_top::core::Status;
@@ -264,8 +265,8 @@ fn every_check_that_the_document_names_exists() {
     for (_, base, edits, ..) in rows() {
         take(build(base, &edits).path());
     }
-    // Conditions without a fixture: a file in the page cache, holes, a cgroup's limit, root ports, modules loaded at
-    // boot.
+    // Conditions without a fixture: a file in the page cache, holes, a cgroup limit, root ports, and modules that are
+    // loaded at boot.
     let live = [
         "page-cache-residency",
         "sparse-or-delalloc",

@@ -1,4 +1,4 @@
-//! Healthy machines with harmless oddities: no alarm.
+//! Healthy machines with harmless peculiarities must give no alarm.
 
 use crate::machine::*;
 use serde_json::json;

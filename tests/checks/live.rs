@@ -1,4 +1,5 @@
-//! The checks on the machine that runs the tests, on any machine: they end, and their results are consistent.
+//! Runs the checks on the machine that runs the tests, whichever it is. They must end, and their results must be
+//! consistent.
 
 use gds_top::checks;
 use gds_top::core::{Finding, Route, Status};
@@ -6,7 +7,7 @@ use gds_top::machine::{LiveOptions, Root};
 use std::time::Duration;
 
 fn live() -> Root {
-    // No probe: the test program is not gds-top and cannot open libcufile for it.
+    // There is no probe, because the test program is not gds-top and cannot open libcufile.
     Root::live_with(LiveOptions { cufile_probe: None, ..LiveOptions::default() })
 }
 
@@ -36,7 +37,7 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
     const QUICK: [&str; 5] = ["fs-resolve", "odirect-open", "wsl", "ctr-detect", "cfg-compat"];
     let folder = tempfile::tempdir().unwrap();
     let (begun, told) = (folder.path().join("begun"), folder.path().join("told"));
-    // The probe ends once the quick findings are there; where they waited for it, it would end at its limit.
+    // The probe ends after the quick findings are there. If they waited for it, it would end at its limit.
     let waits =
         format!(": > {}; until [ -e {} ]; do sleep 0.01; done; echo '{ANSWER}'", begun.display(), told.display());
     let asked = |script: &str, limit: u64, emit: &mut dyn FnMut(Finding)| {
@@ -48,7 +49,7 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
         checks::run(&root, &[std::env::current_dir().unwrap()], None, emit)
     };
     let mut early: Vec<String> = Vec::new();
-    // Where /proc/modules cannot be read the product itself waits 3 s and no longer.
+    // If /proc/modules cannot be read, gds-top waits at most 3 s.
     if std::fs::read("/proc/modules").is_ok() {
         let report = asked(&waits, 300, &mut |finding| {
             early.push(finding.id);
@@ -59,7 +60,7 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
         let probe = report.finding("lib-open-probe").unwrap();
         assert!(begun.exists() && !probe.summary.contains("did not return"), "{}: {early:?}", probe.summary);
     }
-    // A probe that never ends is ended, and its finding comes after those that need not wait.
+    // A probe that never ends is killed, and its finding comes after the findings that do not need it.
     early.clear();
     let report = asked("exec sleep 86400", 1, &mut |finding| early.push(finding.id));
     let at =

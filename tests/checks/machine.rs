@@ -1,4 +1,4 @@
-//! Machines that differ from a fixture in a few files, and the expected results of the checks.
+//! Machines that differ from a fixture in a few files, with the expected results of the checks.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use gds_top::checks::{self, Report};
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 /// A change of a machine.
 #[derive(Clone)]
 pub(crate) enum Edit {
-    /// Writes a file below the folder of the machine.
+    /// Write a file below the folder of the machine.
     Put(String, String),
-    /// Takes a file or folder away.
+    /// Remove a file or folder.
     Drop(String),
-    /// Sets a value in one of the JSON files, by pointer; the parent must be there.
+    /// Set a value in one of the JSON files, by pointer. Its parent must exist.
     Set(String, String, Value),
-    /// Removes a key of one of the JSON files, by pointer.
+    /// Remove a key from one of the JSON files, by pointer.
     Unset(String, String),
-    /// Makes a link.
+    /// Create a link.
     Link(String, String),
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn said(argv: &[&str], stdout: &str) -> Value {
     json!({"argv": argv, "exit_code": 0, "stdout": stdout, "stderr": ""})
 }
 
-/// A command says this.
+/// A command has this output.
 pub(crate) fn command(argv: &[&str], stdout: &str) -> Edit {
     set(COMMANDS, "/-", said(argv, stdout))
 }
@@ -60,7 +60,7 @@ pub(crate) fn kernel_log(text: &str) -> Edit {
     command(&JOURNAL, text)
 }
 
-/// All these edits, in order.
+/// All edits in order.
 pub(crate) fn all<const N: usize>(parts: [Vec<Edit>; N]) -> Vec<Edit> {
     parts.into_iter().flatten().collect()
 }
@@ -73,7 +73,7 @@ pub(crate) fn kernel(release: &str) -> Vec<Edit> {
     ]
 }
 
-/// The open driver of this version.
+/// The open driver with this version.
 pub(crate) fn driver(version: &str, cuda: &str) -> Vec<Edit> {
     vec![
         put("files/sys/module/nvidia/version", format!("{version}\n")),
@@ -86,7 +86,7 @@ pub(crate) fn driver(version: &str, cuda: &str) -> Vec<Edit> {
     ]
 }
 
-/// A bridge of NVIDIA of class 0x0680, as NVSwitches are.
+/// A bridge of NVIDIA with class 0x0680, like an NVSwitch.
 pub(crate) fn nvswitch() -> Vec<Edit> {
     const SWITCH: &str = "files/sys/bus/pci/devices/0000:b0:02.0";
     vec![
@@ -96,12 +96,12 @@ pub(crate) fn nvswitch() -> Vec<Edit> {
     ]
 }
 
-/// cuFileDriverOpen fails with this code of CUDA.
+/// cuFileDriverOpen fails with this CUDA error code.
 pub(crate) fn cuda_fails(code: i32) -> Edit {
     set(LIB, "/open", json!({"code": 5011, "cuda_code": code, "stdout": "", "stderr": "", "timed_out": false}))
 }
 
-/// The first GPU is this one.
+/// The first GPU has this name and capability.
 pub(crate) fn gpu(name: &str, capability: &str) -> Vec<Edit> {
     vec![set(NVML, "/gpus/0/name", json!(name)), set(NVML, "/gpus/0/compute_capability", json!(capability))]
 }
@@ -116,7 +116,7 @@ pub(crate) fn libcufile(version: &str) -> Edit {
     set(LIB, "/found/0/version", json!(version))
 }
 
-/// cuFileDriverOpen fails so.
+/// cuFileDriverOpen fails with this code and text.
 pub(crate) fn open_fails(code: u32, stderr: &str) -> Edit {
     set(LIB, "/open", json!({"code": code, "cuda_code": 0, "stdout": "", "stderr": stderr, "timed_out": false}))
 }
@@ -133,17 +133,17 @@ pub(crate) fn options(text: &str) -> Edit {
     path("/0/mount_options", json!(text))
 }
 
-/// The block devices below the path, the upper ones first.
+/// The block devices below the path, with the upper ones first.
 pub(crate) fn stack(devices: Value) -> Edit {
     path("/0/block_device", devices)
 }
 
-/// A file system without a block device below it.
+/// A file system without a block device.
 pub(crate) fn unbacked(name: &str) -> Vec<Edit> {
     vec![filesystem(name), path("/0/device", json!("0:71")), stack(json!([]))]
 }
 
-/// A changed machine, and the expected results.
+/// A changed machine with the expected results.
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
     pub(crate) base: &'static str,
@@ -152,7 +152,7 @@ pub(crate) struct Variant {
     pub(crate) possible: Route,
     /// The blockers of the first verdict, in order.
     pub(crate) blockers: &'static [&'static str],
-    /// All findings that warn or fail, in any order.
+    /// All warnings and failures, in any order.
     pub(crate) loud: &'static [&'static str],
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of a fixture. One that is written as an overlay is built below the target folder, once for each content.
+/// The folder of a fixture. An overlay is built below the target folder, once for each content.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let place = machines().join(name);
     let Ok(text) = std::fs::read_to_string(machines().join(format!("{name}.toml"))) else { return place };
@@ -191,7 +191,7 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         if place.is_dir() {
             copy(&place, scratch.path());
         }
-        // Another test program may have built the same content meanwhile; either one serves.
+        // Another test program may have built the same content at the same time. Both results are equal.
         if std::fs::rename(scratch.path(), &folder).is_ok() {
             drop(scratch.keep());
         }
@@ -199,16 +199,16 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
     folder
 }
 
-/// A machine as its differences from another one: `NAME.toml`, and the binary files of a folder NAME if there is one.
+/// A machine as its differences from another one: `NAME.toml` and, if there are any, binary files in a folder NAME.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Overlay {
     about: String,
     base: String,
-    /// Files and folders of the base that this machine lacks.
+    /// Files and folders of the base that this machine does not have.
     #[serde(default)]
     remove: Vec<String>,
-    /// Changes of JSON files: file, pointer and the new value as JSON; without a value the key is removed.
+    /// Changes of JSON files: file, pointer and the new value as JSON. Without a value, the key is removed.
     #[serde(default)]
     json: Vec<Vec<String>>,
     #[serde(default)]
@@ -266,7 +266,7 @@ pub(crate) fn build(base: &str, edits: &[Edit]) -> tempfile::TempDir {
     folder
 }
 
-/// Changes the folder of a machine.
+/// Applies edits to the folder of a machine.
 fn apply(folder: &Path, edits: &[Edit]) {
     let at = |path: &str| -> PathBuf {
         let path = folder.join(path);
@@ -352,7 +352,7 @@ pub(crate) fn judge(variants: Vec<Variant>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A fixture and the best route there, which it takes.
+/// A fixture and its best route, which is also its current route.
 pub(crate) type Base = (&'static str, Route);
 pub(crate) const NVFS: Base = ("nvfs-healthy", Route::Nvfs);
 pub(crate) const P2PDMA: Base = ("p2pdma-healthy", Route::P2pdma);
@@ -360,12 +360,12 @@ pub(crate) const GRACE: Base = ("grace", Route::C2c);
 pub(crate) const MD: Base = ("md-raid0", Route::Nvfs);
 pub(crate) const NFS: Base = ("nfs-rdma", Route::Nvfs);
 pub(crate) const LUSTRE: Base = ("lustre", Route::Nvfs);
-/// RDMA once its addresses and module are there, which this fixture lacks.
+/// The route is RDMA after the missing addresses and the module are added.
 pub(crate) const WEKA: Base = ("weka", Route::Rdma);
 
 type Ids = &'static [&'static str];
 
-/// Any answer: the route now, the best one, its blockers, and all findings that warn or fail.
+/// A machine with any result: the current route, the best one, its blockers, and all warnings and failures.
 pub(crate) fn bad(
     name: &'static str,
     base: &'static str,
@@ -378,27 +378,27 @@ pub(crate) fn bad(
     Variant { name, base, edits, route, possible, blockers, loud }
 }
 
-/// Nothing is wrong, for all its oddities.
+/// A machine without problems, although it looks unusual.
 pub(crate) fn fine(name: &'static str, base: Base, edits: Vec<Edit>) -> Variant {
     warned(name, base, &[], edits)
 }
 
-/// The route is taken, and something is to be said.
+/// A machine that uses the best route but has warnings.
 pub(crate) fn warned(name: &'static str, (base, route): Base, loud: Ids, edits: Vec<Edit>) -> Variant {
     bad(name, base, route, route, &[], loud, edits)
 }
 
-/// Only compat works until these are fixed.
+/// A machine on which only compat mode works until these causes are fixed.
 pub(crate) fn slowed(name: &'static str, (base, possible): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
     bad(name, base, Route::Compat, possible, causes, causes, edits)
 }
 
-/// Nothing works until these are fixed.
+/// A machine on which nothing works until these causes are fixed.
 pub(crate) fn stopped(name: &'static str, (base, possible): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
     bad(name, base, Route::None, possible, causes, causes, edits)
 }
 
-/// Nothing can make more than compat of it.
+/// A machine on which only compat mode is possible.
 pub(crate) fn barred(name: &'static str, (base, _): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
     bad(name, base, Route::Compat, Route::Compat, causes, causes, edits)
 }

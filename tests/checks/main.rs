@@ -1,5 +1,5 @@
-//! Results of the checks: for the fixtures in `tests/machines`, for others that differ from them in a few files, for
-//! the machine that runs the tests, and for captures of each.
+//! Tests the results of the checks: for the fixtures in `tests/machines`, for changed fixtures, for the machine that
+//! runs the tests, and for captures of each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! Captures have no names of a machine, its people or its parts, with the same answer; and the program's capture of
-//! this machine gives the same answer as the machine.
+//! Tests that captures contain no names of a machine, its users or its parts, but give the same findings. A capture
+//! of this machine gives the same findings as the machine.
 
 use crate::capture::answer;
 use crate::machine::*;
@@ -9,7 +9,7 @@ use gds_top::machine::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Texts that must not be in a capture, from any place.
+/// Texts that must not be in any part of a capture.
 const SECRETS: &[&str] = &[
     "zebra-gpu-17",
     "secretcorp",
@@ -161,7 +161,7 @@ fn the_programs_own_capture_of_this_machine_answers_as_check_does() {
     program(&["capture", taken, models.to_str().unwrap(), "--json"], folder.path());
     let live = program(&["check", models.to_str().unwrap(), "--json"], folder.path());
     let told = program(&["check", "--root", taken, "--json"], folder.path());
-    // The page cache, memory and transfers in flight change between two looks.
+    // The page cache, memory and transfers in flight change between two runs of the checks.
     let moves = |id: &str| ["page-cache-residency", "gpu-bar1-free", "stats-shm", "ext4-lazyinit"].contains(&id);
     let answers = |report: &Value| -> Vec<String> {
         report["checks"]
@@ -170,7 +170,7 @@ fn the_programs_own_capture_of_this_machine_answers_as_check_does() {
             .unwrap_or_else(|| panic!("{report}"))
             .iter()
             .filter(|f| !moves(f["id"].as_str().unwrap()))
-            // Those that say why they cannot be asked of a capture.
+            // These findings report that a capture does not contain their data.
             .filter(|f| !f["summary"].as_str().unwrap().contains("of this capture"))
             .map(|f| {
                 format!("{} {} blocks {} fix {} cause {}", f["id"], f["status"], f["blocks"], f["fix"], f["cause"])

@@ -1,5 +1,5 @@
-//! The reason for an nvidia-fs that is not loaded, from the kernel's log and the build of the module: each cause by
-//! its check and with its own fix, which the guided installation names too.
+//! Tests the reasons why nvidia-fs is not loaded, from the kernel log and the build of the module. Each cause has its
+//! own check and fix, which the guided set-up also names.
 
 use crate::machine::*;
 use gds_top::core::Status;
@@ -16,10 +16,10 @@ struct Case {
     log: String,
     edits: Vec<Edit>,
     more: Vec<Value>,
-    /// The check that is the cause, and its fix.
+    /// The check for the cause, and its fix.
     check: &'static str,
     fix: &'static str,
-    /// Words of its summary.
+    /// A part of its summary.
     part: &'static str,
 }
 

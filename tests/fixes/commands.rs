@@ -1,4 +1,5 @@
-//! Fixes that run commands on a running machine: in order, streamed, rolled back when one fails, taken up when one was cut short.
+//! Tests of fixes that run commands on a running machine: order, streamed output, rollback after a failure, and
+//! resuming after an interruption.
 
 use crate::copies::recover;
 use gds_top::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
@@ -6,10 +7,10 @@ use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};
 use std::fs;
 use std::path::Path;
 
-/// A fix that may edit a file of the user's.
+/// A fix that may edit a user's file.
 const ID: FixId = FixId::CufileP2pdmaKeys;
 
-/// A plan that needs no special rights: a file in a folder of the test, then commands.
+/// A plan that needs no rights: a file in the test's folder, then commands.
 fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     let file = Change::WriteFile {
         path: folder.join("made/setting.json"),
@@ -35,12 +36,12 @@ fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     }
 }
 
-/// The machine itself, with a journal of the test: all written files are in the test's folder.
+/// The machine itself with a journal of the test. All written files are in the test's folder.
 fn place(folder: &Path) -> Place {
     Place::below(Path::new("/"), &folder.join("state"))
 }
 
-/// A temporary folder by its real path, for nothing is written through a link.
+/// The real path of a temporary folder, because nothing is written through a link.
 fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
     let keep = tempfile::tempdir().unwrap();
     let real = keep.path().canonicalize().unwrap();

@@ -1,4 +1,5 @@
-//! Fixes that write configuration, on copies of captured machines: applied, checked again, undone; the guided checklist; and logs read into causes.
+//! Tests of fixes that write configuration, on copies of captured machines: apply, check again and undo. Also the
+//! guided checklist, and causes from logs.
 
 use crate::copies::Machine;
 use crate::machine::{JOURNAL, said};

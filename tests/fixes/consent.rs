@@ -1,4 +1,5 @@
-//! Consent is for one plan: if a file or the machine changed since the preview, the fix is refused and nothing is changed.
+//! Consent is for one plan. If a file or the machine changed since the preview, the fix is rejected and nothing is
+//! changed.
 
 use crate::copies::Machine;
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
@@ -12,7 +13,7 @@ use std::path::Path;
 const ID: FixId = FixId::P2pdmaRegistryKeys;
 const REGISTRY: &str = "etc/modprobe.d/nvidia-p2pdma.conf";
 const OTHER: &str = "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"\n";
-/// Another distribution rebuilds its initramfs by another command.
+/// Another distribution, which rebuilds its initramfs with another command.
 const ROCKY: &str = "ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n";
 
 /// A change of the machine between the preview and the consent.
@@ -106,7 +107,7 @@ fn a_change_while_the_question_is_open_is_noticed() {
         change(&root.files());
         let before = root.image();
         writer.write_all(b"y\n").unwrap();
-        // A terminal whose program ended answers with an error.
+        // Reading a terminal whose program has ended gives an error.
         while let Ok(count @ 1..) = reader.read(&mut bytes) {
             said.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }

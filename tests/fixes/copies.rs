@@ -1,4 +1,4 @@
-//! Copies of captured machines that may be written to, and their content.
+//! Writable copies of captured machines, and their content.
 
 use crate::machine::{copy, fixture};
 use gds_top::checks::{self, Report};
@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Path, mode, and content or target of everything.
+/// The path, mode, and content or link target of all files.
 pub(crate) type Image = Vec<(PathBuf, u32, Option<Vec<u8>>)>;
 
 pub(crate) fn image(folder: &Path) -> Image {
@@ -33,21 +33,21 @@ pub(crate) fn image(folder: &Path) -> Image {
     out
 }
 
-/// A captured machine and what the checks say of it.
+/// A captured machine with the report of its checks.
 pub(crate) fn look(folder: &Path) -> (Root, Report) {
     let root = Root::open(folder).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
     (root, report)
 }
 
-/// Resumes what was interrupted; the sentences about it.
+/// Resumes interrupted fixes and returns the sentences about them.
 pub(crate) fn recover(place: &Place) -> Vec<String> {
     let mut said = Vec::new();
     fixes::recover(place, &mut |sentence| said.push(sentence)).unwrap();
     said
 }
 
-/// A copy of a captured machine, with its journal next to it.
+/// A copy of a captured machine with its journal next to it.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
 }
@@ -67,12 +67,12 @@ impl Machine {
         self.top().join("files")
     }
 
-    /// A file of the machine by its path there.
+    /// The real path of a file on the machine.
     pub(crate) fn file(&self, path: &str) -> PathBuf {
         self.files().join(path.trim_start_matches('/'))
     }
 
-    /// Writes a file of the machine and makes its folder if necessary.
+    /// Writes a file on the machine and creates its folder if necessary.
     pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
         let path = self.file(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The NVMe driver for GDS comes from DOCA's repository, before nvidia-fs, and nvidia-fs is built again after it.
+//! The NVMe driver for GDS is installed from DOCA's repository, before nvidia-fs. nvidia-fs is rebuilt after it.
 
 use crate::copies::Machine;
 use crate::machine::*;
@@ -13,7 +13,7 @@ const RHEL: &str = "ID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
 const SLES: &str =
     "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\nPRETTY_NAME=\"SUSE Linux Enterprise Server 15 SP6\"\n";
 
-/// The check that the driver of the disks is the new one.
+/// The check that the new driver of the disks is used.
 const REPLACED: &str = r#"sh -c '/sbin/modinfo -n nvme | grep -E "/(updates|extra)/"'"#;
 
 fn plan_of(base: &str, release: &str, running: &str, edits: Vec<Edit>) -> FixPlan {
@@ -158,7 +158,7 @@ fn mlnx_ofed_is_not_mixed_with_doca() {
     assert!(lines(&plan)[0].starts_with("sudo ./mlnxofedinstall"), "{:?}", lines(&plan));
     assert!(!lines(&plan).iter().any(|line| line.contains("doca")), "{:?}", lines(&plan));
     assert!(plan.why.contains("MLNX_OFED_LINUX-24.10-1.1.4.0"), "{}", plan.why);
-    // DOCA has a program of the same name.
+    // DOCA has a program with the same name.
     let doca = put("files/usr/bin/ofed_info", "#!/bin/sh\necho OFED-internal-26.04-1.1.0:\n");
     assert!(lines(&self::plan(UBUNTU, "6.8.0-60-generic", vec![doca])).iter().any(|line| line.contains("doca-ofed")));
 }
@@ -183,7 +183,7 @@ fn a_kernel_on_which_the_driver_cannot_work_is_an_obstacle() {
 
 #[test]
 fn the_checklist_has_the_storage_driver_before_nvidia_fs() {
-    // A T4 cannot take P2PDMA; nvidia-fs was never installed, and the NVMe driver is the stock one.
+    // A T4 does not support P2PDMA. nvidia-fs was never installed, and the NVMe driver is the stock driver.
     let edits = all([
         gpu("Tesla T4", "7.5"),
         vec![

@@ -1,4 +1,5 @@
-//! The driver that fits the GPUs, the CUDA packages that fit the driver, and the key that Secure Boot asks for, on Debian, Ubuntu, RHEL and SLES.
+//! Tests the driver for the GPUs, the CUDA packages for the driver, and the key for Secure Boot, on Debian, Ubuntu,
+//! RHEL and SLES.
 
 use crate::machine::*;
 use gds_top::checks::{self, Report};
@@ -20,7 +21,7 @@ const FAMILIES: [&str; 4] = [DEBIAN, UBUNTU, RHEL, SLES];
 const GPU: &str = "files/sys/bus/pci/devices/0000:be:00.0";
 const SECURE_BOOT: &str = "SecureBoot enabled\n";
 
-/// A machine with this release, and the report on it.
+/// A machine with this release, and its report.
 struct Machine {
     _folder: tempfile::TempDir,
     root: Root,
@@ -62,13 +63,13 @@ fn has(plan: &FixPlan, wanted: &str) -> bool {
     lines(plan).iter().any(|line| line == wanted)
 }
 
-/// The position of the first line that contains this.
+/// The index of the first line that contains this text.
 fn at(plan: &FixPlan, part: &str) -> usize {
     let lines = lines(plan);
     lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part}: {lines:?}"))
 }
 
-/// No driver is loaded or installed; the GPU on the bus has this device id.
+/// No driver is loaded or installed. The GPU on the bus has this device id.
 fn no_driver(device: &str) -> Vec<Edit> {
     vec![
         without("files/proc/driver"),
@@ -141,13 +142,13 @@ fn packages_are_those_of_the_newest_cuda_that_driver_and_repository_have() {
         assert!(line.ends_with(wanted), "{version}: {line}");
         assert_eq!(obstacle, None, "{version}");
     }
-    // Without NVML the branch of the driver decides.
+    // Without NVML, the CUDA version is derived from the driver branch.
     let blind = all([driver("550.163.01", "12.4"), vec![put(NVML, r#"{"error": "not found"}"#)]]);
     assert!(package(UBUNTU, blind).0.ends_with("nvidia-gds-12-4"));
-    // The repository of Ubuntu 24.04 begins with 12.5, which a driver of CUDA 12 runs.
+    // The repository of Ubuntu 24.04 begins with 12.5, which a driver for CUDA 12 supports.
     let (line, obstacle) = package(UBUNTU_24, driver("550.163.01", "12.4"));
     assert!(line.ends_with("nvidia-gds-12-5") && obstacle.is_none(), "{line} {obstacle:?}");
-    // That of Debian 13 begins with CUDA 13, which such a driver does not run.
+    // The repository of Debian 13 begins with CUDA 13, which such a driver does not support.
     let (_, obstacle) = package(DEBIAN_13, driver("550.163.01", "12.4"));
     assert!(obstacle.as_deref().is_some_and(|why| why.contains("error 35")), "{obstacle:?}");
 }
@@ -244,7 +245,7 @@ fn secure_boot_puts_the_key_before_the_driver_and_the_signature_before_the_reboo
             );
             assert_eq!(plan.obstacle, None, "{release} {id}");
         }
-        // A key that is there is not replaced.
+        // An existing key is not replaced.
         let edits = all([
             no_driver("0x2335"),
             vec![command(&["mokutil", "--sb-state"], SECURE_BOOT), put(format!("files{certificate}"), "key")],
@@ -252,7 +253,7 @@ fn secure_boot_puts_the_key_before_the_driver_and_the_signature_before_the_reboo
         let plan = Machine::new("p2pdma-two-steps", release, edits).plan("nvidia-driver-open");
         assert!(!lines(&plan).iter().any(|line| line.contains(new_key)), "{release}: {:?}", lines(&plan));
     }
-    // Without Secure Boot there is no word of it.
+    // Without Secure Boot, it is not mentioned.
     let edits = all([no_driver("0x2335"), vec![command(&["mokutil", "--sb-state"], "SecureBoot disabled\n")]]);
     let plan = Machine::new("p2pdma-two-steps", UBUNTU, edits).plan("nvidia-driver-open");
     assert!(!lines(&plan).iter().any(|line| line.contains("mokutil")) && !plan.why.contains("Secure Boot"));
@@ -270,7 +271,7 @@ fn nvidia_fs_is_signed_too_unless_the_key_of_dkms_is_enrolled() {
         let plan = Machine::new("p2pdma-two-steps", release, signer("Canonical Ltd. Kernel Module Signing"))
             .plan("nvfs-install");
         assert!(at(&plan, "mokutil --import") < at(&plan, "nvidia-gds-13-0"), "{release}: {:?}", lines(&plan));
-        // mokutil asks on the terminal, which gds-top does not lend to it.
+        // mokutil asks on the terminal, but gds-top does not hand the terminal over to it.
         assert_eq!((plan.needs, plan.policy), (Needs::Reboot, FixPolicy::Show), "{release}");
         let plan = Machine::new("p2pdma-two-steps", release, signer("DKMS module signing key")).plan("nvfs-install");
         assert!(!lines(&plan).iter().any(|line| line.contains("mokutil")), "{release}: {:?}", lines(&plan));
@@ -294,7 +295,7 @@ fn an_unsigned_driver_under_secure_boot_is_signed_and_not_installed_again() {
     let plan = machine.plan("secure-boot-key");
     assert!(at(&plan, "dkms install --force nvidia/580.95.05") < at(&plan, "mokutil --import"), "{:?}", lines(&plan));
     assert!(!machine.offered().iter().any(|id| id == "nvidia-driver-open"), "{:?}", machine.offered());
-    // Signed, and not loaded for another reason: it is loaded, not installed.
+    // The module is signed but not loaded for another reason. So the fix loads it and does not install it.
     let edits = all([
         no_driver("0x2335"),
         vec![command(&["modinfo", "nvidia"], "version:        580.95.05\nlicense:        Dual MIT/GPL\nsigner: x\n")],
@@ -320,7 +321,7 @@ fn gpus_before_turing_get_the_proprietary_driver_of_their_last_branch_by_their_p
         ),
         (SLES, vec!["sudo zypper --non-interactive install 'cuda-drivers<581'"]),
     ] {
-        // V100, P100, P4.
+        // V100, P100 and P4.
         for device in ["0x1db1", "0x15f8", "0x1bb3"] {
             let machine = Machine::new("p2pdma-two-steps", release, no_driver(device));
             assert_eq!(machine.drivers(), ["nvidia-driver-proprietary"], "{release} {device}");
@@ -354,7 +355,7 @@ fn no_driver_is_offered_for_a_kepler_gpu_or_for_two_gpus_that_share_none() {
             ],
         ])
     };
-    // A V100 and an A100 share the proprietary driver, a V100 and a B200 none.
+    // A V100 and an A100 can share the proprietary driver. No driver supports both a V100 and a B200.
     let shared = Machine::new("p2pdma-two-steps", UBUNTU, second("0x20b2")).plan("nvidia-driver-proprietary");
     assert_eq!(shared.obstacle, None);
     let none = Machine::new("p2pdma-two-steps", UBUNTU, second("0x2901")).plan("nvidia-driver-proprietary");
@@ -372,7 +373,7 @@ fn a_volta_gpu_keeps_its_proprietary_driver_and_its_cuda_12_packages() {
         }
         let already = machine.plan("nvidia-driver-proprietary").obstacle.unwrap_or_default();
         assert!(already.contains("is installed already"), "{release}: {already}");
-        // The driver serves CUDA 13, which dropped this GPU.
+        // The driver supports CUDA 13, which removed this GPU.
         let library = lines(&machine.plan("libcufile-install"));
         assert!(library[0].ends_with("libcufile-12-9"), "{library:?}");
     }
@@ -411,7 +412,7 @@ fn a_machine_with_nvswitches_gets_fabric_manager_with_its_driver() {
             "sudo zypper --non-interactive install nvidia-fabricmanager=580.95.05",
         ),
     ] {
-        // The archive of Ubuntu has a package for each branch.
+        // The archive of Ubuntu contains a package for each branch.
         let archive =
             || vec![put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n")];
         let bare = Machine::new("p2pdma-two-steps", release, all([no_driver("0x2330"), nvswitch()]))

@@ -1,5 +1,5 @@
-//! A fix reports where it does not belong: containers, WSL, images, other distributions, GPUs without a direct route;
-//! and the checklist leads from a bare machine to the proof.
+//! A fix reports if it cannot be used: in containers, WSL, images, on other distributions, and for GPUs without a
+//! direct route. The checklist leads from a bare machine to the proof.
 
 use crate::copies::{image, look, recover};
 use crate::machine::{COMMANDS, Edit, all, build, config, put, without};
@@ -148,7 +148,7 @@ fn commands_and_addresses_are_those_of_the_release() {
     ] {
         let mut edits = vec![put(RELEASE, release)];
         if id == "nvidia-driver-open" {
-            // A driver that is there is not installed again.
+            // An installed driver is not installed again.
             edits.extend([without("files/proc/driver"), without("files/sys/module/nvidia")]);
             edits.push(put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#));
         }
@@ -280,7 +280,7 @@ fn a_step_that_waits_for_something_shows_what_it_waits_for() {
     }
 }
 
-/// The open steps, by the fixes that are offered, and the number of steps that are done.
+/// The open steps with the offered fixes, the number of completed steps, and the route.
 fn to_do(folder: &Path) -> (Vec<String>, usize, Route) {
     let (root, report) = look(folder);
     let guided = guide::guide(&root, &report);
@@ -290,7 +290,7 @@ fn to_do(folder: &Path) -> (Vec<String>, usize, Route) {
 
 #[test]
 fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
-    // A fresh Ubuntu with the GPU on the bus and nothing of NVIDIA.
+    // A new Ubuntu with the GPU on the bus and no software of NVIDIA.
     let bare: Vec<Edit> = vec![
         put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
         put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n"),
@@ -305,7 +305,7 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
         assert!(plans.iter().any(|plan| plan == id), "{id} is not offered: {plans:?}");
     }
     assert_eq!(plans[0], "nvidia-repository", "what is installed from it comes behind it: {plans:?}");
-    // The repository is added, driver and library are installed.
+    // The repository is added, and the driver and the library are installed.
     let installed = [
         put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
         put(
@@ -319,7 +319,7 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
         (vec!["p2pdma-registry-keys".to_owned(), "cufile-p2pdma-keys".to_owned()], Route::P2pdma)
     );
     assert!(further > done, "{further} after {done}");
-    // cufile.json is done by our own fix; the keys of the driver wait for the reboot.
+    // cufile.json was changed by a fix of gds-top. The keys of the driver wait for the reboot.
     let folder = build("p2pdma-two-steps", &all([installed.to_vec(), vec![without("capture.json")]]));
     let place = Place::folder(folder.path()).unwrap();
     for id in ["cufile-p2pdma-keys", "p2pdma-registry-keys"] {
@@ -333,7 +333,7 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
     let (plans, nearly, _) = to_do(folder.path());
     assert_eq!(plans, ["initramfs"], "a folder runs no commands, so the initramfs is still to be built");
     assert!(nearly >= further);
-    // After the reboot only the proof is left.
+    // After the reboot, only the proof is left.
     let (plans, last, _) = to_do(build("p2pdma-healthy", &[]).path());
     assert!(plans.is_empty() && last >= nearly, "{plans:?}");
 }
@@ -474,7 +474,7 @@ fn on_bare_machines_of_every_family_the_order_is_that_of_the_packages_and_nothin
         let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
         assert_eq!(ids, ["nvidia-repository", "nvidia-driver-open", "nvfs-install"], "{release}");
         assert!(plans[2].obstacle.as_deref().is_some_and(|why| why.contains("install the driver first")), "{release}");
-        // With the driver installed, nothing blocks it.
+        // If the driver is installed, nothing blocks the step.
         write(
             "proc/driver/nvidia/version",
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n",

@@ -1,4 +1,5 @@
-//! A newer kernel never costs the GPU: headers come with it, held packages are released, and the driver is looked for before the reboot.
+//! A kernel update must not break the GPU: headers are installed with it, held packages are released, and the driver
+//! is verified before the reboot.
 
 use crate::machine::*;
 use gds_top::checks;
@@ -34,8 +35,8 @@ fn lines(plan: &FixPlan) -> Vec<String> {
     commands(plan).iter().map(|argv| gds_top::text::quoted_line(argv)).collect()
 }
 
-/// Runs the scripts of a plan with tools that know these kernels and modules, and returns the calls of DKMS and
-/// whether the last one succeeded.
+/// Runs the scripts of a plan with tools that know these kernels and modules. Returns the calls of DKMS and whether
+/// the last one succeeded.
 fn dry(plan: &FixPlan, kernels: &[&str], modules: &[&str]) -> (Vec<String>, bool) {
     let tools = tempfile::tempdir().unwrap();
     let log = tools.path().join("log");

@@ -1,4 +1,5 @@
-//! Fixes on copies of captured machines, by the library and by the program: planned, previewed, applied, verified, undone, cut short at every step.
+//! Tests of fixes on copies of captured machines, with the library and with the program: plan, preview, apply,
+//! verify, undo, and interruption at every step.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

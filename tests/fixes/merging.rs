@@ -1,4 +1,5 @@
-//! Fixes on machines whose files hold other settings: one value is added or changed, everything else stays, and undo restores every byte.
+//! Tests of fixes on machines whose files contain other settings. One value is added or changed, everything else is
+//! kept, and undo restores every byte.
 
 use crate::copies::Machine;
 use gds_top::core::{Change, FixId, FixPlan, FixPolicy, Needs};
@@ -7,7 +8,7 @@ use std::fs;
 
 const NVME: &str = "/etc/modprobe.d/nvme.conf";
 const MULTIPATH: FixId = FixId::NvmeMultipathOff;
-/// The content in cloud images.
+/// The usual content in cloud images.
 const CLOUD: &str = "# keep: required by the storage team\noptions nvme poll_queues=8 write_queues=2\noptions nvme_core io_timeout=4294967295 max_retries=10\n\n\
                      # end of file, without a newline";
 
@@ -27,10 +28,11 @@ fn files(plan: &FixPlan) -> Vec<String> {
     plan.changes.iter().filter_map(of).collect()
 }
 
-/// Applies a plan to the copy, hands out what a file holds then, and undoes it: every byte, mode and folder is as before.
+/// Applies a plan to the copy, returns the content of a file, and undoes the plan. All bytes, modes and folders are
+/// then as before.
 fn applied_and_undone(machine: &Machine, plan: &FixPlan, path: &str) -> String {
     let before = machine.image();
-    // Plans that are only shown are applied as their reader would apply them.
+    // Plans that are only shown are applied like a user would apply them.
     let plan = FixPlan { policy: FixPolicy::Ask, ..plan.clone() };
     fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
     let after = fs::read_to_string(machine.file(path)).unwrap();
@@ -40,7 +42,7 @@ fn applied_and_undone(machine: &Machine, plan: &FixPlan, path: &str) -> String {
     after
 }
 
-/// A machine with multipath on and one controller for each disk.
+/// A machine with multipath enabled and one controller for each disk.
 fn with_one_path() -> Machine {
     let machine = Machine::new("multipath-on");
     machine.write("/sys/class/nvme-subsystem/nvme-subsys0/nvme0/transport", "pcie\n");
@@ -100,7 +102,7 @@ fn multipath_that_is_in_use_is_not_switched_off_and_unknown_disks_are_left_to_a_
     assert_eq!(Machine::new("multipath-on").plan(MULTIPATH.as_str()).policy, FixPolicy::Show);
 }
 
-/// The release of the kernel of this machine, and its GRUB with words of its owner.
+/// Writes a kernel configuration, and a GRUB file with words of the owner.
 fn with_grub(machine: &Machine, words: &str) -> String {
     machine.write(
         "/etc/default/grub",
@@ -156,7 +158,7 @@ fn a_driver_whose_modules_are_listed_is_not_taken_for_built_in() {
     let release = gds_top::machine::kernel_release(&machine.root()).unwrap();
     machine.write(&format!("/lib/modules/{release}/modules.builtin"), "kernel/fs/ext4/ext4.ko\n");
     assert_eq!(files(&machine.plan(MULTIPATH.as_str())), [NVME]);
-    // A configuration decides if there is no list.
+    // If there is no list, the kernel configuration is used.
     let machine = with_one_path();
     machine.write("/proc/modules", "nvidia 14000000 12 - Live 0x0\n");
     machine.write(&format!("/boot/config-{release}"), "CONFIG_PCI_P2PDMA=y\nCONFIG_NVME_CORE=m\n");
@@ -232,7 +234,7 @@ fn words_of_the_command_line_are_joined_and_none_is_lost() {
         after,
         "GRUB_CMDLINE_LINUX_DEFAULT='quiet iommu=nobypass,pt console=ttyS0,115200'\nGRUB_DISABLE_OS_PROBER=true\n"
     );
-    // Tools that only add get an order to remove the old value.
+    // Tools that can only add get an extra command to remove the old value.
     let machine = Machine::new("multipath-on");
     machine.write("/proc/modules", "nvidia 14000000 12 - Live 0x0\n");
     machine.write("/sys/module/nvme_core/parameters/io_timeout", "255\n");

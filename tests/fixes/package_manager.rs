@@ -1,4 +1,5 @@
-//! The guided set-up with the real apt and dpkg, in a copy of this Debian and with small packages that have the names of the real ones.
+//! Tests the guided set-up with the real apt and dpkg, in a copy of this Debian, with small packages that have the
+//! names of the real ones.
 
 use crate::machine::{build, copy, put, without};
 use std::fs;
@@ -7,7 +8,8 @@ use std::process::{Command, Output};
 
 const KERNEL: &str = "6.14.0-37-generic";
 
-/// A Debian in a folder, with the files of a machine without a driver. None, with the reason on standard error, if this machine cannot have one.
+/// A Debian in a folder, with the files of a machine without a driver. `None` if this machine cannot provide one; the
+/// reason is printed to standard error.
 struct Debian {
     folder: tempfile::TempDir,
 }
@@ -63,14 +65,14 @@ impl Debian {
         (done.status.code(), text)
     }
 
-    /// The packages that dpkg installed since the folder was made, in order.
+    /// The packages that dpkg installed since the folder was created, in order.
     fn installed(&self) -> Vec<String> {
         let log = fs::read_to_string(self.root().join("var/log/dpkg.log")).unwrap_or_default();
         let of = |line: &str| Some(line.split(" install ").nth(1)?.split(':').next()?.to_owned());
         log.lines().filter_map(of).collect()
     }
 
-    /// A reboot loads the modules that DKMS built.
+    /// Simulates a reboot, which loads the modules that DKMS built.
     fn reboot(&self) {
         let write = |path: &str, text: &str| {
             let path = self.root().join(path);
@@ -96,7 +98,7 @@ fn packages_are_installed_by_apt_in_order_with_one_reboot_and_the_set_up_continu
     let (status, shown) = debian.guided(&["--dry-run"]);
     assert_eq!((status, debian.installed()), (Some(0), Vec::new()), "{shown}");
 
-    // Without a terminal and without --yes nothing is applied.
+    // Without a terminal and without --yes, nothing is applied.
     let (status, asked) = debian.guided(&[]);
     assert_eq!((status, debian.installed()), (Some(2), Vec::new()), "{asked}");
 
@@ -117,7 +119,7 @@ fn packages_are_installed_by_apt_in_order_with_one_reboot_and_the_set_up_continu
     let (status, second) = debian.guided(&["--yes"]);
     assert!(second.contains("done before the last reboot: nvidia-repository, nvidia-driver-open"), "{second}");
     assert_eq!(debian.installed(), installed, "nothing is installed twice\n{second}");
-    // There is no GPU here that could prove the route, and the command shows it.
+    // There is no GPU that could prove the route, and the command reports this.
     assert_eq!(status, Some(1), "{second}");
     let loaded = fs::read_to_string(debian.root().join("etc/modules-load.d/nvidia_fs.conf")).unwrap_or_default();
     assert_eq!(loaded, "nvidia_fs\n", "{second}");

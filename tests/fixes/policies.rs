@@ -1,4 +1,4 @@
-//! Every recipe has its policy; a cufile.json that libcufile refuses is edited, and a folder of its log made.
+//! Every fix has its policy. A cufile.json that libcufile rejects is edited, and a folder for its log is created.
 
 use crate::copies::look;
 use crate::machine::{build, config};
@@ -10,7 +10,8 @@ use std::path::Path;
 
 use FixPolicy::{Ask, Never, Show};
 
-/// Each recipe and its policy on a machine whose direct route works: shown only, applied after consent, or never by us.
+/// The policy of each fix on a machine whose direct route works: only shown, applied after consent, or never applied
+/// by gds-top.
 const POLICIES: &[(&str, FixPolicy)] = &[
     ("nvidia-driver-open", Show),
     ("nvidia-driver-proprietary", Show),
@@ -22,7 +23,7 @@ const POLICIES: &[(&str, FixPolicy)] = &[
     ("nvme-patch", Show),
     ("iommu-off", Show),
     ("acs-redirect", Never),
-    // Applied where /etc/fstab has a line of the mount point that is not the root file system's.
+    // Applied if /etc/fstab has a line for the mount point and it is not the root file system.
     ("ext4-ordered", Show),
     ("nvme-multipath-off", Show),
     ("p2pdma-registry-keys", Ask),
@@ -36,13 +37,13 @@ const POLICIES: &[(&str, FixPolicy)] = &[
     ("memlock", Ask),
     // Applied if there is something to edit and no decision is needed.
     ("cufile-config", Show),
-    // A missing folder is made after consent; a variable of a user's shell can only be shown.
+    // A missing folder is created after consent. A variable in a user's shell can only be shown.
     ("cufile-log", Show),
     ("kernel-p2pdma", Show),
     ("gpu-near-disk", Show),
     ("move-model", Never),
 ];
-/// Recipes for faults that this machine does not have; `fixes.rs` and `guide.rs` have machines with them.
+/// Fixes for faults that this machine does not have. `fixes.rs` and `guide.rs` test them on other machines.
 const ELSEWHERE: &[&str] = &["udev-record", "nvidia-repository"];
 
 fn plan(folder: &Path, id: &str) -> FixPlan {

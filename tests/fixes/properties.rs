@@ -1,4 +1,5 @@
-//! Every fix that edits files, on trees that hold other options already: other words stay, and undo restores every byte.
+//! Tests every fix that edits files, on trees that already contain other options. Other words are kept, and undo
+//! restores every byte.
 
 use crate::copies::image;
 use crate::machine::{build, put};
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Files of a machine and lines that may be in them.
+/// Files of a machine, and lines that may be in them.
 const FILES: &[(&str, &[&str])] = &[
     ("/etc/os-release", &["ID=ubuntu", "ID_LIKE=debian", "VERSION_ID=\"24.04\""]),
     (
@@ -68,7 +69,7 @@ const CUFILE: &[&str] = &[
     "{ \"properties\": { \"use_pci_p2pdma\": false, \"io_batchsize\": 512, }, \"fs\": { \"lustre\": { \"posix_gds_min_kb\": 0 } } }\n",
 ];
 
-/// Words that a fix may change: its settings.
+/// The settings of fixes. A fix may change these words.
 const SETTINGS: &[&str] = &[
     "multipath",
     "RegistryDwords",
@@ -99,14 +100,14 @@ fn text(lines: &[&str], chosen: &[bool], has_end: bool) -> String {
     if text.is_empty() || !has_end { text } else { format!("{text}\n") }
 }
 
-/// The words of a line that no setting of a fix is in.
+/// The words of a line that belong to no setting of a fix.
 fn foreign(line: &str) -> Vec<&str> {
     let ends = |c: char| c.is_whitespace() || "\",;{}".contains(c);
     let words = line.split(ends).filter(|word| !word.is_empty());
     words.filter(|word| !SETTINGS.iter().any(|own| word.contains(own))).collect()
 }
 
-/// Every word of `before` that is not a setting is in `after`, in the same order.
+/// Whether `after` contains every word of `before` that is not a setting, in the same order.
 fn keeps_foreign_words(before: &str, after: &str) -> bool {
     let mut rest = after;
     before.lines().flat_map(foreign).all(|word| match rest.find(word) {
@@ -119,7 +120,7 @@ fn keeps_foreign_words(before: &str, after: &str) -> bool {
 }
 
 thread_local! {
-    /// How many plans of each fix wrote a file.
+    /// Number of plans that wrote a file, for each fix.
     static WROTE: RefCell<BTreeMap<FixId, u32>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -144,7 +145,7 @@ fn apply_and_undo_all(edits: &[(&str, String)]) {
         }
         WROTE.with_borrow_mut(|wrote| *wrote.entry(id).or_default() += 1);
         let before = image(&folder.path().join("files"));
-        // Plans that are only shown, or not for this machine, edit files by the same rules.
+        // Plans that are only shown, or are not for this machine, edit files by the same rules.
         let plan = FixPlan { policy: FixPolicy::Ask, obstacle: None, ..plan };
         fixes::apply(&plan, &place, &mut |_| true).unwrap_or_else(|error| panic!("{id}: {error}"));
         assert_ne!(image(&folder.path().join("files")), before, "{id} wrote nothing");
@@ -172,7 +173,7 @@ fn every_file_editing_fix_keeps_other_options_and_is_undone_byte_for_byte() {
         for ((path, lines), has_end) in FILES.iter().zip(&ends) {
             let (these, rest) = chosen.split_at(lines.len());
             chosen = rest;
-            // The release is always complete.
+            // All lines of the release file are used.
             let all = vec![true; lines.len()];
             let text = text(lines, if *path == "/etc/os-release" { &all } else { these }, *has_end);
             if !text.is_empty() {

@@ -1,4 +1,5 @@
-//! Packages, kernels and files for each release of each distribution: the right command, or a sentence that says why there is none.
+//! Tests packages, kernels and files for each release of each distribution: the correct command, or a sentence with
+//! the reason why there is none.
 
 use crate::machine::*;
 use gds_top::checks;

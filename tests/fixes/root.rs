@@ -1,4 +1,5 @@
-//! The real program on throw-away roots: previewed, applied, verified, undone, listed; killed at every step; taken up after a reboot.
+//! Tests the real program on temporary roots: preview, apply, verify, undo and list, kills at every step, and
+//! resuming after a reboot.
 
 use crate::program::gds_top;
 use crate::throwaway::{RESUME, Throwaway, UBUNTU, err, out};
@@ -53,7 +54,7 @@ fn commands_are_shown_and_never_run_on_a_throw_away_root() {
     assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
 }
 
-/// Kills a run at every step and starts again: finished or rolled back, and nothing in between.
+/// Kills a run at every step and starts the program again. The fix must then be completed or rolled back.
 fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u32 {
     let finished = {
         let root = make();
@@ -82,7 +83,7 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
     steps
 }
 
-/// An existing file with an unusual mode, and one that does not exist: both are changed by one fix.
+/// An existing file with an unusual mode and a missing file. One fix changes both.
 fn with_a_file_of_its_own() -> Throwaway {
     let root = Throwaway::tree(UBUNTU);
     let path = root.files().join("etc/modprobe.d/nvidia-fs.conf");
@@ -141,7 +142,7 @@ fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
                 break;
             }
             recoveries += 1;
-            // Killed once more at the same step, then let go.
+            // The program is killed again at the same step, then runs to the end.
             root.killed_at(recover, RESUME, Signal::KILL);
             let next = root.resume();
             let after = root.outside_the_journal();
@@ -159,7 +160,7 @@ fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
 #[test]
 fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
     let root = Throwaway::tree(UBUNTU);
-    // Step 4 of the first file: half of it is written.
+    // At step 4, half of the first file is written.
     let (mut child, _said) = root.held_at(4, &["memlock", "--yes"]).unwrap();
     let held = root.image();
     let other = root.fix(&["--list"]);
@@ -182,7 +183,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     assert!(err(&refused).contains("symbolic link"), "{}", err(&refused));
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 
-    // Between preview and writing: stopped when half is written, changed by another process, continued.
+    // Stopped when half of the file is written, changed by another process, and continued.
     let root = Throwaway::tree(UBUNTU);
     let path = root.files().join(REGISTRY);
     let (mut child, mut said) = root.held_at(3, &["p2pdma-registry-keys", "--yes"]).unwrap();
@@ -212,7 +213,7 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
         "{waiting}"
     );
 
-    // Rebooted, and the driver does not have the keys: the initramfs was forgotten.
+    // After the reboot the driver does not have the keys, because the initramfs was not rebuilt.
     root.reboot();
     let open = out(&root.fix(&["--list"]));
     assert!(
@@ -224,7 +225,7 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     let guide = out(&root.fix(&["nvidia-gds", "--dry-run"]));
     assert!(guide.contains("after the reboot gpu-static-bar1"), "{guide}");
 
-    // Now the driver has them.
+    // Now the driver has the keys.
     let params = root.files().join("proc/driver/nvidia/params");
     let text = fs::read_to_string(&params).unwrap_or_default();
     let text: String = text.lines().filter(|l| !l.starts_with("RegistryDwords:")).map(|l| format!("{l}\n")).collect();

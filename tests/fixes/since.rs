@@ -1,4 +1,4 @@
-//! Files that were changed after a fix, and the attributes of files other than their bytes.
+//! Tests files that were changed after a fix, and file attributes other than their bytes.
 
 use crate::copies::{Machine, recover};
 use gds_top::core::FixId;
@@ -46,7 +46,7 @@ fn such_an_undo_that_is_interrupted_anywhere_ends_the_same() {
             break;
         }
         recover(&machine.place());
-        // Before anything was written down, nothing has begun.
+        // If nothing was written to the journal, the fix has not begun.
         let now = fs::read_to_string(&path).unwrap();
         assert_eq!(now, if stop == 1 { &*changed } else { &*wanted }, "step {stop}");
     }
@@ -62,7 +62,7 @@ fn lines_that_were_changed_themselves_are_left_to_a_person_who_is_told_where_the
     let entry = machine.place().state.join("journal/cufile-p2pdma-keys.json");
     assert!(said.to_string().contains(entry.to_str().unwrap()) && entry.exists(), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), changed);
-    // Taken out by hand, and something else changed: then it is only forgotten.
+    // The keys were removed manually, and something else was changed. Then the fix is only removed from the journal.
     let by_hand = CUFILE.replace("// mine", "// hers");
     fs::write(&path, &by_hand).unwrap();
     fixes::undo(FixId::CufileP2pdmaKeys, &machine.place(), &mut |_| true).unwrap();
@@ -76,7 +76,7 @@ fn attributes_of_a_file_outlive_a_fix_and_its_undo() {
     let path = machine.write("/etc/cufile.json", CUFILE);
     let set = rustix::fs::setxattr(&path, "user.origin", b"ansible", rustix::fs::XattrFlags::empty());
     if set.is_err() {
-        // This file system has none.
+        // This file system does not support attributes.
         return;
     }
     let is_there = || {

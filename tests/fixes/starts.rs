@@ -1,4 +1,4 @@
-//! A new argument on the kernel's command line, for each boot loader; and packages that are not in NVIDIA's lists.
+//! Tests a new kernel parameter for each boot loader, and packages that are not in NVIDIA's lists.
 
 use crate::machine::*;
 use gds_top::checks;

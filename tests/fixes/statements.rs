@@ -1,4 +1,5 @@
-//! The statement of a fix's error about the files is true, whichever write fails, and fixes are undone newest first.
+//! Tests that the statement about the files in a fix's error is true, whichever write fails, and that fixes are
+//! undone with the newest first.
 
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
 use gds_top::core::FixId;
@@ -9,16 +10,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const ID: FixId = FixId::NvfsLoad;
-/// Temporary names next to a file while it is written. A folder with such a name makes the write fail, also for root.
+/// Temporary names next to a file while it is written. If a folder has such a name, the write fails, even for root.
 const BLOCKED: [&[&str]; 4] = [
     &[".gds-top/journal/.entry-nvfs-load.json"],
     &["etc/modules-load.d/.gds-top-nvidia_fs.conf"],
     &["etc/modprobe.d/.gds-top-nvidia-fs.conf"],
-    // The last write of the journal, and then the one that puts the file back.
+    // The last write of the journal, and then the write that restores the file.
     &[".gds-top/journal/.entry-nvfs-load.json", "etc/modprobe.d/.gds-top-nvidia-fs.conf"],
 ];
 
-/// A root with one file that the fix edits; the other one does not exist.
+/// A root with one of the two files that the fix edits.
 fn prepared() -> Throwaway {
     let root = Throwaway::tree(UBUNTU);
     let path = root.top().join("etc/modprobe.d/nvidia-fs.conf");
@@ -27,7 +28,7 @@ fn prepared() -> Throwaway {
     root
 }
 
-/// The files outside the journal, with their text.
+/// The files outside the journal with their content.
 fn files(root: &Throwaway) -> BTreeMap<PathBuf, Vec<u8>> {
     root.outside_the_journal().into_iter().filter_map(|(path, _, text)| Some((path, text?))).collect()
 }
@@ -45,12 +46,12 @@ fn unblock(root: &Throwaway, names: &[&str]) {
     }
 }
 
-/// Whether an error of applying says that all files are as they were.
+/// Whether an error of applying states that all files are unchanged.
 fn unapplied(text: &str) -> bool {
     ["no file was changed", "the files are as they were"].iter().any(|part| text.contains(part))
 }
 
-/// Whether an error of undoing says that no file was restored.
+/// Whether an error of undoing states that no file was restored.
 fn not_undone(text: &str) -> bool {
     ["no file was changed", "still with the text of the fix"].iter().any(|part| text.contains(part))
         && !text.contains("restored: ")
@@ -62,7 +63,7 @@ struct Counted {
     changed: u32,
 }
 
-/// Makes each kind of write fail from each step on, and compares what the error says with the files.
+/// Makes each kind of write fail from each step on, and compares the error message with the files.
 fn fail_everywhere(
     prepare: impl Fn(&Throwaway),
     says_same: impl Fn(&str) -> bool,
@@ -90,7 +91,7 @@ fn fail_everywhere(
                 *(if is_same { &mut counted.unchanged } else { &mut counted.changed }) += 1;
                 let is_known = !Journal::open(&place).entries().is_empty();
                 assert!(is_same || is_known, "{names:?}, from step {from}: each change is in the journal: {text}");
-                // With the cause gone the next command puts everything right.
+                // After the cause is removed, the next command repairs everything.
                 unblock(&root, names);
                 root.resume();
                 let (now, left) = (files(&root), Journal::open(&Place::folder(&root.top()).unwrap()).entries());
@@ -124,7 +125,7 @@ fn an_error_of_applying_says_the_truth_about_the_files() {
 #[test]
 fn an_error_of_undoing_says_the_truth_about_the_files() {
     let applied = |root: &Throwaway| {
-        // Two files to restore, so that the second can fail after the first.
+        // Two files must be restored, so that the second one can fail after the first.
         fs::create_dir_all(root.top().join("etc/modules-load.d")).unwrap();
         fs::write(root.top().join("etc/modules-load.d/nvidia_fs.conf"), "# theirs\n").unwrap();
         assert!(root.fix(&[ID.as_str(), "--yes"]).status.success());
@@ -135,7 +136,7 @@ fn an_error_of_undoing_says_the_truth_about_the_files() {
 
 #[test]
 fn all_fixes_are_undone_newest_first() {
-    // One character that libcufile refuses, and keys that are missing: two fixes edit one file.
+    // The file has a character that libcufile rejects, and keys are missing. Two fixes edit it.
     const BROKEN: &str = "{\n  // ours\n  \"properties\": { \"max_direct_io_size_kb\": 16384, },\n}\n";
     let root = Throwaway::tree(UBUNTU);
     let path = root.top().join("etc/cufile.json");
@@ -168,7 +169,7 @@ fn an_undo_that_fails_keeps_its_journal_and_the_older_fixes_of_the_same_file() {
     for id in ["cufile-config", "cufile-p2pdma-keys", "memlock"] {
         assert!(root.fix(&[id, "--yes"]).status.success(), "{id}");
     }
-    // The lines of the newer fix are changed, so it cannot be undone.
+    // The lines of the newer fix were changed, so it cannot be undone.
     let changed =
         fs::read_to_string(&path).unwrap().replacen("\"use_pci_p2pdma\": true", "\"use_pci_p2pdma\":   true", 1);
     fs::write(&path, &changed).unwrap();

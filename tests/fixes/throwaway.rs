@@ -1,4 +1,5 @@
-//! A throw-away root for the real program: a copy of a captured machine or a plain tree, with the means to stop and kill a fix at any step.
+//! A temporary root for the real program: a copy of a captured machine, or a plain tree. A fix can be stopped and
+//! killed at any step.
 
 use crate::copies::{Image, image};
 use crate::machine::{copy, fixture};
@@ -9,13 +10,13 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-/// A throw-away root.
+/// A temporary root.
 pub(crate) struct Throwaway {
     pub(crate) folder: tempfile::TempDir,
 }
 
 impl Throwaway {
-    /// A copy of a captured machine without the mark of a capture, because captures are never written.
+    /// A copy of a captured machine without the mark of a capture, because nothing is written into captures.
     pub(crate) fn captured(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy(&fixture(name), &folder.path().join("root"));
@@ -23,7 +24,7 @@ impl Throwaway {
         Self { folder }
     }
 
-    /// A plain tree, as a chroot is one.
+    /// A plain tree, like a chroot.
     pub(crate) fn tree(release: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().join("root");
@@ -55,7 +56,7 @@ impl Throwaway {
         self.command(words).output().unwrap()
     }
 
-    /// Starts it, and waits until it rests before the step. None when it ended before.
+    /// Starts the program and waits until it stops before the step. `None` if it ended before.
     pub(crate) fn held_at(&self, step: u32, words: &[&str]) -> Option<(Child, BufReader<ChildStderr>)> {
         let mut command = self.command(words);
         command.env("GDS_TOP_FIX_HOLD_AT", step.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -72,7 +73,7 @@ impl Throwaway {
         None
     }
 
-    /// Runs until the step, kills it there. False when it ended before.
+    /// Runs to the step and kills the program there. False if it ended before.
     pub(crate) fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
         let Some((mut child, _said)) = self.held_at(step, words) else { return false };
         kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
@@ -80,7 +81,7 @@ impl Throwaway {
         true
     }
 
-    /// Resumes what was interrupted, and nothing else: the fix that it is asked to undo is never applied.
+    /// Resumes an interrupted fix and does nothing else, because the fix that it must undo is never applied.
     pub(crate) fn resume(&self) -> Output {
         let resumed = self.fix(RESUME);
         assert_eq!(resumed.status.code(), Some(1), "{}", err(&resumed));
@@ -114,6 +115,6 @@ pub(crate) fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Resumes what was interrupted: the fix that it is asked to undo is never applied.
+/// The arguments that resume an interrupted fix. The fix that they undo is never applied.
 pub(crate) const RESUME: &[&str] = &["--undo", "kernel-p2pdma"];
 pub(crate) const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";

@@ -1,5 +1,5 @@
-//! Attacks on the journal: entries that another user planted must not be written back, and commands that only look
-//! write nothing.
+//! Tests attacks on the journal. Entries of another user must not be written back, and commands that only read write
+//! nothing.
 
 use crate::copies::{image, look as inspect};
 use crate::machine::{fixture, fixtures};
@@ -18,7 +18,7 @@ use std::process::Stdio;
 
 const LIMITS: &str = "etc/security/limits.d/99-gds.conf";
 
-/// A tree of files with room for a journal, in the form that `check` reads.
+/// A tree of files with space for a journal, in the form that `check` reads.
 fn machine() -> Throwaway {
     let root = Throwaway::tree(UBUNTU);
     let files = root.top().join("files");
@@ -29,7 +29,7 @@ fn machine() -> Throwaway {
     root
 }
 
-/// All commands that only look at `--root`.
+/// Runs all commands that only read `--root`.
 fn look(root: &Throwaway) {
     let top = root.top();
     for words in [
@@ -48,7 +48,7 @@ fn look(root: &Throwaway) {
     }
 }
 
-/// An entry of an interrupted undo: it wants `before` in the place of `after`.
+/// An entry of an interrupted undo. It would replace `after` by `before`.
 fn planted(id: &str, path: &str, mode: u32, before: &str, after: &str) -> String {
     json!({
         "schema_version": 1, "id": id, "check": "lim-memlock", "title": "planted", "at_unix_s": 1, "stage": "undoing",
@@ -60,7 +60,7 @@ fn planted(id: &str, path: &str, mode: u32, before: &str, after: &str) -> String
     .to_string()
 }
 
-/// Puts an entry into a journal that belongs to this user alone.
+/// Puts an entry into a journal that belongs only to this user.
 fn plant(folder: &Path, id: &str, text: &str) {
     fs::create_dir_all(folder).unwrap();
     let entry = folder.join(format!("{id}.json"));
@@ -264,7 +264,7 @@ fn captures_are_never_written() {
         assert_eq!(root.image(), before, "{words:?}");
     }
     assert!(root.fix(&["udev-record", "--dry-run"]).status.success());
-    // A journal in it says nothing.
+    // A journal in this folder must be ignored.
     let path = root.files().join("run/udev/data/b254:0");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, "new\n").unwrap();
@@ -277,8 +277,8 @@ fn captures_are_never_written() {
     assert_eq!(root.image(), before);
 }
 
-/// Swaps a folder for a link to another one while a fix waits before each of its steps: the target of the link stays
-/// unchanged.
+/// Replaces a folder by a link to another one while a fix waits before each of its steps. The target of the link must
+/// not change.
 fn swap_everywhere(part: &str, prepare: &[&str], words: &[&str]) -> u32 {
     let mut steps = 0;
     for step in 1.. {
@@ -288,7 +288,7 @@ fn swap_everywhere(part: &str, prepare: &[&str], words: &[&str]) -> u32 {
         }
         let Some((mut child, mut said)) = root.held_at(step, words) else { break };
         steps = step;
-        // The same names, so that each of them could be hit.
+        // The names are the same, so that each of them could be affected.
         let victim = root.folder.path().join("victim");
         let at = if part == "." { root.top() } else { root.top().join(part) };
         for name in ["journal", ".gds-top/journal", "limits.d", "etc/security/limits.d"] {

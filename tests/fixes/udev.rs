@@ -1,4 +1,5 @@
-//! The fix of the missing udev record, all the way: planned, previewed, applied, verified, undone, interrupted at every step.
+//! Tests the fix of the missing udev record completely: plan, preview, apply, verify, undo, and interruption at every
+//! step.
 
 use crate::copies::{Machine, look, recover};
 use crate::machine::{fixture, fixtures};
@@ -70,7 +71,7 @@ fn an_existing_record_keeps_its_lines_its_mode_and_comes_back_byte_for_byte() {
     assert_eq!(machine.image(), before);
 }
 
-/// Every step at which the work can be cut.
+/// The number of steps at which the work can be interrupted.
 fn steps_of(work: impl Fn(&mut dyn FnMut(Step) -> bool)) -> usize {
     let mut count = 0;
     work(&mut |_| {
@@ -168,7 +169,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
     let machine = Machine::new("h200-vm-no-udev");
     fixes::apply(&machine.plan("udev-record"), &machine.place(), &mut |_| true).unwrap();
     let written = fs::read_to_string(machine.file(RECORD)).unwrap();
-    // One of its two lines is there, the other was changed: it is unknown who wrote the rest.
+    // One of its two lines exists and the other was changed. So it is unknown which program wrote the rest.
     let half = format!("{}E:OTHER=1\n", written.split_inclusive('\n').next().unwrap());
     let path = machine.write(RECORD, &half);
     let said = fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap_err();
@@ -177,7 +178,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
         "{said}"
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), half);
-    // None of its lines is there any more: the fix is forgotten, and the file stays.
+    // None of its lines exists any more. The fix is removed from the journal, and the file is kept.
     machine.write(RECORD, "E:OTHER=1\n");
     fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "E:OTHER=1\n");
@@ -187,7 +188,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
 #[test]
 fn nothing_is_written_through_a_symbolic_link() {
     let outside = tempfile::tempdir().unwrap();
-    // A folder on the way is a link.
+    // A parent folder is a link.
     let machine = Machine::new("h200-vm-no-udev");
     let plan = machine.plan("udev-record");
     fs::create_dir_all(machine.files().join("run")).unwrap();
@@ -209,7 +210,7 @@ fn nothing_is_written_through_a_symbolic_link() {
 fn a_write_that_fails_leaves_everything_as_it_was() {
     let machine = Machine::new("h200-vm-no-udev");
     let mut plan = machine.plan("udev-record");
-    // A second file that cannot be written, because a folder has the name that it has until it is complete.
+    // A second file cannot be written, because a folder has its temporary name.
     fs::create_dir_all(machine.file("run/udev/data/.gds-top-b1:2")).unwrap();
     let before = machine.image();
     plan.changes.push(Change::WriteFile {

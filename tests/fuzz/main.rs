@@ -25,16 +25,17 @@ use targets::{TARGETS, Target};
 #[global_allocator]
 static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Most memory that reading one input may take. A recording may have a line of 256 MiB; the mutations stay far below.
+/// Maximum memory in bytes that reading one input may need. A recording may have a line of 256 MiB, but mutations are
+/// much smaller.
 const MOST_BYTES: usize = 512 << 20;
-/// Longest input that mutations make. `repeat` doubles parts.
+/// Maximum length of mutated inputs. `repeat` doubles parts.
 const LONGEST: usize = 1 << 20;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Reads one input; keeps it if it does harm.
+/// Reads one input. It is stored if it causes a problem.
 fn read(target: &Target, input: &[u8], heard: &str) -> usize {
     let before = HEAP.allocated();
     let top = HEAP.max_allocated();
@@ -90,7 +91,7 @@ fn no_mutation_of_any_format_makes_the_program_panic_or_grow() {
     }
 }
 
-/// Each format has a target for `cargo fuzz`, too.
+/// Each format also has a target for `cargo fuzz`.
 #[test]
 fn every_format_is_a_target_of_cargo_fuzz() {
     let manifest = include_str!("../../fuzz/Cargo.toml");

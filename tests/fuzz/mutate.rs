@@ -1,4 +1,5 @@
-//! Mutations: truncate, flip, splice, repeat, delete, and numbers at their extremes. The same seed gives the same sequence.
+//! Mutations: truncate, flip, splice, repeat, delete, and extreme numbers. The same seed always gives the same
+//! sequence.
 
 /// Texts that parsers treat specially.
 const WORDS: [&str; 24] = [
@@ -27,10 +28,10 @@ const WORDS: [&str; 24] = [
     "/proc/self/mem",
     "\u{fffd}",
 ];
-/// Little-endian numbers at the edges of their types.
+/// Little-endian numbers at the limits of their types.
 const NUMBERS: [u64; 10] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 63, u64::MAX];
 
-/// Dice.
+/// A random number generator for mutations.
 pub(crate) struct Mutator(u64);
 
 impl Mutator {
@@ -52,7 +53,7 @@ impl Mutator {
         &of[self.below(of.len())]
     }
 
-    /// A part of the bytes, mostly a short one.
+    /// A range of the bytes. Most ranges are short.
     fn part(&mut self, bytes: &[u8]) -> std::ops::Range<usize> {
         let start = self.below(bytes.len() + 1);
         let longest = if self.below(4) == 0 { bytes.len() } else { 64 };
@@ -107,7 +108,7 @@ impl Mutator {
         }
     }
 
-    /// Replaces a decimal number.
+    /// Replaces a decimal number by an extreme one.
     fn extreme(&mut self, bytes: &mut Vec<u8>) {
         let digits = |byte: &u8| byte.is_ascii_digit();
         let from = self.below(bytes.len() + 1);
@@ -117,7 +118,8 @@ impl Mutator {
         bytes.splice(start..end, number.into_bytes());
     }
 
-    /// Pieces for a captured machine: each is an example with its number (its first two bytes), the rest mutated.
+    /// Pieces for a captured machine. Each piece is an example whose first two bytes are its number; the rest is
+    /// mutated.
     pub(crate) fn pieces(&mut self, examples: &[Vec<u8>]) -> Vec<u8> {
         let mut all = Vec::new();
         for _ in 0..=self.below(12) {

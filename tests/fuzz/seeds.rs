@@ -1,4 +1,4 @@
-//! Examples of each format: the corpus below `tests/corpus`, and other files of the repository.
+//! Examples of each format: the corpus in `tests/corpus`, and other files of the repository.
 
 use crate::targets;
 use gds_top::core::{LaneId, PackedSpans, Phase, Span};
@@ -26,7 +26,7 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
             for name in ["h200-no-udev", "h200-io", "h200-kv-ucm-layers"] {
                 let path = repository(&format!("assets/recordings/{name}.gdsrec"));
                 let lines = zstd::decode_all(fs::File::open(path).unwrap()).unwrap();
-                // Complete lines, so that mutations are not all in the first kinds of events.
+                // Examples contain complete lines, so that mutations do not only affect the first events.
                 let lines: Vec<&[u8]> = lines.split_inclusive(|byte| *byte == b'\n').filter(|line| line.len() < 8_000).collect();
                 for part in lines[1..].chunks(lines.len() / 4 + 1) {
                     let short = part.iter().step_by(part.len() / 40 + 1).copied();
@@ -82,7 +82,7 @@ const LOGS: &str = " 23-11-2026 01:00:00:123 [pid=7 tid=8] ERROR  cufio-fs:190 e
  NOTICE  cufio-drv:720 running in compatible mode\n[ 12.3] nvidia-fs: loading out-of-tree module taints kernel.\n\
 [ 13.1] NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.\n cuFileHandleRegister error 5030 (file system type not supported)\n";
 
-/// What was found once, and files that were written by hand.
+/// Inputs that were found earlier, and files that were written by hand.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     below(&format!("tests/corpus/{target}"))
 }
@@ -132,7 +132,7 @@ fn frames() -> Vec<u8> {
     lines.iter().map(|line| format!("{line}\n")).collect::<String>().into_bytes()
 }
 
-/// A ring with calls of all functions on a file.
+/// A ring with calls of all functions on one file.
 fn ring() -> Vec<u8> {
     use cufile_audit::layout::{Function, RING_HEADER_BYTES, Record, kind, ring};
     let mut records = Vec::new();

@@ -1,4 +1,5 @@
-//! One function for each format that other users, programs and machines write. Used by `tests/fuzz/main.rs` and by `cargo fuzz`.
+//! One function for each format that other users, programs and machines write. `tests/fuzz/main.rs` and `cargo fuzz`
+//! use them.
 
 use gds_top::checks::{self, cufile_json};
 use gds_top::config;
@@ -17,9 +18,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A format, and the function that reads any bytes as if they were of it. No function may panic, hang or take much memory.
+/// A format, and the function that reads any bytes in this format. The function must not panic, hang or need much
+/// memory.
 pub(crate) struct Target {
-    /// Its name: the folder of its corpus below `tests/corpus`.
+    /// Its name, which is also the folder of its corpus in `tests/corpus`.
     pub(crate) name: &'static str,
     /// Reads the bytes.
     pub(crate) run: fn(&[u8]),
@@ -50,7 +52,7 @@ thread_local! {
     static FOLDER: RefCell<Option<tempfile::TempDir>> = const { RefCell::new(None) };
 }
 
-/// A temporary folder, in memory if that is possible: each input is a file.
+/// A temporary folder, in memory if possible, because each input is a file.
 fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }
@@ -109,14 +111,14 @@ fn replayed(path: &Path) {
     for event in reader.map_while(Result::ok) {
         state.reduce(&event);
     }
-    // The report of a long recording takes a second; a part of it is enough to try the rest.
+    // The report of a long recording takes a second. A part of it is enough to test the rest.
     if state.lanes.len() < 50 {
         let _ = report::text(&state, 80, true);
         let _ = report::write_json(&state, std::io::sink());
     }
 }
 
-/// A capture as it is on a disk.
+/// The file of a captured machine.
 pub(crate) fn capture_archive(bytes: &[u8]) {
     let _ = Root::open(&file("capture.tar.zst", bytes));
 }
@@ -127,8 +129,9 @@ pub(crate) fn capture_tar(bytes: &[u8]) {
     let _ = Root::open(&file("capture.tar.zst", &packed));
 }
 
-/// Files of a captured machine with other content: procfs, sysfs, udev records, logs, configuration, and the JSON files of the capture. The bytes are
-/// pieces: the number of a file (two bytes), the length of its content (two bytes), the content.
+/// Files of a captured machine with different content: procfs, sysfs, udev records, logs, configuration, and the JSON
+/// files of the capture. The bytes are pieces with the number of a file (two bytes), the length of its content (two
+/// bytes), and the content.
 pub(crate) fn capture_folder(bytes: &[u8]) {
     thread_local! {
         static MACHINE: RefCell<Option<CopiedMachine>> = const { RefCell::new(None) };
@@ -155,10 +158,10 @@ pub(crate) fn capture_folder(bytes: &[u8]) {
     });
 }
 
-/// A folder, and the files in it: path and content.
+/// A folder, and its files with path and content.
 type CopiedMachine = (tempfile::TempDir, Vec<(PathBuf, Vec<u8>)>);
 
-/// A copy of a machine of the tests, and its regular files.
+/// A copy of a test machine with its regular files.
 fn copied_machine() -> CopiedMachine {
     let from = machine_folder();
     let dir = in_memory();
@@ -173,7 +176,7 @@ fn copied_machine() -> CopiedMachine {
 }
 
 fn machine_folder() -> PathBuf {
-    // From the packages in the repository's folder and in `fuzz/`.
+    // The folder differs between the package in the repository and the package in `fuzz/`.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     [here, here.parent().unwrap_or(here)]
         .into_iter()
@@ -202,7 +205,7 @@ pub(crate) fn machine_files() -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// A cufile.json: lint, repair, edit, values in effect.
+/// A cufile.json: lint, repair, edit and effective values.
 pub(crate) fn cufile_json_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let top = folder().join("tree");
@@ -240,7 +243,7 @@ pub(crate) fn run_frames(bytes: &[u8]) {
     }
 }
 
-/// Lines of a command.
+/// The line protocol of commands.
 pub(crate) fn line_protocol(bytes: &[u8]) {
     let _ = live::read_protocol(bytes);
 }
@@ -279,7 +282,7 @@ pub(crate) fn kv_shape(bytes: &[u8]) {
     }
 }
 
-/// Lines of logs: cufile.log and the kernel's.
+/// Log lines of cufile.log and of the kernel.
 pub(crate) fn logs(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = explain::explain_log(&text);

@@ -1,4 +1,4 @@
-//! Changes during a run: files, and the session that it belongs to.
+//! Tests changes during a run: of files, and of the session to which the run belongs.
 
 use crate::harness::{STANDIN_UUID, folder, gpu_order, order, run, until, with_settings};
 use crate::program::gds_top;
@@ -32,7 +32,7 @@ fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of
         let model = models::odd(folder.path());
         let machine = folder.path().join("machine");
         standins::machine(&machine, folder.path());
-        // The files are open and their headers read when the target is allocated.
+        // When the target is allocated, the files are open and their headers were read.
         let waiting = folder.path().join("waiting");
         let env = [
             ("LD_LIBRARY_PATH", built.folder.to_str().unwrap()),
@@ -54,8 +54,8 @@ fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of
             assert_eq!(outcome.signal(), libc::SIGBUS);
         } else {
             let error = outcome.error();
-            // Either a read ends early, or the headers, which some engines check during the first reads, no longer
-            // fit, or a file that is opened late has another length by then.
+            // There are three possible results: a read ends early; the headers, which some engines check during the
+            // first reads, no longer match; or a file that is opened late has another length.
             let early = error.contains("changed during the load") && error.contains("at or before byte");
             let headers = error.contains("the model changed") && error.contains("truncated");
             let length = error.contains("the model changed")
@@ -124,14 +124,14 @@ fn an_order_that_is_no_order_is_refused_with_status_2() {
     }
 }
 
-/// State of a process and its parent; None when it is gone.
+/// The state of a process and its parent; `None` if it has ended.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// A child of `parent` with this word in its command line.
+/// A child process of `parent` with this word in its command line.
 fn child_of(parent: u32, word: &str) -> Option<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
     pids.into_iter().find(|pid: &u32| {
@@ -159,8 +159,8 @@ fn a_lane_dies_with_its_session_however_that_ends() {
             .unwrap();
         let lane = until("a lane that runs", || {
             assert_eq!(session.try_wait().unwrap(), None, "the session ended by itself");
-            // When it has loaded CUDA, it has read its order and asked the kernel for the parent-death signal; it
-            // then hangs in the stand-in.
+            // After it has loaded CUDA, it has read its order and requested the parent-death signal from the kernel.
+            // Then it hangs in the stand-in.
             let in_cuda = |lane: &u32| {
                 std::fs::read_to_string(format!("/proc/{lane}/maps")).is_ok_and(|maps| maps.contains("libcuda.so.1"))
             };
@@ -172,7 +172,7 @@ fn a_lane_dies_with_its_session_however_that_ends() {
         if signal == "-TERM" {
             assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "temporary files are left");
         }
-        // There may be no parent to collect it, so a zombie counts as dead.
+        // There may be no parent that waits for it, so a zombie counts as ended.
         until("the lane's end", || stat(lane).is_none_or(|(state, _)| state == 'Z').then_some(()));
     }
 }

@@ -1,4 +1,5 @@
-//! A GPU as the target, by the stand-ins for CUDA and cuFile: the ways of the bytes and of every failure, no measurement.
+//! Tests of a GPU target with the stand-ins for CUDA and cuFile: the paths of the bytes, and the path of every
+//! failure. Nothing is measured.
 
 use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, run, run_until, standin_env, with_settings};
 use crate::standins::{self, Standins};
@@ -19,7 +20,7 @@ const ENGINES: [Engine; 8] = [
 const CUFILE: [Engine; 5] =
     [Engine::GdsPerTensor, Engine::GdsBounce, Engine::GdsSlab, Engine::GdsBatch, Engine::GdsStream];
 
-/// Model and stand-ins; None, with a message, if there is no C compiler.
+/// The model and the stand-ins. `None`, with a message, if there is no C compiler.
 fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
     let built = standins::build()?;
     let folder = folder();
@@ -33,7 +34,8 @@ fn told(built: &Standins, order: &LaneOrder, told: &[(&str, &str)]) -> Outcome {
 
 fn told_on(built: &Standins, order: &LaneOrder, told: &[(&str, &str)], nvidia_fs: bool) -> Outcome {
     let mut env = standin_env(&built.folder, told);
-    // The stand-in libcufile calls itself 1.20, which is not opened where /proc/modules is missing; the preload shows one.
+    // The stand-in libcufile reports version 1.20, which is not opened if /proc/modules is missing. The preload
+    // provides one.
     let machine = folder();
     standins::machine(machine.path(), machine.path());
     if nvidia_fs {
@@ -73,7 +75,7 @@ fn settings_change_how_and_not_what() {
         (Engine::GdsBatch, &[("threads", 200), ("depth", 1000), ("block_bytes", 5000), ("odirect", 0)]),
         (Engine::GdsStream, &[("register", 1), ("threads", 3), ("depth", 1), ("block_bytes", 4096)]),
         (Engine::GdsStream, &[("register", 0), ("threads", 2), ("depth", 5), ("block_bytes", 100_000)]),
-        // Pieces that are smaller than a block, with a shorter last one.
+        // Pieces that are smaller than a block. The last one is shorter.
         (Engine::GdsSlab, &[("register", 1), ("slab_bytes", 81_920), ("block_bytes", 65_536)]),
         (Engine::GdsBatch, &[("register", 1), ("slab_bytes", 12_288), ("block_bytes", 8192)]),
         (Engine::GdsStream, &[("register", 1), ("slab_bytes", 69_632), ("block_bytes", 16_384)]),
@@ -96,8 +98,8 @@ fn settings_change_how_and_not_what() {
 fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
     let Some((_folder, model, built)) = setting() else { return };
     const NAME: &str = "max_direct_io_size_kb";
-    // Up to 1.15 it is set at once, in later versions by opening again; 1.18 forgets it when it is asked for the
-    // flags of P2PDMA.
+    // Up to 1.15 the setting is effective immediately; later versions must be opened again. 1.18 forgets it when the
+    // flags of P2PDMA are queried.
     for version in ["1150", "1180", "1200"] {
         let kib = |engine, set: &[(&str, u64)], env: &[(&str, &str)]| {
             let env = [&[("STANDIN_CUFILE_VERSION", version), ("STANDIN_CUFILE_ROUTE", "posix")], env].concat();
@@ -183,7 +185,7 @@ fn reads_that_level_3_does_not_count_and_a_module_that_is_not_loaded_leave_the_r
     };
     assert!(proven(&told(&built, &order, &[nvfs])));
     assert!(!proven(&told_on(&built, &order, &[nvfs], false)), "the module is not loaded");
-    // One read of many is counted by route, and then all reads but only some of the bytes.
+    // First, one of many reads is counted by route. Then all reads are counted, but only a part of the bytes.
     assert!(!proven(&told(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_READS", "1")])));
     assert!(!proven(&told(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_BYTES", "4096")])));
 }
@@ -223,7 +225,7 @@ fn a_failing_cuda_call_is_a_sentence() {
         let error = outcome.error();
         assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
     }
-    // Failed pinning has nothing to do with the GPU's memory.
+    // A failure to pin host memory is not related to GPU memory.
     let outcome = told(&built, &gpu_order(Engine::Pread, &model), &[("STANDIN_CUDA_FAIL", "cuMemHostRegister_v2:2")]);
     assert!(!outcome.error().contains("the GPU has too little"), "{}", outcome.error());
 }
@@ -250,7 +252,7 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
         (Engine::GdsPerTensor, "cuFileRead:5", &["Input/output error", "tensor tiny."]),
     ];
     for (engine, fails, parts) in cases {
-        // One block of everything, or many: no read may be left to another route where all of them fail.
+        // One block with everything, or many blocks. If all reads fail, none may use another route.
         let set: &[_] = match engine {
             Engine::GdsPerTensor => &[],
             Engine::GdsBounce => &[("block_bytes", 1 << 30)],
@@ -282,7 +284,7 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let result = outcome.result();
     assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
     assert_eq!(result.settings["register"], 0, "the settings are those that were used");
-    // If there is room for some pieces, those are registered and the rest is read into unregistered.
+    // If there is space for some pieces, these are registered. The rest is read into unregistered memory.
     let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
     sound::check(&outcome, &model);
@@ -313,7 +315,7 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
         assert_eq!(result.route.as_ref().map(|r| (r.route, r.proven)), slab.then_some((Route::Nvfs, true)));
         assert_eq!(result.setup_parts_ns.contains_key("probing_read"), set[0].1 == 1);
     }
-    // A library that does not open leaves the others to choose from.
+    // If a library cannot be opened, the others are still available.
     let order =
         LaneOrder { cache: CacheState::Cold, ..with_settings(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
@@ -343,7 +345,7 @@ fn single_reads_that_fail_are_done_again_another_way_and_said() {
             notes.iter().any(|n| n.contains("reads failed and were done again by pread") && n.contains(code)),
             "{engine} {fails}: {notes:?}"
         );
-        // A batch that is not submitted has several reads.
+        // Each batch contains several reads, so fewer calls are made.
         let least = if engine == Engine::GdsBounce { 2 } else { 1 };
         assert!(outcome.result().repeated_reads >= Some(least), "{engine} {fails}");
     }
@@ -447,7 +449,7 @@ fn a_call_that_hangs_never_becomes_a_result() {
             ("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()),
         ];
         let order = with_settings(gpu_order(engine, &model), &[("block_bytes", 65_536)]);
-        // It goes on reporting while it hangs.
+        // It continues to report while it hangs.
         let before = Cell::new(None);
         let enough = |out: &str, err: &str| {
             let told = out.matches("\"landed_bytes\"").count();
@@ -473,7 +475,7 @@ fn without_libcufile_the_error_names_what_was_tried() {
     let outcome = run(&gpu_order(Engine::GdsSlab, &model), &standin_env(cuda_only.path(), &env));
     let error = outcome.error();
     assert!(error.contains(nowhere.to_str().unwrap()) && error.contains("cannot open shared object"), "{error}");
-    // The order may name the library too, and then no other is taken.
+    // The order may also name the library. Then no other library is used.
     let order = LaneOrder { libcufile: Some(built.nvml.clone()), ..gpu_order(Engine::GdsSlab, &model) };
     let outcome = run(&order, &standin_env(&built.folder, &[]));
     assert!(outcome.error().contains("libnvidia-ml.so.1"), "{}", outcome.error());
@@ -497,7 +499,7 @@ fn a_model_larger_than_the_gpu_is_an_error_and_not_a_crash() {
     for engine in ENGINES {
         let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_TOTAL_BYTES", "1000000")]);
         assert!(outcome.error().contains("977 KiB free: choose another with --gpu"), "{}", outcome.error());
-        // Free memory may be in pieces.
+        // The free memory may be fragmented.
         let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2")]);
         assert!(outcome.error().contains("too little free memory"), "{}", outcome.error());
     }

@@ -1,4 +1,4 @@
-//! Runs the program as a lane: an order on its standard input, frames on its standard output.
+//! Runs the program as a lane process, with an order on its standard input and frames on its standard output.
 
 use crate::program::gds_top;
 use gds_top::core::{
@@ -12,11 +12,12 @@ use std::process::{ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The stand-in's first device.
+/// The UUID of the stand-in's first device.
 pub(crate) const STANDIN_UUID: &str = "GPU-7374616e-642d-696e-2047-505520202020";
 pub(crate) const STANDIN_NAME: &str = "Stand-in GPU (no hardware)";
 
-/// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
+/// Time limit of the tests. It only prevents that a test hangs, so it is much longer than anything takes on a slow
+/// machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A folder below the target folder, which is on a real file system.
@@ -24,7 +25,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// An order to load into host memory, verified, with the target filled with a pattern first.
+/// An order to load into host memory with verification. The target is filled with a pattern first.
 pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
     LaneOrder {
         engine,
@@ -36,7 +37,7 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         settings: EngineSettings::default(),
         limit_s: None,
         libcufile: None,
-        // Set by `run` to a folder that goes with the lane.
+        // `run` sets it to a temporary folder.
         scratch: std::path::PathBuf::new(),
         spawned_monotonic_ns: 0,
         poison: true,
@@ -47,22 +48,22 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
     }
 }
 
-/// The same into the stand-in GPU.
+/// An order to load into the stand-in GPU.
 pub(crate) fn gpu_order(engine: Engine, model: &ModelInfo) -> LaneOrder {
     let target = Target::Gpu { ordinal: 0, uuid: Some(STANDIN_UUID.to_owned()), name: STANDIN_NAME.to_owned() };
     LaneOrder { target, ..order(engine, model) }
 }
 
-/// With engine settings.
+/// The order with engine settings.
 pub(crate) fn with_settings(mut order: LaneOrder, settings: &[(&str, u64)]) -> LaneOrder {
     order.settings = settings.iter().map(|(name, value)| (Setting::named(name).unwrap(), *value)).collect();
     order
 }
 
-/// How a lane ended and what it said.
+/// The end and the output of a lane process.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// None when it was ended by the test.
+    /// `None` if the test ended the process.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) frames: Vec<Frame>,
     /// Lines on standard output that are not frames.
@@ -71,7 +72,7 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
 }
 
-/// Waits for something that must come.
+/// Waits until `ask` returns a value.
 pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -83,15 +84,15 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Runs a lane with these variables in its environment to its end.
+/// Runs a lane process to its end, with these environment variables.
 pub(crate) fn run(order: &LaneOrder, env: &[(&str, &str)]) -> Outcome {
     run_until(order, env, None)
 }
 
-/// Decides by standard output and standard error.
+/// Decides from standard output and standard error whether to stop.
 pub(crate) type Enough<'a> = &'a dyn Fn(&str, &str) -> bool;
 
-/// Runs a lane to its end, or until its standard output and standard error are enough, and ends it then.
+/// Runs a lane process to its end, or until its output is enough, and then ends it.
 pub(crate) fn run_until(order: &LaneOrder, env: &[(&str, &str)], enough: Option<Enough<'_>>) -> Outcome {
     let scratch = folder();
     let mut order = order.clone();
@@ -117,7 +118,7 @@ pub(crate) fn run_until(order: &LaneOrder, env: &[(&str, &str)], enough: Option<
     let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&bytes.lock().unwrap()).into_owned();
     let (out, out_end) = read(Box::new(child.stdout.take().unwrap()));
     let (err, err_end) = read(Box::new(child.stderr.take().unwrap()));
-    // A lane that dies before it reads is an outcome too.
+    // A process that ends before it reads its order is a valid result too.
     let _ = stdin.write_all(&serde_json::to_vec(&order).unwrap());
     drop(stdin);
     let status = loop {
@@ -150,7 +151,7 @@ pub(crate) fn run_until(order: &LaneOrder, env: &[(&str, &str)], enough: Option<
 }
 
 impl Outcome {
-    /// The result; a lane that gave none fails the test with its last words.
+    /// The result. If there is none, the test fails with the process's standard error.
     pub(crate) fn result(&self) -> &RunResult {
         let results: Vec<_> = self
             .frames
@@ -168,7 +169,7 @@ impl Outcome {
         results[0]
     }
 
-    /// Whether a result came.
+    /// Whether a result arrived.
     pub(crate) fn finished(&self) -> bool {
         self.frames.iter().any(|f| matches!(f.message, LaneMessage::Finished { .. }))
     }
@@ -196,7 +197,7 @@ impl Outcome {
             .collect()
     }
 
-    /// Landed, pinned and verified bytes as they were published.
+    /// The published numbers of landed, pinned and verified bytes.
     pub(crate) fn progress(&self) -> Vec<(u64, u64, u64)> {
         self.frames
             .iter()
@@ -209,7 +210,7 @@ impl Outcome {
             .collect()
     }
 
-    /// The sentence of a lane that failed in order: a result with an error, status 0, and no panic.
+    /// The error of a run that failed correctly: a result with an error, status 0 and no panic.
     pub(crate) fn error(&self) -> &str {
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         let result = self.result();
@@ -220,7 +221,7 @@ impl Outcome {
         sentence
     }
 
-    /// The signal that ended a lane without a result and without a panic.
+    /// The signal that ended a process that had no result and no panic.
     pub(crate) fn signal(&self) -> i32 {
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         assert!(!self.finished(), "{:?}", self.frames.last());
@@ -235,7 +236,7 @@ pub(crate) fn standin_env<'a>(folder: &'a Path, told: &[(&'a str, &'a str)]) -> 
     env
 }
 
-/// Runs the program as a user does; its folder for temporary files must be empty afterwards.
+/// Runs the program like a user does. Its folder for temporary files must be empty afterwards.
 pub(crate) fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
     let temporary = folder();
     let out = gds_top()

@@ -1,4 +1,4 @@
-//! Host memory as the target: engines that need no cuFile do their real reads.
+//! Tests of host memory as the target. Engines that need no cuFile make their real reads.
 
 use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::{models, sound, standins};
@@ -9,9 +9,9 @@ use std::path::Path;
 
 const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Odirect, Engine::Auto];
 
-/// Whether files here take O_DIRECT.
+/// Whether files in this folder support O_DIRECT.
 fn takes_direct(folder: &Path) -> bool {
-    // A unique name: several tests use one folder at once.
+    // The name is unique, because several tests use the folder at the same time.
     let file = tempfile::NamedTempFile::new_in(folder).unwrap();
     match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(file.path()) {
         Ok(_) => true,
@@ -22,16 +22,15 @@ fn takes_direct(folder: &Path) -> bool {
     }
 }
 
-/// Pages that the kernel has removed from the page cache so far, because memory was short or root asked for it; and
-/// how often root did.
+/// The kernel's counters of pages that were removed from the page cache, because of low memory or by root.
 fn taken() -> Vec<String> {
     let counters = ["drop_pagecache", "pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged"];
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     text.lines().filter(|line| counters.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
 }
 
-/// Checks a state of the page cache at a time when no other process removed pages, as concurrent cold runs of root
-/// may do; None, with a message, if there is no such time.
+/// Tests a state of the page cache while no other process removes pages, as concurrent cold runs of root may do.
+/// `None`, with a message, if there is no such time.
 fn undisturbed(state: &str, is_there: impl Fn() -> bool) -> Option<()> {
     for _ in 0..20 {
         let before = taken();
@@ -44,7 +43,7 @@ fn undisturbed(state: &str, is_there: impl Fn() -> bool) -> Option<()> {
     None
 }
 
-/// Runs and checks; None where the engine is `direct` and the file system does not take it.
+/// Runs and checks. `None` if the engine is `odirect` and the file system does not support it.
 fn sound(order: &LaneOrder, model: &ModelInfo) -> Option<Outcome> {
     if order.engine == Engine::Odirect && !takes_direct(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
         return None;
@@ -98,7 +97,7 @@ fn settings_of_any_size_change_how_and_not_what() {
         let result = outcome.result();
         let block = result.settings["block_bytes"];
         assert!(block >= 4096 && block % 4096 == 0, "{set:?}: {:?}", result.settings);
-        // The staging memory follows the model, not the setting: a gigabyte is not pinned for two megabytes.
+        // The staging memory depends on the model and not on the setting: a gigabyte is not pinned for two megabytes.
         assert!(result.host_peak_bytes.is_none_or(|peak| peak < 300 << 20), "{set:?}: {result:?}");
     }
 }
@@ -125,7 +124,7 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
         let Some(outcome) = sound(&with_settings(order(Engine::Odirect, &model), &set), &model) else { continue };
         let notes = &outcome.result().notes;
         let told = |note: &String| note.starts_with("registered not used") && note.contains(why);
-        // If the kernel refuses io_uring, that is reported instead.
+        // If the kernel does not allow io_uring, this is reported instead.
         assert!(notes.iter().any(|note| told(note) || note.contains("setting up io_uring failed")), "{notes:?}");
     }
 }
@@ -184,7 +183,7 @@ fn auto_takes_what_the_page_cache_makes_fastest_says_so_and_stays_auto() {
         let outcome = run(&LaneOrder { cache, ..order(Engine::Auto, &model) }, &[]);
         sound::check(&outcome, &model);
         let result = outcome.result();
-        // If the cache cannot be emptied, the measured share decides.
+        // If the cache cannot be emptied, the measured share is used.
         let held = result.cache_resident_before_fraction.unwrap();
         if (cache == CacheState::Cold) == (held < 0.45) {
             assert_eq!(result.chosen_engine(), Some(&engine), "{held}");

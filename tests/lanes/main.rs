@@ -1,5 +1,5 @@
-//! Engines and lanes from outside: the program runs as a lane process, as its session would run it, and its reports
-//! are compared with the files. On host memory, on stand-ins for CUDA and cuFile, and on the real libcufile of its
+//! Tests of engines and runs from outside. The program runs as a lane process, like in a session, and its reports are
+//! compared with the files. The tests use host memory, stand-ins for CUDA and cuFile, and the real libcufile of its
 //! public wheels.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]

@@ -1,5 +1,6 @@
-//! The fault matrix of loads: every engine with a fault in every call of CUDA and cuFile. A fault ends in the right bytes by another route, which is
-//! reported, or in a failed run with the call and its code, never in wrong bytes that are called verified. `--nocapture` prints the figures.
+//! The fault matrix of loads: every engine with a fault in every call of CUDA and cuFile. The result of a fault must
+//! be correct bytes on another, reported route, or a failed run with the call and its code. Wrong bytes must never be
+//! reported as verified. `--nocapture` prints the figures.
 
 use crate::harness::{Outcome, folder, gpu_order, run, standin_env, with_settings};
 use crate::models;
@@ -18,7 +19,7 @@ const ENGINES: [Engine; 8] = [
     Engine::GdsStream,
 ];
 
-/// Calls of cuFile, and the codes that they can answer with.
+/// Calls of cuFile with the error codes that they can return.
 const CUFILE: [(&str, &[&str]); 17] = [
     ("cuFileDriverOpen", &["5001", "5011", "5030"]),
     ("cuFileHandleRegister", &["5027", "5030", "5001"]),
@@ -38,7 +39,7 @@ const CUFILE: [(&str, &[&str]); 17] = [
     ("cuFileBufDeregister", &["5035"]),
     ("cuFileDriverClose_v2", &["5001"]),
 ];
-/// The same of CUDA.
+/// Calls of CUDA with the error codes that they can return.
 const CUDA: [(&str, &[&str]); 8] = [
     ("cuInit", &["100", "999"]),
     ("cuMemAlloc_v2", &["2"]),
@@ -49,7 +50,7 @@ const CUDA: [(&str, &[&str]); 8] = [
     ("cuStreamSynchronize", &["700"]),
     ("cuStreamCreate", &["2"]),
 ];
-/// Bytes that are spoiled or lost without a word, and transfers that are short.
+/// Bytes that are changed or lost without an error, and short transfers.
 const LIES: [(&str, &str); 5] = [
     ("STANDIN_CUFILE_CORRUPT", "2"),
     ("STANDIN_CUFILE_LOSE", "2"),
@@ -68,7 +69,7 @@ fn load(built: &Standins, order: &LaneOrder, told: &[(&str, &str)]) -> Outcome {
     run(order, &env)
 }
 
-/// How a fault ended: a word for the table, or the broken promise.
+/// The result of a fault as a word for the table, or the violated requirement.
 fn judged(outcome: &Outcome, call: &str, code: &str) -> Result<&'static str, String> {
     if outcome.stderr.contains("panicked") {
         return Err(format!("it panicked: {}", outcome.stderr));
@@ -87,7 +88,7 @@ fn judged(outcome: &Outcome, call: &str, code: &str) -> Result<&'static str, Str
             if verified == Some(true) {
                 return Err(format!("verified and failed: {error}"));
             }
-            // The errno of a transfer is written in words.
+            // The errno of a transfer is reported as text.
             let words = match code {
                 "5" => "Input/output error",
                 "22" => "Invalid argument",
@@ -134,7 +135,7 @@ fn every_fault_is_repeated_or_reported_and_no_wrong_byte_is_verified() {
         let calls = CUFILE.iter().filter(|_| engine.opens_cufile()).map(|fault| ("STANDIN_CUFILE_FAIL", fault));
         for (variable, (call, codes)) in calls.chain(CUDA.iter().map(|fault| ("STANDIN_CUDA_FAIL", fault))) {
             for code in codes.iter().chain(thorough.then_some(&"abort")).take(if thorough { 9 } else { 1 }) {
-                // The first call, a later one, and every one.
+                // The first call, a later call, and every call.
                 for nth in if thorough { &[":1", ":3", ""][..] } else { &[":2"][..] } {
                     cell(engine, variable, &format!("{call}:{code}{nth}"), call, code);
                 }

@@ -1,19 +1,19 @@
-//! Models for the tests: small synthetic ones, and ones written by hand with every oddity that the format allows.
+//! Models for the tests: small synthetic ones, and ones that contain every special case of the format.
 
 use gds_top::core::ModelInfo;
 use gds_top::models::{self, Profile, SynthOptions};
 use std::path::Path;
 
-/// Four shards, 291 tensors, about 9 MB: Llama-3.1-8B with nearly all rows taken away.
+/// Four shards with 291 tensors, about 9 MB: Llama-3.1-8B with nearly all rows removed.
 pub(crate) fn synthetic(folder: &Path) -> ModelInfo {
     let profile = Profile::named("llama-3.1-8b").unwrap();
     models::synthesize(&profile, folder, &SynthOptions { scale: 0.0005, seed: 7 }, &mut |_, _| true).unwrap()
 }
 
-/// A tensor to be written: name, type, shape.
+/// A tensor to write: name, type and shape.
 pub(crate) type Wanted<'a> = (&'a str, &'a str, &'a [u64]);
 
-/// Writes one safetensors file. `pad` spaces lengthen the header, which moves the data off every alignment.
+/// Writes one safetensors file. `pad` spaces make the header longer, which moves the data off every alignment.
 pub(crate) fn write(path: &Path, tensors: &[Wanted<'_>], pad: usize) {
     let mut header = serde_json::Map::new();
     let mut at = 0_u64;
@@ -36,7 +36,8 @@ pub(crate) fn write(path: &Path, tensors: &[Wanted<'_>], pad: usize) {
     head.extend(std::iter::repeat_n(b' ', pad));
     let mut file = (head.len() as u64).to_le_bytes().to_vec();
     file.extend(head);
-    // Bytes that no shift or swap maps to themselves, from a generator of full period (Knuth's MMIX constants).
+    // The bytes come from a generator with full period (Knuth's MMIX constants), so that shifted or swapped bytes
+    // always differ.
     let mut state = file.len() as u64 ^ at;
     file.extend((0..at).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -45,8 +46,8 @@ pub(crate) fn write(path: &Path, tensors: &[Wanted<'_>], pad: usize) {
     std::fs::write(path, file).unwrap();
 }
 
-/// Every oddity: scalars, empty tensors, single bytes, hundreds of tiny tensors, a tensor over many blocks, shards without a byte of data,
-/// data that begins at an odd offset.
+/// All special cases: scalars, empty tensors, single bytes, hundreds of tiny tensors, a tensor over many blocks,
+/// shards without data, and data at an odd offset.
 pub(crate) fn odd(folder: &Path) -> ModelInfo {
     let tiny: Vec<String> = (0..300).map(|i| format!("tiny.{i:03}")).collect();
     let shapes: Vec<[u64; 1]> = (0..300).map(|i| [i % 7]).collect();

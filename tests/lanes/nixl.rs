@@ -1,4 +1,4 @@
-//! The engine `nixl`: against a stand-in of its C interface, and against the real library of the wheels.
+//! Tests of the engine `nixl` with a stand-in for its C interface, and with the real library of the wheels.
 
 use crate::harness::{folder, gpu_order, order, run, standin_env, with_settings};
 use crate::{models, sound, standins};
@@ -109,7 +109,7 @@ fn without_nixl_the_engine_says_how_to_get_it() {
     }
 }
 
-/// The wheel of `GDS_TOP_TEST_WHEELS`, if it exists.
+/// The NIXL wheel in `GDS_TOP_TEST_WHEELS`, if it exists.
 fn wheel() -> Option<PathBuf> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
         standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");

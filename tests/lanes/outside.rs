@@ -1,4 +1,5 @@
-//! Commands and published loaders as lanes: with and without reports, bad ends, and nothing left behind.
+//! Tests of commands and published loaders as runs: with and without reports, with failures, and without remaining
+//! processes and files.
 
 use crate::harness::{STANDIN_UUID, folder};
 use crate::models;
@@ -40,7 +41,7 @@ fn model() -> (tempfile::TempDir, ModelInfo) {
     (folder, model)
 }
 
-/// Processes whose command line holds the word.
+/// The processes whose command line contains the word.
 fn alive(word: &str) -> Vec<i32> {
     let all = procfs::process::all_processes().unwrap();
     let named = |p: &procfs::process::Process| p.cmdline().is_ok_and(|line| line.iter().any(|w| w.contains(word)));
@@ -52,7 +53,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     crate::harness::until(what, || done().then_some(()));
 }
 
-/// Seconds to sleep that no other process of these tests sleeps; days.
+/// A sleep duration of days that no other process of these tests uses.
 fn mark(number: u8) -> String {
     format!("{number}{:07}.5", std::process::id())
 }
@@ -60,12 +61,12 @@ fn mark(number: u8) -> String {
 #[test]
 fn a_command_that_tells_has_its_own_clock_phases_bytes_and_verification() {
     let (folder, _) = model();
-    // Arguments of engines are separated by commas, so the line holds none.
+    // Arguments of engines are separated by commas, so the line must not contain any.
     let script = folder.path().join("load.sh");
     let engine = format!("command:bash {} {{model}} {{gpu}}", script.display());
     let (began, times) = (script.with_extension("began"), script.with_extension("times"));
     for tells_when in [true, false] {
-        // The script's times count from when it began, which a busy machine delays.
+        // The times of the script are relative to its start, which a busy machine may delay.
         let lines = format!(
             r#"
 report() {{ echo "$1" >&"$GDS_TOP_FD"; }}
@@ -110,17 +111,18 @@ sleep 0.2
         let phases: u64 = run["phases"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap()).sum();
         assert_eq!(phases, wall, "{run:#}");
         if tells_when {
-            // Of the 400 ms and more that it runs, the time before and after is not counted.
+            // The command runs for at least 400 ms. The time before and after the clock is not counted.
             assert_eq!((wall, run["phases"]["transfer"].as_u64()), (80_000_000, Some(50_000_000)), "{run:#}");
             assert!(setup <= script_began + 100_000_000 - started, "{run:#}");
         } else {
-            // The line came when it had slept.
+            // The line was sent after the sleep.
             assert!(setup >= 200_000_000 && u128::from(setup + wall) <= begun.elapsed().as_nanos(), "{run:#}");
         }
         let outside = &run["outside"];
         assert_eq!((&outside["program"], &outside["exit"]), (&"tester 1.2".into(), &"status 0".into()));
         assert!(outside["stderr_tail"].as_str().unwrap().contains("gpu host host"), "{outside:#}");
-        // Looked at when the line 'done' is taken in; a session that was kept from running until all was over says that it does not know.
+        // The counters are read when the line 'done' is processed. If the session was delayed until everything had
+        // ended, it reports that they are unknown.
         let known = outside["read_call_bytes"].as_u64().is_some();
         assert!(known || notes(&run).contains("unknown read by system calls"), "{run:#}");
         assert_eq!(run["route"], Value::Null);
@@ -153,7 +155,7 @@ fn a_bad_end_is_a_sentence_with_the_stderr_tail() {
         (r#"echo "never closed"#, "standard error ends with: sh: "),
         ("trap '' TERM INT HUP; exit 4", "ended with status 4"),
         ("exec >&- 2>&-; exit 3", "ended with status 3"),
-        // No byte of it reaches a terminal as it is.
+        // No byte of it may reach a terminal unchanged.
         (r"printf 'a\033]0;title\007b\n' >&2; exit 5", "standard error ends with: a\u{fffd}]0;title\u{fffd}b"),
         ("head -c 200000 /dev/urandom >&2; exit 7", "(bytes that are not text)"),
         (r#"head -c 300000 /dev/zero | tr '\0' x >&2; exit 7"#, "xxx…"),
@@ -190,16 +192,16 @@ fn what_a_command_tells_against_reason_is_not_believed() {
     let (folder, model) = model();
     let files: u64 = model.file_bytes();
     let told = |line: &str| run(folder.path(), &format!("command:{line}"), &[]).1;
-    // Bytes that no loader of this model holds.
+    // More bytes than any loader of this model can load.
     let absurd =
         told(r#"cat {model}/*.safetensors >/dev/null; echo '{"done": true, "bytes": 99999999999999}' >&$GDS_TOP_FD"#);
     assert!(absurd["bytes"].as_u64().unwrap() < 100 * files, "{absurd:#}");
     assert!(notes(&absurd).contains("claims about the bytes are ignored"), "{absurd:#}");
-    // A clock that started before the command did.
+    // The clock would have started before the command.
     let early =
         told(r#"echo '{"ready": true, "at_ns": 1}' >&$GDS_TOP_FD; echo '{"done": true, "bytes": 64}' >&$GDS_TOP_FD"#);
     assert!(early["wall_ns"].as_u64().unwrap() < 60_000_000_000, "{early:#}");
-    // Lines that are not in the protocol, endless lines and bytes that are not text.
+    // Lines that are not in the protocol, endless lines, and bytes that are not text.
     let noise = told(
         r#"printf '\377\376\n[1]\n{"done": true, "bytes": -5}\n' >&$GDS_TOP_FD; head -c 300000 /dev/zero | tr '\0' a >&$GDS_TOP_FD; echo >&$GDS_TOP_FD; echo '{"done": true, "bytes": 37}' >&$GDS_TOP_FD"#,
     );
@@ -214,7 +216,7 @@ fn what_a_command_tells_against_reason_is_not_believed() {
 fn a_command_that_reads_too_little_or_too_much_or_leaves_a_daemon_is_said_to() {
     let (folder, model) = model();
     let engine = |line: &str| notes(&run(folder.path(), &format!("command:{line}"), &[]).1);
-    // A shell's own reads are tens of KiB, and the model has more than twice of them.
+    // The shell itself reads tens of KiB, so the model must be more than twice as large.
     assert!(model.file_bytes() > 400_000, "{}", model.file_bytes());
     assert!(engine("true").contains("or it never read the complete model"));
     let twice = engine("cat {model}/*.safetensors {model}/*.safetensors {model}/*.safetensors > /dev/null");
@@ -253,7 +255,7 @@ fn a_command_whose_supervisor_is_killed_ends_with_it_and_its_session_goes_on() {
     let child = started(folder.path(), &mark);
     let of_this_test = alive(&mark);
     let supervisor = alive("__outside").into_iter().find(|pid| of_this_test.contains(pid)).unwrap();
-    // The session looks at the tree ten times a second.
+    // The session examines the process tree ten times a second.
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert!(Command::new("kill").args(["-KILL", &supervisor.to_string()]).status().unwrap().success());
     until("end of the tree", || alive(&mark).is_empty());
@@ -271,14 +273,14 @@ fn a_signal_of_the_terminal_ends_a_command_in_order() {
     let arguments = ["--engine", &format!("command:sleep {mark} & sleep {mark}")];
     let mut child = command(folder.path(), &arguments).env("TMPDIR", folder.path()).process_group(0).spawn().unwrap();
     until("command", || alive(&mark).len() >= 2);
-    // As Ctrl-C does: to all processes of the group in the foreground.
+    // Like Ctrl-C, the signal is sent to all processes of the foreground group.
     let group = format!("-{}", child.id());
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
     until("end of the tree", || alive(&mark).is_empty());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// A package `safetensors` of a few lines, that reads files into bytes; and a `numpy` with nothing in it.
+/// A small package `safetensors` that reads files into bytes, and an empty `numpy`.
 const FAKE: &str = r#"
 import json, struct
 class Bytes(bytes):
@@ -321,7 +323,7 @@ fn a_published_loader_runs_by_its_script_and_says_how_to_get_what_is_absent() {
     assert_eq!(run["bytes"].as_u64(), Some(model.tensor_bytes()));
     assert!(run["phases"]["transfer"].as_u64().unwrap() > 0, "{run:#}");
     assert!(run["outside"]["program"].as_str().unwrap().starts_with("safetensors "), "{run:#}");
-    // The others are absent for a Python that ignores the user's packages, or they need a GPU.
+    // The other loaders are missing for a Python that ignores the user's packages, or they need a GPU.
     std::fs::write(site.path().join("fastsafetensors.py"), "raise ImportError('not here')").unwrap();
     let run = &runs("loader:fastsafetensors")[0];
     let error = run["error"].as_str().unwrap();
@@ -338,7 +340,7 @@ fn the_list_of_loaders_names_each_with_its_package() {
     }
 }
 
-/// `load` on the stand-in GPU with the stand-ins for NVML and the loaders' packages.
+/// Runs `load` on the stand-in GPU, with the stand-ins for NVML and the loaders' packages.
 fn on_gpu(built: &standins::Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Vec<Value> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/python");
     let out = gds_top()
@@ -368,13 +370,13 @@ fn the_gpu_memory_of_a_command_is_what_nvml_counts_for_its_processes_else_the_gr
     let scratch = crate::harness::folder();
     let list = scratch.path().join("processes");
     let file = list.to_str().unwrap();
-    // A command lasts until NVML was asked again and again, each time a tenth of a second after the last.
+    // The command runs until NVML was queried several times, each time a tenth of a second after the last query.
     let (reads, script) = (scratch.path().join("reads"), scratch.path().join("asked.sh"));
     let asked = "n=$(cat \"$1\" 2>/dev/null | wc -c)\nuntil [ $(cat \"$1\" 2>/dev/null | wc -c) -gt $((n + 8)) ]; do sleep 0.05; done\n";
     std::fs::write(&script, asked).unwrap();
     let asked = |what: &str| format!("sh {} {}.{what}", script.display(), reads.display());
     let (processes, memory) = (asked("processes"), asked("memory"));
-    // A process of another user computes there too.
+    // A process of another user also uses the GPU.
     let line = format!(
         r#"command:echo "$$ 4096" > {file}; echo "1 77" >> {file}; sh -c 'echo "$$ 1000" >> {file}; {processes}; true' & wait"#
     );
@@ -382,7 +384,7 @@ fn the_gpu_memory_of_a_command_is_what_nvml_counts_for_its_processes_else_the_gr
     let run = &on_gpu(&built, folder.path(), &["--engine", &line], &told)[0];
     assert_eq!((&run["error"], &run["gpu_peak_bytes"]), (&Value::Null, &5096.into()), "{run:#}");
     assert!(notes(run).contains("counted for its processes"), "{run:#}");
-    // As in a container, where NVML knows the processes by other numbers.
+    // As in a container, in which NVML knows the processes by other numbers.
     let run = &on_gpu(&built, folder.path(), &["--engine", &format!("command:{memory}; true")], &told)[0];
     assert_eq!((&run["error"], &run["gpu_peak_bytes"]), (&Value::Null, &0.into()), "{run:#}");
     assert!(notes(run).contains("growth of the GPU's total use"), "{run:#}");
@@ -414,7 +416,7 @@ fn every_script_loads_verifies_and_tells_its_phases_with_the_interface_of_its_pa
         &["--set", "block_bytes=1", "--set", "cufile=0", "--set", "odirect=1", "--set", "register=0"],
     ];
     for more in sets {
-        // A block of one byte is a setting of torch.cuda.gds alone.
+        // Only torch.cuda.gds has the setting for a block of one byte.
         let named = if more.contains(&"block_bytes=1") { "loader:torch-cuda-gds,loader:safetensors" } else { &all };
         let told = if more.is_empty() { vec![] } else { vec![("GDS_TOP_INSTANTTENSOR_BACKEND", "BUFFERED")] };
         let arguments: Vec<&str> = ["--engine", named].into_iter().chain(more.iter().copied()).collect();
@@ -443,7 +445,7 @@ fn a_script_without_a_gpu_or_with_a_wrong_setting_ends_with_a_sentence() {
         let run = &on_gpu(&built, folder.path(), &["--engine", engine], &[told])[0];
         assert!(run["error"].as_str().unwrap_or_default().contains(part), "{run:#}");
     }
-    // An error inside of a package is its first line, not the advice that follows it.
+    // For an error in a package, the first line is reported and not the following advice.
     let run = &on_gpu(&built, folder.path(), &["--engine", "loader:fastsafetensors", "--set", "threads=0"], &[])[0];
     assert!(run["error"].as_str().unwrap_or_default().contains("AssertionError"), "{run:#}");
 }
@@ -451,7 +453,7 @@ fn a_script_without_a_gpu_or_with_a_wrong_setting_ends_with_a_sentence() {
 #[test]
 fn a_command_that_floods_its_line_protocol_takes_no_memory() {
     let (_folder, model) = model();
-    // Three million short lines, 400 MB of long ones, and one of 100 MB.
+    // Three million short lines, 400 MB of long lines, and one line of 100 MB.
     let flood = "command:(yes '{\"landed\": 1}' | head -c 42000000; head -c 400000000 /dev/zero | tr '\\0' x | fold -w 60000; \
                  head -c 100000000 /dev/zero; echo) >&$GDS_TOP_FD";
     let mut child = command(&model.path, &["--engine", flood, "--no-telemetry"]).spawn().unwrap();

@@ -1,4 +1,5 @@
-//! The probes: children that ask CUDA and libcufile, whatever those do, and answer with one JSON object.
+//! Tests of the probes: child processes that query CUDA and libcufile and print one JSON object, whatever the
+//! libraries do.
 
 use crate::harness::{STANDIN_NAME, STANDIN_UUID, folder, standin_env};
 use crate::program::gds_top;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The output of a probe and its end.
+/// The end and the output of a probe.
 fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus, String, String) {
     let out = gds_top().args(arguments).envs(env.iter().copied()).stdin(Stdio::null()).output().unwrap();
     (out.status, String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
@@ -19,11 +20,11 @@ fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus,
 fn answer(arguments: &[&str], env: &[(&str, &str)]) -> Value {
     let (status, out, err) = probe(arguments, env);
     assert!(status.success() && !err.contains("panicked"), "{status}: {err}");
-    // The last line; the lines before it are early results, in case the rest never comes.
+    // The last line is the result. Earlier lines are partial results, in case the process hangs.
     serde_json::from_str(out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {out:?}"))
 }
 
-/// Asks the cuFile probe on the stand-in, with a machine that has /proc/modules.
+/// Runs the cuFile probe with the stand-in, on a machine that has /proc/modules.
 fn cufile(built: &Standins, scratch: &Path, told: &[(&str, &str)]) -> Value {
     let machine = scratch.join("machine");
     standins::machine(&machine, scratch);
@@ -83,14 +84,14 @@ fn a_probe_that_aborts_prints_nothing_that_looks_like_an_answer() {
 
 #[test]
 fn a_probe_that_takes_too_long_is_ended_and_said() {
-    // Ended, for else this would return tomorrow.
+    // The child was killed at the limit. Otherwise the call would return after a day.
     let said = probe_child(Path::new("sleep"), &["86400"], Duration::from_secs(1)).unwrap_err();
     assert!(said.contains("no answer within 1 s"), "{said}");
     let said = probe_child(Path::new("/absent/program"), &["__probe-slow"], Duration::from_secs(1)).unwrap_err();
     assert!(said.contains("could not be started"), "{said}");
 }
 
-/// Asks the cuFile probe where only HOME leads to a libcufile.
+/// Runs the cuFile probe. Only HOME leads to a libcufile.
 fn found_in(home: &Path, built: &Standins, scratch: &Path) -> Value {
     let site = home.join(".local/lib/python3.12/site-packages/nvidia/cu13/lib");
     std::fs::create_dir_all(&site).unwrap();
@@ -163,7 +164,7 @@ fn no_log_is_written_through_a_link_that_somebody_planted_in_the_temporary_folde
     assert!(out.contains("libcufile") && !victim.exists(), "{out}");
     let names: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["cufile.log"]);
-    // If all users could replace a folder, none is made.
+    // If all users could replace the folder, it is not created.
     std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let out = String::from_utf8(check(temporary.path()).stdout).unwrap();
     assert!(out.contains("set TMPDIR to a folder that only you can write in") && !victim.exists(), "{out}");

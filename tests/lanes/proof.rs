@@ -1,4 +1,4 @@
-//! Reads that prove a route: the probe in a child, and the resulting verdict.
+//! Tests of reads that prove a route: the probe in a child process, and the resulting verdict.
 
 use crate::harness::{STANDIN_UUID, folder, standin_env};
 use crate::program::gds_top;
@@ -79,7 +79,7 @@ fn what_is_in_the_way_of_trying_is_told_with_its_stage() {
     assert_eq!(said(&built, empty.path(), true, &[])["stage"], "file");
 }
 
-/// `gds-top check --json` on a machine with the stand-ins for libcufile, CUDA and NVML.
+/// The verdict of `gds-top check --json` with the stand-ins for libcufile, CUDA and NVML.
 fn verdict(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)]) -> Value {
     checked(built, model, more, told, true)["verdicts"][0].clone()
 }
@@ -121,8 +121,8 @@ fn check_proves_its_verdict_with_a_read_unless_told_not_to() {
     let copied = verdict(&built, model.path(), &[], &[]);
     assert_eq!((&copied["route"], &copied["proven"]), (&"compat".into(), &true.into()), "{copied}");
     assert!(copied["proof"].as_str().unwrap().contains("5008"), "{copied}");
-    // A library that counts nothing: a read that works with compat mode forbidden is direct, a read that does not is
-    // not.
+    // If the library counts nothing, a read that works with compat mode forbidden is direct, and a read that needs
+    // compat mode is not.
     let quiet = [("STANDIN_CUFILE_FAIL", "cuFileGetStatsL3:5022")];
     let inferred = verdict(&built, model.path(), &[], &quiet);
     assert_eq!((&inferred["route"], &inferred["proven"]), (&"compat".into(), &true.into()), "{inferred}");
@@ -132,7 +132,7 @@ fn check_proves_its_verdict_with_a_read_unless_told_not_to() {
     assert_eq!(hung["proven"], false, "{hung}");
 }
 
-/// Places in a value, by their key, that say that a direct route is proven.
+/// The number of values in a report that state that a direct route is proven.
 fn proven_direct(value: &Value) -> usize {
     match value {
         Value::Array(list) => list.iter().map(proven_direct).sum(),
@@ -150,7 +150,7 @@ fn lies_of_the_library_are_not_called_proven() {
     let Some(built) = standins::build() else { return };
     let folder = folder();
     let model = crate::models::odd(folder.path());
-    /// Name, variables of the library, whether nvidia-fs is loaded.
+    /// Name, variables of the library, and whether nvidia-fs is loaded.
     type Lie = (&'static str, &'static [(&'static str, &'static str)], bool);
     let lies: [Lie; 6] = [
         ("one read counted", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_READS", "1")], true),
@@ -204,7 +204,7 @@ fn lies_of_the_library_are_not_called_proven() {
             let out = gds_top().args(["fleet", "--json"]).arg(&path).output().unwrap();
             serde_json::from_slice::<Value>(&out.stdout).unwrap()
         };
-        // One read of a check cannot be a tie or a part.
+        // A check makes a single read, which cannot be a tie or a part.
         let single = ["a tie", "a majority", "one read counted"].contains(&name);
         let texts: String = ["report.md", "report.html", "gds-top.prom", "runs.csv"]
             .into_iter()

@@ -1,4 +1,4 @@
-//! A race of several lanes, as a user starts it, when one of them goes wrong.
+//! Tests of a race with several runs, as a user starts it, in which one run fails.
 
 use crate::harness::{STANDIN_UUID, folder, program, standin_env};
 use crate::models;
@@ -70,7 +70,7 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
     assert!(command.starts_with("gds-top bench ") && command.contains("--engine pread --cache as-is --gpu host"));
     let reasons = told["reasons"].as_array().unwrap();
     assert!(reasons.iter().any(|r| r.as_str().unwrap().contains("block_bytes")), "{reasons:?}");
-    // An engine without settings is a wrong call.
+    // An engine without settings is a usage error.
     let out = sweep(&["--engine", "mmap"]);
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
     assert!(String::from_utf8_lossy(&out.stderr).contains("no settings to sweep"));

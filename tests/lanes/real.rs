@@ -1,4 +1,5 @@
-//! The real libcufile of its public wheels, on host memory, which it serves from 1.16 on. Without the wheels these tests say so and pass.
+//! Tests with the real libcufile of its public wheels, on host memory, which it supports since 1.16. Without the
+//! wheels, these tests print a message and pass.
 
 use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::standins::{self, Standins};
@@ -6,7 +7,7 @@ use crate::{models, sound};
 use gds_top::core::{Engine, LaneOrder, ModelInfo, Route};
 use std::path::PathBuf;
 
-/// libcufile of the wheels of `GDS_TOP_TEST_WHEELS`, oldest first: minor version and file.
+/// The versions of libcufile in `GDS_TOP_TEST_WHEELS`, with the oldest first: minor version and file.
 fn libraries() -> Vec<(u32, PathBuf)> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
         standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
@@ -27,12 +28,12 @@ fn libraries() -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Those that serve host memory.
+/// The versions that support host memory.
 fn libraries_for_host() -> Vec<(u32, PathBuf)> {
     libraries().into_iter().filter(|(minor, _)| *minor >= 16).collect()
 }
 
-/// A model, and a machine with the /proc/modules and udev record that the preload shows to the library.
+/// A model, and a machine with /proc/modules and a udev record, which the preload shows to the library.
 struct Place {
     folder: tempfile::TempDir,
     model: ModelInfo,
@@ -40,7 +41,7 @@ struct Place {
 }
 
 impl Place {
-    /// None, with a message, if there is no C compiler.
+    /// `None`, with a message, if there is no C compiler.
     fn new() -> Option<Self> {
         let built = standins::build()?;
         let folder = folder();
@@ -53,7 +54,7 @@ impl Place {
         self.folder.path().join("machine")
     }
 
-    /// Runs a lane with this library.
+    /// Runs a lane process with this library.
     fn run(&self, engine: Engine, set: &[(&str, u64)], library: PathBuf) -> Outcome {
         let order = LaneOrder { libcufile: Some(library), ..with_settings(order(engine, &self.model), set) };
         let (preload, machine) = (self.built.redirect.to_str().unwrap(), self.machine());
@@ -72,7 +73,8 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
             (Engine::GdsBounce, &[("threads", 2), ("block_bytes", 131_072)][..]),
             (Engine::GdsBatch, &[("threads", 3), ("block_bytes", 65_536)][..]),
             (Engine::GdsBatch, &[("register", 1), ("threads", 1), ("depth", 32), ("block_bytes", 4096)][..]),
-            // Aligned entries of an O_DIRECT descriptor go by another path inside the library than the last one.
+            // Inside the library, aligned batch entries of an O_DIRECT descriptor take another path than the last
+            // entry.
             (Engine::GdsBatch, &[("odirect", 1), ("threads", 2), ("block_bytes", 65_536)][..]),
             (Engine::GdsBatch, &[("odirect", 1), ("register", 1), ("threads", 1), ("block_bytes", 8192)][..]),
             (Engine::GdsSlab, &[("odirect", 1), ("register", 1), ("block_bytes", 65_536)][..]),
@@ -96,11 +98,11 @@ fn the_longest_transfer_is_what_was_set_or_the_load_says_why_not() {
     for (minor, library) in libraries_for_host() {
         let outcome = place.run(Engine::GdsPerTensor, &[("max_direct_io_size_kb", 2048)], library);
         if minor >= 18 {
-            // The open driver accepts it without effect, so that it is opened again.
+            // The open driver accepts the setting without effect, so it is opened again.
             sound::check(&outcome, &place.model);
             assert_eq!(outcome.result().settings["max_direct_io_size_kb"], 2048, "1.{minor}");
         } else {
-            // 1.16 answers 5011 without a GPU.
+            // 1.16 returns 5011 without a GPU.
             let error = outcome.error();
             assert!(error.contains("setting max_direct_io_size_kb to 2048 failed"), "1.{minor}: {error}");
         }

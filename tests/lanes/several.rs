@@ -1,4 +1,5 @@
-//! One model cut over several targets, and several models at the same time, as a user starts them.
+//! Tests of one model that is divided among several targets, and of several models at the same time, as a user starts
+//! them.
 
 use crate::harness::{STANDIN_UUID, folder, program};
 use crate::models;
@@ -26,8 +27,8 @@ fn load_recorded(recording: &Path, arguments: &[&str], env: &[(&str, &str)]) -> 
     report
 }
 
-/// Lanes of a group continue when all have arrived: no clock starts before all caches are prepared, and no
-/// verification before all lanes have loaded. The time of the group is from the first start to the last end.
+/// Tests that the runs of a group wait for one another: no clock starts before all caches are prepared, and no
+/// verification starts before all runs have loaded. The time of the group is from the first start to the last end.
 fn wait_for_one_another(recording: &Path, report: &Value) {
     let mut state = State::default();
     let mut stages: Vec<(LaneId, LaneStage, u64)> = Vec::new();
@@ -64,7 +65,8 @@ fn valid(report: &Value) {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Every group of a report: verified, as long as its slowest lane, and with the bytes of its lanes.
+/// Tests every group of a report: it is verified, takes as long as its slowest run, and has the bytes of all its
+/// runs.
 fn sound(report: &Value, groups: usize, lanes: usize) {
     valid(report);
     let together = report["together"].as_array().unwrap();
@@ -93,7 +95,7 @@ fn a_model_cut_over_two_host_targets_lands_each_byte_once_with_every_engine() {
         (&report["together"][0]["kind"], &report["together"][0]["target"]),
         (&"parts".into(), &"2 × host memory".into())
     );
-    // Tensors across a cut are reported by both lanes, all others by one: none is missing.
+    // Tensors at a cut are reported by both runs, and all others by one. None is missing.
     let named: std::collections::BTreeSet<&str> =
         report["tensors"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     let with_bytes = model.tensors.iter().filter(|t| t.bytes > 0);
@@ -179,7 +181,7 @@ fn a_baseline_of_loads_together_is_held_against_wholes() {
     for baseline in [recording.clone(), export.join("report.json")] {
         let run =
             |more: &[&str]| program(&[&["load"], &race[..], &["--baseline", text(&baseline)], more].concat(), &[]);
-        // The time of a part is not the time of a model.
+        // The time of a part is not used as the time of a model.
         let said = run(&["--gpu", "host"]);
         assert_eq!(said.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&said.stderr).contains("nothing here can be compared"), "{said:?}");

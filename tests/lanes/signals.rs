@@ -1,4 +1,4 @@
-//! Commands that are ended by a signal: soon, in order, with status 130, and with nothing left behind.
+//! Tests of commands that a signal ends: they end soon, in order, with status 130, and leave nothing.
 
 use crate::harness::{folder, until};
 use crate::models;
@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Runs the program until there is a file below one of the folders that `begun` accepts, ends it by INT as a terminal
-/// does, and expects nothing to be left.
+/// Runs the program until `begun` accepts a file in one of the folders, sends INT like a terminal, and checks that
+/// nothing is left.
 fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
     let temporary = folder();
     let mut child = gds_top()

@@ -1,9 +1,9 @@
-//! Rules for every run that succeeded, with any engine, target and settings.
+//! Rules for every successful run, with any engine, target and settings.
 
 use crate::harness::Outcome;
 use gds_top::core::{Engine, LaneStage, ModelInfo, Phase, Span};
 
-/// Holds a run against the model's files; returns nothing, as all is said by failing.
+/// Compares a run with the model's files. A violated rule fails the test.
 pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {
     let result = outcome.result();
     assert!(!outcome.stderr.contains("panicked"), "{}", outcome.stderr);
@@ -17,22 +17,22 @@ pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {
         [LaneStage::Setup, LaneStage::PreparingCache, LaneStage::Loading, LaneStage::Verifying]
     );
 
-    // Times add up.
+    // The times add up.
     assert!(result.wall_ns > 0);
     assert_eq!(result.phases.total_ns(), result.wall_ns, "{:?}", result.phases);
     let rate = result.bytes as f64 / (result.wall_ns as f64 / 1e9);
     assert!((result.bytes_per_s / rate - 1.0).abs() < 1e-6, "{} {rate}", result.bytes_per_s);
-    // Releases after the clock are reported with the parts of the set-up, but are not a part.
+    // Releases after the clock are reported with the parts of the set-up, but are not a part of it.
     let parts = result.setup_parts_ns.iter().filter(|(name, _)| *name != "release_after_clock");
     let parts: u64 = parts.map(|(_, ns)| ns).sum();
     assert!(result.setup_ns > 0 && parts == result.setup_ns, "{} {:?}", result.setup_ns, result.setup_parts_ns);
-    // Each setting with the reason for its value.
+    // Each setting has a reason for its value.
     assert!(result.settings.keys().eq(result.settings_why.keys()), "{:?} {:?}", result.settings, result.settings_why);
     assert!(result.settings_why.values().all(|why| !why.is_empty()), "{:?}", result.settings_why);
     assert!(result.cpu_ns.is_some_and(|ns| ns > 0));
     assert!(result.cache_resident_before_fraction.is_some_and(|share| (0.0..=1.0).contains(&share)), "{result:?}");
 
-    // Landed bytes grow to the total, verified ones too, and nothing stays pinned.
+    // Landed and verified bytes increase to the total, and no memory stays pinned.
     let progress = outcome.progress();
     assert!(progress.is_sorted_by_key(|(landed, _, verified)| (*landed, *verified)), "{progress:?}");
     let (landed, pinned, verified) = *progress.last().unwrap();
@@ -44,12 +44,12 @@ pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {
     once(&spans, mover, model);
 }
 
-/// Spans of one slot follow one another inside the wall.
+/// Spans of one slot follow one another and are within the wall time.
 fn timelines(spans: &[Span], slots: u32, wall_ns: u64) {
     assert!(spans.iter().all(|s| u32::from(s.slot) < slots && s.start_ns <= s.end_ns && s.end_ns <= wall_ns));
     for slot in 0..slots {
         let mut own: Vec<&Span> = spans.iter().filter(|s| u32::from(s.slot) == slot).collect();
-        // Other workers may find all blocks taken; the first opens and allocates.
+        // The first worker opens files and allocates. Other workers may find that all blocks are taken.
         assert!(slot > 0 || !own.is_empty(), "the first slot has no span");
         own.sort_by_key(|s| (s.start_ns, s.end_ns));
         for pair in own.windows(2) {
@@ -58,7 +58,7 @@ fn timelines(spans: &[Span], slots: u32, wall_ns: u64) {
     }
 }
 
-/// Every tensor byte is in exactly one span of the phase, at its place in the image.
+/// Every tensor byte is in exactly one span of the phase, at its offset in the image.
 fn once(spans: &[Span], phase: Phase, model: &ModelInfo) {
     let mut moved: Vec<&Span> = spans.iter().filter(|s| s.phase == phase && s.bytes > 0).collect();
     moved.sort_by_key(|s| s.offset);

@@ -1,4 +1,5 @@
-//! A system that gives few threads: every refused thread is an error with a sentence, and nothing waits for it.
+//! Tests of a system that provides few threads. Each missing thread gives an error with a sentence, and nothing waits
+//! for it.
 
 use crate::harness::{folder, program};
 use crate::models;
@@ -15,7 +16,7 @@ fn threads_that_are_refused_are_told_and_held_nobody_up() {
         let env =
             [("LD_PRELOAD", built.threads.to_str().unwrap()), ("GDS_TOP_TEST_THREADS", &most), ("RUST_BACKTRACE", "0")];
         let engines = ["--engine", "pread,odirect", "--gpu", "host,host", "--set", "threads=4"];
-        // `program` fails the test where anything panicked.
+        // `program` fails the test if anything panicked.
         let out = program(&[&["load", folder.path().to_str().unwrap()][..], &engines].concat(), &env);
         let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).replace('\n', " ");
         let code = out.status.code().unwrap();

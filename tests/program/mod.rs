@@ -1,4 +1,4 @@
-//! The program as tests start it: without the settings, models and variables of the user who runs them.
+//! Starts the program for tests, without the settings, models and variables of the user who runs the tests.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 /// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
 
-/// A home directory that does not exist and that not even root can make.
+/// A home directory that does not exist and that even root cannot create.
 const HOME: &str = "/proc/no-home";
 
-/// The variables of this process that the program must not get.
+/// The variables of this process that the program must not inherit.
 pub(crate) fn foreign_variables() -> impl Iterator<Item = std::ffi::OsString> {
     const PREFIXES: [&str; 7] = ["CLICOLOR", "CUDA_", "CUFILE_", "GDS_TOP_", "LC_", "NVIDIA_", "XDG_"];
     const NAMES: [&str; 12] = [
@@ -35,7 +35,7 @@ pub(crate) fn foreign_variables() -> impl Iterator<Item = std::ffi::OsString> {
 /// The variables that the program gets instead.
 pub(crate) const VARIABLES: [(&str, &str); 3] = [("HOME", HOME), ("LANG", "C.UTF-8"), ("TERM", "xterm-256color")];
 
-/// The program, for a test to add arguments and variables.
+/// A command for the program, to which a test adds arguments and variables.
 pub(crate) fn gds_top() -> Command {
     started_by(PROGRAM)
 }

@@ -1,4 +1,4 @@
-//! After any end or stop (keys, signals, a panic, a terminal that goes away) the terminal is restored.
+//! Tests that the terminal is restored after any end or stop: keys, signals, a panic, or a closed terminal.
 
 use crate::program::gds_top;
 use crate::sessions::{folder, race, until_lanes};
@@ -30,7 +30,7 @@ fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     let recording = folder.path().join("race.gdsrec");
     let more = ["--engine", "mmap,pread", "--repeat", "1000", "--record", recording.to_str().unwrap()];
     let mut terminal = race(folder.path(), &more);
-    // A load has finished and another is running.
+    // One load has finished, and another is running.
     terminal.until("/1000");
     until_lanes(folder.path(), true);
     terminal.signal(Signal::HUP);
@@ -50,7 +50,7 @@ fn a_panic_restores_the_terminal_and_is_told_below() {
     terminal.until("asked for by a test");
 }
 
-/// Waits until the process is stopped (or runs again).
+/// Waits until the process is stopped, or runs again.
 fn stopped(terminal: &Terminal, wanted: bool) {
     terminal.wait(&format!("stopped: {wanted}"), |t| {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", t.child.process_id().unwrap())).unwrap();
@@ -74,7 +74,7 @@ fn ctrl_z_lends_the_terminal_to_the_shell_and_fg_brings_the_screen_back_in_the_s
         stopped(&terminal, false);
         terminal.until_it_fits();
         assert!(terminal.is_alternate());
-        // It still takes keys.
+        // Keys still work.
         terminal.keys("?");
         terminal.until("Keys and words");
         terminal.leave("?q", 0, "a stop, a return and q");
@@ -84,7 +84,8 @@ fn ctrl_z_lends_the_terminal_to_the_shell_and_fg_brings_the_screen_back_in_the_s
 #[test]
 fn a_terminal_that_goes_away_ends_it() {
     let terminal = Terminal::replay();
-    // The reader's copy of the master stays open; a hang-up is what the kernel would send.
+    // The reader still has a copy of the master open, so the test sends the hang-up signal that the kernel would
+    // send.
     terminal.signal(Signal::HUP);
     let mut child = terminal.close();
     let status = child.wait().unwrap();

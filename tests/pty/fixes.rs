@@ -1,5 +1,5 @@
-//! Fixes on the screens, on throw-away roots: the checklist, a fix applied from its sheet, and the terminal lent to sudo (a stand-in on PATH) while it asks
-//! for a password.
+//! Tests of fixes on the screens, with temporary roots: the checklist, a fix that is applied from its sheet, and the
+//! terminal while sudo (a stand-in on PATH) asks for a password.
 
 use crate::machine::{copy, fixture};
 use crate::program::gds_top;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 impl Terminal {
-    /// Leaves a sheet by Esc and waits until it is gone: a key that came with it would be one with Alt.
+    /// Leaves a sheet with Esc and waits until it is closed. A key directly after Esc would be read as a key with
+    /// Alt.
     fn back_from(&mut self, sheet: &str) {
         self.keys("\u{1b}");
         self.wait("the checklist", |t| {
@@ -19,7 +20,7 @@ impl Terminal {
         });
     }
 
-    /// Asks until it ends, which it does when nothing is running.
+    /// Quits and waits for the end, which needs no confirmation if nothing is running.
     fn quit(mut self) {
         let start = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -31,8 +32,8 @@ impl Terminal {
     }
 }
 
-/// A copy of a captured machine, in a folder with room for other files. It is not a capture any more, because
-/// captures are never written.
+/// A copy of a captured machine in a folder with space for other files. It is not a capture any more, because nothing
+/// is written into captures.
 fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("root");
@@ -41,7 +42,7 @@ fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, top)
 }
 
-/// PATH with a stand-in for sudo in front.
+/// PATH with a stand-in for sudo as the first entry.
 fn path_with_sudo(keep: &Path, script: &str) -> String {
     let tools = keep.join("tools");
     fs::create_dir(&tools).unwrap();
@@ -54,7 +55,7 @@ fn path_with_sudo(keep: &Path, script: &str) -> String {
 #[test]
 fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     let (keep, root) = machine("p2pdma-two-steps");
-    // The user who runs the tests, with or without rights in sudo.
+    // The stand-in works for any user who runs the tests, with or without rights in sudo.
     let path = path_with_sudo(keep.path(), "#!/bin/sh\n[ \"$1\" != -v ] || exit 0\nshift 2; exec \"$@\"\n");
     let environment = [("PATH", path.as_str())];
     let boot = root.join("files/proc/sys/kernel/random/boot_id");
@@ -77,7 +78,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     terminal.until("next: sudo update-initramfs -u -k all, then sudo reboot");
     terminal.quit();
 
-    // After the reboot the next start takes it up.
+    // After the reboot, the next start resumes the set-up.
     fs::write(&boot, "second\n").unwrap();
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment);
     terminal.until("i checklist");
@@ -132,7 +133,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     terminal.keys("f");
     terminal.until("Fix Write the udev record");
 
-    // A wrong password: nothing is applied, and the screen shows that.
+    // A wrong password: nothing is applied, and the screen reports this.
     terminal.keys("a");
     terminal.until("[sudo] password for tester:");
     assert!(!terminal.is_alternate(), "the terminal was lent");
@@ -142,7 +143,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let record = root.join("files/run/udev/data/b254:0");
     assert!(!record.exists());
 
-    // The right one, every letter of it for sudo, when it asks again: its earlier output is still there.
+    // The correct password, of which sudo gets every letter. Its earlier output is still on the terminal.
     terminal.keys("a");
     terminal.wait("sudo's second question", |t| t.shown().matches("[sudo] password for tester:").count() == 2);
     terminal.keys("secret\n");
@@ -174,7 +175,7 @@ fn the_checklist_fits_small_terminals() {
     }
 }
 
-/// Text without blanks and without the frame of a sheet, so that where a line is broken does not matter.
+/// Text without spaces and without the frame of a sheet, because line breaks do not matter.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !"│╭╮╰╯─┌┐└┘▸█▐".contains(*c)).collect()
 }
@@ -239,7 +240,7 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
                     }
                 }
                 for part in wanted {
-                    // The title may be drawn before the rest of the sheet is.
+                    // The title may be drawn before the rest of the sheet.
                     terminal.wait(&format!("{name}, {title}: '{part}'"), |terminal| {
                         letters(&terminal.shown()).contains(&letters(&part))
                     });
@@ -253,7 +254,7 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
 }
 
 impl Terminal {
-    /// Closes the sheet that is open over the Environment screen.
+    /// Closes the sheet over the Environment screen.
     fn shut(&mut self, sheet: &str) {
         self.keys("\u{1b}");
         self.wait("the sheet to close", |t| !t.shown().contains(sheet));
@@ -269,7 +270,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     let record = root.join("files/run/udev/data/b254:0");
     let sheet = "Fix Write the udev record";
 
-    // Nothing is applied: the key's text shows that.
+    // Nothing is applied, and the key reports this.
     let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
     terminal.until("f fix");
     terminal.keys("u");
@@ -279,7 +280,8 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.keys("u");
     terminal.until("this fix is not applied");
 
-    // Closed and with the head of another group selected: the key shows what is applied, and undoes it there.
+    // The sheet is closed and the heading of another group is selected. The key shows the applied fix, and then
+    // undoes it.
     terminal.keys("a");
     terminal.wait("the record", |_| record.exists());
     terminal.until("u undo");
@@ -296,7 +298,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.until("a apply");
     terminal.shut(sheet);
 
-    // On the check itself, which passes by then and is elsewhere in the list.
+    // The selected check passes now and is at another place in the list.
     terminal.keys("f");
     terminal.until(sheet);
     terminal.keys("a");
@@ -308,7 +310,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.until("u shows what was changed, and undoes it");
     terminal.quit();
 
-    // A later session, which has no fix to offer for a check that passes.
+    // A later session has no fix to offer, because the check passes.
     let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
     terminal.until("u undo");
     terminal.keys("u");

@@ -1,4 +1,4 @@
-//! The output to a terminal: frames, questions, sizes, colours, and nothing at rest.
+//! Tests of the output to a terminal: frames, queries, sizes, colours, and no output at rest.
 
 use crate::terminal::{PATIENCE, Terminal, recording};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn the_background_that_the_terminal_reports_changes_the_colours_and_presses_no_k
         assert_eq!(terminal.sent().contains("\u{1b}]11;?"), asked, "{theme}");
         if asked {
             let before = terminal.sent().len();
-            // The digits are the keys of other screens, f the key of a fix.
+            // The digits are keys of other screens, and f is the key of a fix.
             terminal.keys("\u{1b}]11;rgb:ffff/ffff/ffff\u{1b}\\");
             // The text colour of the light theme.
             terminal.wait("dark text", |terminal| terminal.sent()[before..].contains("38;2;43;48;59"));
@@ -65,7 +65,8 @@ fn at_rest_nothing_is_written_and_nobody_wakes() {
         })
         .sum()
     };
-    // When it comes to rest is the machine's business; that it does, and is then left alone for seconds, is ours.
+    // The time until the output stops depends on the machine. The test checks that it stops, and that nothing follows
+    // for seconds.
     let start = Instant::now();
     loop {
         let (bytes, woken) = (terminal.screen().raw.len(), switches());
@@ -109,7 +110,7 @@ fn settings_change_keys_mouse_and_colours() {
     assert!(terminal.shown().contains('▖') || terminal.shown().contains('▀'), "{}", terminal.shown());
     terminal.keys("Z");
     terminal.until("Report");
-    // q is not a key any more.
+    // q is no longer a key.
     terminal.keys("q?");
     terminal.until("Keys and words");
     terminal.leave("\u{1b}[21~", 0, "F10");

@@ -1,5 +1,5 @@
-//! The real program in a real pseudo-terminal: after any end the terminal is restored; keys act, and the output can
-//! be read.
+//! Tests of the real program in a real pseudo-terminal: the terminal is restored after any end, keys have an effect,
+//! and the output is readable.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Live sessions on screens: races, the lesson, KV caches, and the profiling overhead.
+//! Tests of live sessions on screens: races, the lesson, KV caches, and the profiling overhead.
 
 use crate::program::gds_top;
 use crate::terminal::{PATIENCE, Terminal};
@@ -26,7 +26,7 @@ fn model(folder: &Path) -> PathBuf {
     path
 }
 
-/// A session in this folder, and the screen of its race.
+/// A session in this folder, on the Race screen.
 pub(crate) fn race(folder: &Path, more: &[&str]) -> Terminal {
     let (model, home) = (model(folder), folder.to_str().unwrap());
     let arguments = [&[model.to_str().unwrap(), "--gpu", "host"], more].concat();
@@ -36,7 +36,7 @@ pub(crate) fn race(folder: &Path, more: &[&str]) -> Terminal {
     terminal
 }
 
-/// Lanes of the session that was given this folder as HOME, which no other session has.
+/// The number of run processes of the session with this HOME, which no other session has.
 fn lanes_of(home: &Path) -> usize {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let variable = format!("HOME={}", home.display());
@@ -50,7 +50,7 @@ fn lanes_of(home: &Path) -> usize {
     .count()
 }
 
-/// Waits until the session has a lane, or none.
+/// Waits until the session has a run process, or none.
 pub(crate) fn until_lanes(home: &Path, wanted: bool) {
     let start = Instant::now();
     while (lanes_of(home) > 0) != wanted {
@@ -130,13 +130,13 @@ fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
         .collect::<Vec<_>>();
     let arguments = [&["kv", "lmcache", dir], &small[..]].concat();
     let mut terminal = Terminal::start(&arguments, &[("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0")]);
-    // The layers of the read are there by themselves once it has ended, and so are the other plans.
+    // After the read has ended, its layers are shown automatically, and so are the other plans.
     terminal.until("of the loading is hidden behind computing");
     terminal.until("P plans");
     terminal.keys("P");
     terminal.until("kv ucm");
     terminal.keys("\x1b");
-    // A key that comes with it would be one with Alt.
+    // A key directly after Esc would be read as a key with Alt.
     terminal.until_gone("kv ucm");
     terminal.leave("q", 0, "kv");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! A terminal with the program in it, and the complete frames that a user sees.
+//! A terminal that runs the program, and the complete frames that a user sees.
 
 use crate::program::{PROGRAM, VARIABLES, foreign_variables};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
+/// Time limit of the tests. It only prevents that a test hangs, so it is much longer than anything takes on a slow
+/// machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// The marks around a frame, which is shown as a whole.
+/// The marks around a frame, which is shown at once.
 const FRAME: [&str; 2] = ["\u{1b}[?2026h", "\u{1b}[?2026l"];
 
 pub(crate) fn recording() -> String {
@@ -20,9 +21,9 @@ pub(crate) fn recording() -> String {
 
 pub(crate) struct Screen {
     pub(crate) parser: vt100::Parser,
-    /// All that came.
+    /// All received bytes.
     pub(crate) raw: Vec<u8>,
-    /// Bytes of the current frame; bytes outside of frames are shown as they arrive.
+    /// The bytes of the current frame. Bytes outside frames are shown as they arrive.
     frame: Option<Vec<u8>>,
     /// The possible beginning of a mark.
     rest: Vec<u8>,
@@ -38,7 +39,7 @@ impl Screen {
             let mark = FRAME[usize::from(self.frame.is_some())].as_bytes();
             let left = &all[from..];
             let at = left.windows(mark.len()).position(|part| part == mark);
-            // The possible first part of a mark waits for more bytes.
+            // If the bytes may be the first part of a mark, more bytes are needed.
             let half = (1..mark.len()).rev().find(|length| left.ends_with(&mark[..*length])).unwrap_or(0);
             let end = at.map_or(left.len() - half, |at| at + mark.len());
             match &mut self.frame {
@@ -97,10 +98,10 @@ impl Terminal {
         for (name, value) in VARIABLES {
             command.env(name, value);
         }
-        // Screens make the directory for models in it.
+        // The screens create the directory for models in HOME.
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         command.env("HOME", home.path());
-        // Else it would be started in HOME, which need not be there.
+        // Otherwise the program would be started in HOME, which may not exist.
         command.cwd(env!("CARGO_TARGET_TMPDIR"));
         for (name, value) in environment {
             command.env(name, value);
@@ -113,7 +114,7 @@ impl Terminal {
         let screen = Arc::new(Mutex::new(screen));
         let theirs = Arc::clone(&screen);
         std::thread::spawn(move || {
-            // Held open, so that what the program left behind can be read after its end.
+            // The terminal is kept open, so that its output can be read after the end of the program.
             let _slave = pair.slave;
             let mut buffer = [0; 8192];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
@@ -124,7 +125,7 @@ impl Terminal {
         Self { _home: home, screen, master: pair.master, writer, child, modes_before, began }
     }
 
-    /// The recording, at its end at once.
+    /// A recording that is immediately at its end.
     pub(crate) fn replay() -> Self {
         let terminal = Self::start(&["replay", &recording(), "--speed", "0"], &[]);
         terminal.until("replay, at its end");
@@ -139,7 +140,7 @@ impl Terminal {
         self.screen().parser.screen().contents()
     }
 
-    /// All that was sent to the terminal, shown or not.
+    /// Everything that was sent to the terminal, whether or not it is visible.
     pub(crate) fn sent(&self) -> String {
         String::from_utf8_lossy(&self.screen().raw).into_owned()
     }
@@ -164,7 +165,7 @@ impl Terminal {
         self.wait(&format!("a screen without '{text}'"), |t| !t.shown().contains(text));
     }
 
-    /// Waits until a text has come over the terminal, shown or not.
+    /// Waits until a text was sent to the terminal, whether or not it is visible.
     pub(crate) fn until_sent(&self, text: &str) {
         self.wait(text, |t| t.sent().contains(text));
     }
@@ -179,7 +180,7 @@ impl Terminal {
         kill_process(pid, signal).unwrap();
     }
 
-    /// The program gets the new size; the visible screen keeps its own.
+    /// Sends the new size to the program. The visible screen keeps its size.
     pub(crate) fn tell_size(&self, columns: u16, rows: u16) {
         self.master.resize(size(columns, rows)).unwrap();
     }
@@ -189,7 +190,7 @@ impl Terminal {
         self.tell_size(columns, rows);
     }
 
-    /// The first line and the last one are there, completely.
+    /// Waits until the first and the last line are complete.
     pub(crate) fn until_it_fits(&self) {
         self.wait("a screen of this size", |t| {
             let shown = t.shown();
@@ -197,8 +198,7 @@ impl Terminal {
         });
     }
 
-    /// Waits for the end; the exit status. The time is returned too: the benchmark of the screen measures it while
-    /// nothing else runs.
+    /// Waits for the end and returns the exit status and the time, which the benchmark of the screens uses.
     pub(crate) fn end(&mut self) -> u32 {
         let start = Instant::now();
         loop {
@@ -211,15 +211,15 @@ impl Terminal {
         }
     }
 
-    /// The terminal is taken away, as when its window is closed.
+    /// Closes the terminal, like a closed window.
     pub(crate) fn close(self) -> Box<dyn Child + Send + Sync> {
         self.child
     }
 
-    /// Nothing of ours is left on the terminal.
+    /// Checks that the program has left nothing on the terminal.
     pub(crate) fn is_whole(&self, after: &str) {
         let start = Instant::now();
-        // The last bytes may still be on their way to the parser.
+        // The last bytes may not have reached the parser yet.
         loop {
             let (alternate, hidden, mouse, paste) = {
                 let guard = self.screen();
@@ -239,7 +239,7 @@ impl Terminal {
         }
     }
 
-    /// Ended by a key, with this status and nothing left behind.
+    /// Ends the program with a key. The status must be the given one, and nothing must be left.
     pub(crate) fn leave(&mut self, key: &str, status: u32, after: &str) {
         self.keys(key);
         assert_eq!(self.end(), status, "{after}");

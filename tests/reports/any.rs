@@ -1,9 +1,9 @@
-//! States that any sequence of events might leave, however odd, from dice.
+//! Random states that any sequence of events could produce, however unusual.
 
 use gds_top::core::*;
 use gds_top::session::State;
 
-/// Dice that fall the same way for the same seed.
+/// A random number generator with a seed.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -224,7 +224,7 @@ fn any_model(d: &mut Dice) -> ModelInfo {
     }
 }
 
-/// A state that any sequence of events might leave, however odd.
+/// A random state that some sequence of events could produce.
 pub(crate) fn any_state(seed: u64) -> State {
     let d = &mut Dice::new(seed);
     let mut state = State::default();

@@ -1,4 +1,5 @@
-//! Markdown, HTML, CSV, trace and Prometheus text, from a race and from any state; and their export into a folder.
+//! Tests of Markdown, HTML, CSV, trace and Prometheus text for a race and for random states, and of their export into
+//! a folder.
 
 use crate::any::any_state;
 use crate::program::gds_top;
@@ -15,7 +16,7 @@ fn exported(state: &State, format: Format) -> Vec<String> {
     files.iter().map(|f| fs::read_to_string(f).unwrap()).collect()
 }
 
-/// A reader of RFC 4180, as strict as the standard.
+/// A parser for RFC 4180 that is as strict as the standard.
 fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut quoted) = (vec![], vec![], String::new(), false);
     let mut chars = text.chars().peekable();

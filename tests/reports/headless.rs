@@ -1,4 +1,4 @@
-//! The session without a screen: its outputs and the exit status.
+//! Tests of the headless mode: its outputs and the exit status.
 
 use crate::any::any_state;
 use crate::race::{race, race_events, reduce, usual_paces};
@@ -54,7 +54,7 @@ fn the_bar_of_a_running_lane_redraws_itself_and_goes_away() {
         let (commands, _commanded) = crossbeam_channel::unbounded();
         events.iter().take(landing).for_each(|e| sender.send(e.clone()).unwrap());
         let feed = Feed::new(receiver, commands, true);
-        // Nothing more happens, and the session goes on until the bar was drawn all the same.
+        // No more events follow, but the session continues until the bar is drawn.
         let mut err = Watched { told: Vec::new(), session: Some(sender) };
         run(&feed, &Options { progress: true, ascii, ..Options::default() }, &mut Vec::new(), &mut err);
         assert!(err.session.is_none(), "the session ended by itself");
@@ -68,7 +68,7 @@ fn the_bar_of_a_running_lane_redraws_itself_and_goes_away() {
     }
 }
 
-/// Ends the session once the last lane's bar was drawn full.
+/// Ends the session when the bar of the last run is full.
 struct Watched {
     told: Vec<u8>,
     session: Option<crossbeam_channel::Sender<Event>>,
@@ -145,7 +145,7 @@ fn an_export_is_named_file_by_file() {
     assert!(outcome.exported.iter().all(|f| f.exists() && err.contains(f.to_str().unwrap())));
 }
 
-/// The race with some events changed.
+/// The race with some changed events.
 fn changed(change: impl Fn(&mut EventBody)) -> State {
     let mut events = race_events(&usual_paces());
     events.iter_mut().for_each(|e| change(&mut e.body));

@@ -1,4 +1,4 @@
-//! The JSON report: its schema holds for a real race and for any state whatever.
+//! Tests that the JSON report matches its schema, for a realistic race and for random states.
 
 use crate::any::any_state;
 use crate::race::race;
@@ -63,7 +63,7 @@ fn the_analysis_finds_what_the_race_was_made_of() {
     assert!((per_tensor["per_tensor_overhead_ns"].as_f64().unwrap() / 2.7e6 - 1.0).abs() < 0.03, "{per_tensor}");
     assert!((per_tensor["bandwidth_bytes_per_s"].as_f64().unwrap() / 8e9 - 1.0).abs() < 0.05, "{per_tensor}");
     assert!(engine("mmap", "hot")["fit_r2"].as_f64().unwrap() > 0.99);
-    // 2.68 ms / (1/6 - 1/8 ns a byte) = 64.3 MB.
+    // 2.68 ms / (1/6 - 1/8 ns per byte) = 64.3 MB.
     let crossovers = report["analysis"]["crossovers"].as_array().unwrap();
     let cross = crossovers.iter().find(|c| c["faster_below"] == "mmap" && c["cache"] == "hot").unwrap();
     assert!((cross["bytes"].as_f64().unwrap() / 64.3e6 - 1.0).abs() < 0.15, "{cross}");

@@ -1,4 +1,4 @@
-//! Every form of a report and what the session says without a screen: of a race as it might really be, and of any state whatever.
+//! Tests of every report format and of the headless output, for a realistic race and for random states.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,11 +1,11 @@
-//! A race as it might really be, and its state.
+//! A realistic race and its state.
 
 use crate::any::Dice;
 use gds_top::core::*;
 use gds_top::session::State;
 use std::collections::BTreeMap;
 
-/// A small transformer: 4 layers and an embedding, sizes as in Qwen3-0.6B.
+/// A small transformer: 4 layers and an embedding, with sizes like in Qwen3-0.6B.
 fn small_model() -> ModelInfo {
     let mut tensors = Vec::new();
     let mut file_offset = 40_008;
@@ -30,7 +30,7 @@ fn small_model() -> ModelInfo {
     ModelInfo { name: "small".into(), path: "/data/models/small".into(), shards, tensors }
 }
 
-/// The speed of one engine, in nanoseconds per tensor and bytes per nanosecond.
+/// The speed of one engine: overhead in nanoseconds per tensor, and bytes per nanosecond.
 pub(crate) struct Pace {
     pub(crate) engine: Engine,
     pub(crate) cache: CacheState,
@@ -38,7 +38,8 @@ pub(crate) struct Pace {
     pub(crate) bytes_per_ns: u64,
 }
 
-/// Events of a race between these engines, three repeats each, on a machine with one GPU whose reads go through compat.
+/// The events of a race between these engines, with three repeats each, on a machine with one GPU whose reads use
+/// compat mode.
 pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
     let model = small_model();
     let mut events = Vec::new();
@@ -254,7 +255,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
     events
 }
 
-/// The race that the reports are shown with.
+/// The race that the reports show.
 pub(crate) fn usual_paces() -> Vec<Pace> {
     let pace = |engine, cache, overhead_ns, bytes_per_ns| Pace { engine, cache, overhead_ns, bytes_per_ns };
     vec![

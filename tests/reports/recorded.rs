@@ -1,4 +1,4 @@
-//! Reports of shipped recordings, calculated again from the runs and tensors that they list: every figure follows
+//! Recomputes the reports of shipped recordings from the runs and tensors that they list. Every figure must follow
 //! from these.
 
 use gds_top::present::{SessionAnalysis, together};
@@ -7,8 +7,8 @@ use gds_top::session::{State, recording};
 use serde_json::Value;
 use std::path::Path;
 
-/// Small ones that together have everything: cold and hot, cuFile and NIXL, ceilings; models at the same time; a
-/// workload.
+/// Small recordings that together contain all features: cold and hot loads, cuFile and NIXL, ceilings, models at the
+/// same time, and a workload.
 const SMALL: [&str; 4] = ["h200-qwen3-0.6b", "h200-full-qwen3-0.6b", "h200x2-together", "h200-kv-ucm-layers"];
 
 fn state(name: &str) -> State {
@@ -30,7 +30,7 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.abs().max(b.abs()) + 1.0
 }
 
-/// Nanoseconds in phases, idling left out.
+/// Nanoseconds in all phases except idle.
 fn busy(tensor: &Value) -> f64 {
     tensor["phases"]
         .as_object()
@@ -41,7 +41,7 @@ fn busy(tensor: &Value) -> f64 {
         .sum()
 }
 
-/// The good runs of an engine, a cache state and a model, the fastest first.
+/// The successful runs of an engine, a cache state and a model, with the fastest first.
 fn runs_of<'v>(told: &'v Value, like: &Value, model: &Value) -> Vec<&'v Value> {
     let same = |r: &&Value| r["engine"] == like["engine"] && r["cache"] == like["cache"] && r["model"] == *model;
     let good = |r: &&Value| r["error"].is_null() && r["verified"] != false;
@@ -73,7 +73,7 @@ fn phases_add_up_and_medians_are_medians() {
                 let mut like = standing.clone();
                 like["cache"] = comparison["cache"].clone();
                 let runs = runs_of(&told, &like, &comparison["model"]);
-                // Runs at the same time are one run of the group, which is listed elsewhere.
+                // Runs at the same time are one run of their group, which is listed separately.
                 let Some(first) = runs.first() else { continue };
                 assert_eq!(number(standing, "wall_ns"), number(runs[runs.len() / 2], "wall_ns"), "{name}: {standing}");
                 assert_eq!(number(standing, "wall_min_ns"), number(first, "wall_ns"), "{name}: {standing}");
@@ -151,7 +151,7 @@ fn what_ran_beside_others_is_told_apart_from_what_ran_alone() {
     let row = |load: &str| {
         page.lines().find(|line| line.contains(&format!("| {load} "))).unwrap_or_else(|| panic!("{load}: {page}"))
     };
-    // 293 ms is the median of the loads alone; with the loads next to q06 it would be different.
+    // 293 ms is the median of the loads that ran alone. With the loads next to q06 it would be different.
     assert!(row("q7b on GPU 0").contains(" 293 ms ") && row("q06 on GPU 0").contains(" 35.0 ms "), "{page}");
     assert!(row("q7b on GPU 0, together").contains(" 322 ms "), "{page}");
     assert!(page.contains("Loads in blocks have no R²"), "{page}");

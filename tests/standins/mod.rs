@@ -1,4 +1,5 @@
-//! Builds the C stand-ins of this folder once, and makes a machine folder for the redirecting preload. For tests only.
+//! Builds the C stand-ins of this folder once, and creates a machine folder for the redirecting preload. It is for
+//! tests only.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::hash::{Hash, Hasher};
@@ -6,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Source, file name in the built folder, soname, visibility of everything.
+/// Source file, file name in the built folder, soname, and whether all symbols are visible.
 const SOURCES: [(&str, &str, &str); 6] = [
     ("cufile", "libcufile.so.0", include_str!("cufile.c")),
     ("cuda", "libcuda.so.1", include_str!("cuda.c")),
@@ -20,7 +21,8 @@ const HEADERS: [(&str, &str); 2] = [("standin.h", include_str!("standin.h")), ("
 /// The folder of the stand-ins.
 #[derive(Clone, Debug)]
 pub struct Standins {
-    /// For LD_LIBRARY_PATH: holds `libcufile.so.0`, `libcuda.so.1`, `libnvidia-ml.so.1` and the plain names.
+    /// The folder for LD_LIBRARY_PATH, with `libcufile.so.0`, `libcuda.so.1`, `libnvidia-ml.so.1` and the unversioned
+    /// names.
     pub folder: PathBuf,
     /// The libcufile, for `GDS_TOP_LIBCUFILE`.
     pub cufile: PathBuf,
@@ -30,15 +32,17 @@ pub struct Standins {
     pub nvml: PathBuf,
     /// The C interface of NIXL, for `GDS_TOP_NIXL`.
     pub nixl: PathBuf,
-    /// For LD_PRELOAD, with `GDS_TOP_TEST_REDIRECT` naming a folder made by [`machine`].
+    /// A library for LD_PRELOAD. `GDS_TOP_TEST_REDIRECT` names a folder that [`machine`] created.
     pub redirect: PathBuf,
-    /// For LD_PRELOAD: refuses threads beyond the number that `GDS_TOP_TEST_THREADS` says.
+    /// A library for LD_PRELOAD that limits the number of threads to `GDS_TOP_TEST_THREADS`.
     pub threads: PathBuf,
 }
 
-/// The stand-ins, built by `cc` if they are not there yet; None, with a message on stderr, if there is no `cc`.
+/// Returns the stand-ins. They are built with `cc` if they do not exist. `None`, with a message on standard error, if
+/// there is no `cc`.
 ///
-/// Tests of several processes may ask at once: each builds into a separate folder, and the first to rename it wins.
+/// Tests in several processes may call this at the same time. Each builds into a separate folder, and the first one
+/// that renames its folder wins.
 pub fn build() -> Option<Standins> {
     let mut hasher = std::hash::DefaultHasher::new();
     (SOURCES, HEADERS).hash(&mut hasher);
@@ -73,7 +77,7 @@ pub fn build() -> Option<Standins> {
                 std::os::unix::fs::symlink(file, scratch.path().join(format!("{plain}.so"))).expect("a link");
             }
         }
-        // Fails where another process was first; then its folder serves.
+        // This fails if another process was first. Its folder is then used.
         let _ = std::fs::rename(scratch.path(), &folder);
         assert!(folder.is_dir(), "{} could not be made", folder.display());
     }
@@ -89,20 +93,21 @@ pub fn build() -> Option<Standins> {
     })
 }
 
-/// Says on stderr, past the test harness's capture, that something was not tested and why.
+/// Prints to standard error, past the test harness's capture, that something was not tested, with the reason.
 pub fn skipped(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// Lists the module nvidia-fs in the /proc/modules of a machine folder.
+/// Adds the module nvidia-fs to /proc/modules in a machine folder.
 pub fn load_nvidia_fs(folder: &Path) {
     let path = folder.join("proc/modules");
     let modules = std::fs::read_to_string(&path).expect("a machine folder");
     std::fs::write(path, modules + "nvidia_fs 323584 0 - Live 0x0000000000000000\n").expect("a file");
 }
 
-/// Fills `folder` for the preload: a /proc/modules, and a udev record that calls the device of `path` an ext4 file system.
+/// Fills `folder` for the preload with /proc/modules, and with a udev record that shows an ext4 file system on the
+/// device of `path`.
 pub fn machine(folder: &Path, path: &Path) {
     let device = std::fs::metadata(path).expect("the device of the path").dev();
     std::fs::create_dir_all(folder.join("proc")).expect("a folder");

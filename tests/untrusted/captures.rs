@@ -1,4 +1,4 @@
-//! Captured machines: each file and each string of their JSON files.
+//! Tests captured machines: each file, and each string in their JSON files.
 
 use crate::{HOSTILE, SHOWN, coloured, plain, run};
 use gds_top::checks;
@@ -32,7 +32,7 @@ fn files(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The pointers of all strings of a value.
+/// The pointers to all strings of a value.
 fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     match value {
         Value::String(_) => out.push(at.to_owned()),
@@ -44,7 +44,8 @@ fn pointers(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// The findings as a terminal shows them. A machine that is refused has a sentence, which the program sanitises when it prints it.
+/// Renders the findings for a terminal. If a machine is rejected, the error is a sentence, which the program
+/// sanitises before it prints it.
 fn examine(what: &str, machine: &Path) -> bool {
     let Ok(root) = Root::open(machine) else { return false };
     let found = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
@@ -95,7 +96,8 @@ fn no_field_of_a_captured_machine_commands_a_terminal() {
     }
 }
 
-/// A machine with the string in the places that commands show most: names of GPUs and file systems, the kernel log, cufile.json.
+/// A machine with the string in the places that commands show most: names of GPUs and file systems, the kernel log,
+/// and cufile.json.
 fn planted_machine(folder: &Path) -> PathBuf {
     let machine = folder.join("machine");
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/h200-vm-no-udev"), &machine);
@@ -139,7 +141,7 @@ fn no_command_on_a_captured_machine_lets_it_command_the_terminal() {
     ] {
         run(arguments);
     }
-    // Escaped, not replaced: the data of JSON stays the same.
+    // In JSON the string is escaped and not replaced, so the data does not change.
     let out = crate::program::gds_top().args(["check", "--root", machine, "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(report["machine"]["gpus"][0]["name"].as_str().is_some_and(|name| name.ends_with(HOSTILE)), "{report}");

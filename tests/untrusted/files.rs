@@ -1,4 +1,5 @@
-//! Files that the program is given: safetensors headers and indexes, cufile.json, and the line protocol of commands.
+//! Tests files that the user passes to the program: safetensors headers and indices, cufile.json, and the line
+//! protocol of commands.
 
 use crate::{HOSTILE, exported, run};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ fn safetensors(path: &Path, header: &Value, bytes: usize) {
     fs::write(path, file).unwrap();
 }
 
-/// A model with the string in names of tensors and in its metadata.
+/// A model with the string in the names of tensors and in its metadata.
 fn model(folder: &Path) -> PathBuf {
     let path = folder.join("model.safetensors");
     let tensor = |from: u64| json!({"dtype": "U8", "shape": [4096], "data_offsets": [from, from + 4096]});

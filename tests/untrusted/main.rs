@@ -1,5 +1,5 @@
-//! Untrusted text: a hostile string in every field of every input. No output may contain a character that commands a terminal or turns text, and no cell of
-//! a CSV file may be a formula.
+//! Tests untrusted text with a hostile string in every field of every input. No output may contain a character that
+//! sends commands to a terminal or changes the direction of text. No cell of a CSV file may be a formula.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,20 +9,21 @@ mod files;
 mod program;
 mod recordings;
 
-/// A formula, a concealed word, a clear screen in one byte, characters that turn text, DEL, a carriage return and a bell.
+/// The string contains a formula, a hidden word, a clear-screen command in one byte, characters that change the
+/// direction of text, DEL, a carriage return, and a bell.
 pub(crate) const HOSTILE: &str =
     "=1+1 \u{1b}[8mhidden\u{1b}[35m \u{9b}2J\u{202e}\u{2066}\u{61c}\u{7f}\rover\u{7} \u{1b}]0;title\u{7}";
 
-/// A part of [`HOSTILE`] that outputs may show, and that proves that the string arrived.
+/// A part of [`HOSTILE`] that outputs may show. It proves that the string reached the output.
 pub(crate) const SHOWN: &str = "hidden";
 
-/// Control characters, and the characters of Unicode's property `Bidi_Control`.
+/// Control characters, and the characters with Unicode's property `Bidi_Control`.
 fn commands(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Fails if the text commands a terminal. Returns whether the hostile string is in it.
+/// Fails if the text sends commands to a terminal. Returns whether it contains the hostile string.
 pub(crate) fn plain(what: &str, text: &str) -> bool {
     if let Some(at) = text.find(commands) {
         let from = text[..at].char_indices().rev().nth(60).map_or(0, |(start, _)| start);
@@ -32,7 +33,7 @@ pub(crate) fn plain(what: &str, text: &str) -> bool {
     text.contains(SHOWN)
 }
 
-/// The same for text with the colours of the program.
+/// Like [`plain`], for text with the colours of the program.
 pub(crate) fn coloured(what: &str, text: &str) -> bool {
     let mut text = text.to_owned();
     for code in ["0", "1", "2", "31", "32", "33", "34", "36"] {
@@ -41,7 +42,7 @@ pub(crate) fn coloured(what: &str, text: &str) -> bool {
     plain(what, &text)
 }
 
-/// The same for CSV, in which no cell may be a formula.
+/// Like [`plain`], for CSV, in which no cell may be a formula.
 pub(crate) fn csv(what: &str, text: &str) -> bool {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     for row in reader.records() {
@@ -53,7 +54,7 @@ pub(crate) fn csv(what: &str, text: &str) -> bool {
     plain(what, &text.replace("\r\n", "\n"))
 }
 
-/// All files of an export.
+/// The content of all files of an export.
 pub(crate) fn exported(what: &str, folder: &std::path::Path) -> Vec<String> {
     let mut arrived = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -70,13 +71,13 @@ pub(crate) fn exported(what: &str, folder: &std::path::Path) -> Vec<String> {
     arrived
 }
 
-/// Standard output and standard error of the program, which may not command a terminal. Returns whether the hostile string is in them.
+/// Checks standard output and standard error of the program. Returns whether they contain the hostile string.
 pub(crate) fn run(arguments: &[&str]) -> bool {
     let out = program::gds_top().args(arguments).stdin(std::process::Stdio::null()).output().unwrap();
     let what = format!("gds-top {}", arguments.join(" "));
     let shown = |bytes: &[u8]| plain(&what, std::str::from_utf8(bytes).unwrap());
     let error = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(!error.contains("panicked"), "{what}: {error}");
-    // Both are looked at.
+    // Both streams must be checked, so `|` is used instead of `||`.
     shown(&out.stdout) | shown(&out.stderr)
 }

@@ -1,4 +1,4 @@
-//! Recordings, which also hold all that run frames say: both are the same events.
+//! Tests recordings. They also contain everything that run frames send, because both consist of the same events.
 
 use crate::{HOSTILE, coloured, exported, plain};
 use gds_top::core::Event;
@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Small ones that together have all kinds of events.
+/// Small recordings that together contain all kinds of events.
 const RECORDINGS: [&str; 5] =
     ["h200-no-udev", "h200-hot-qwen3-0.6b", "h200-kv-ucm-layers", "h200-kv-no-library", "h200-io"];
 
-/// The strings of a value, each with its place; numbers of lists are left out, so that all rows have the same places.
+/// The strings of a value, each with its path. Indices of lists are left out, so that all rows have the same paths.
 fn strings(value: &mut Value, place: &str, each: &mut dyn FnMut(&str, &mut String)) {
     match value {
         Value::String(text) => each(place, text),
@@ -24,10 +24,11 @@ fn strings(value: &mut Value, place: &str, each: &mut dyn FnMut(&str, &mut Strin
     }
 }
 
-/// The event with the hostile string before or behind each of its strings that can have it.
+/// Adds the hostile string before or after each string of an event that accepts it.
 struct Planter {
     before: bool,
-    /// Whether the strings of a place can have it. Names of variants cannot: such an event is refused when it is read.
+    /// Whether the strings at a path accept it. Names of variants do not, because such an event is rejected when it
+    /// is read.
     accepts: BTreeMap<String, bool>,
 }
 

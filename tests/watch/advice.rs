@@ -1,4 +1,4 @@
-//! Each kind of advice is given to a program that deserves it, with the calls that prove it, and to no other.
+//! Tests that each kind of advice is given, with the calls that prove it, only to a program that needs it.
 
 use crate::harness::{Place, Seen};
 
@@ -15,7 +15,7 @@ fn advice(place: &Place, route: &str, words: &[&str]) -> Vec<(String, String)> {
 #[test]
 fn a_good_program_gets_no_advice() {
     let Some(place) = Place::new() else { return };
-    // Four threads, large aligned reads with O_DIRECT into registered memory, on a proven direct route.
+    // Four threads make large aligned reads with O_DIRECT into registered memory, on a proven direct route.
     assert_eq!(advice(&place, "p2p", &["direct", "20"]), Vec::new());
 }
 
@@ -31,7 +31,7 @@ fn each_habit_gets_its_advice_with_its_counts() {
         ("p2p", &["huge", "20"], "no-o-direct", "1 file of 1"),
         ("posix", &["direct", "20"], "compat-route", "1 file on the route compat, proven"),
         ("p2p", &["bad", "bad", "direct", "20"], "failed-calls", "cuFileRead failed 2 times with -5027"),
-        // In compat mode, an offset of unregistered memory fails after the call.
+        // In compat mode, an offset in unregistered memory fails after the call.
         ("posix", &["stream", "4096"], "failed-calls", "stream transfer failed 1 times with -5"),
     ] {
         let given = advice(&place, route, words);

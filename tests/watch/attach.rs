@@ -1,4 +1,4 @@
-//! A process that runs already: by procfs, and as root by probes of the kernel.
+//! Tests watching a running process with procfs and, as root, with kernel probes.
 
 use crate::harness::{Place, Seen};
 use crate::program::gds_top;
@@ -27,7 +27,7 @@ fn the_library_and_the_files_of_a_running_process_are_shown() {
     let files = process["files"].as_array().unwrap();
     let file = files.iter().find(|file| file["path"] == *path.to_string_lossy()).unwrap();
     assert_eq!((&file["o_direct"], &file["descriptors"]), (&true.into(), &1.into()));
-    // It makes none.
+    // The process makes no cuFile transfer.
     assert_eq!(seen.report["watch"]["files"], serde_json::json!([]));
     let mut command = gds_top();
     let output = command.args(["watch", "--pid", "4194305"]).output().unwrap();
@@ -55,7 +55,7 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         }
         let (reads, batches) = (seen.count("cuFileRead"), seen.count("cuFileBatchIOSubmit"));
         assert!(batches > 4 && reads > 4 * batches, "{:?}", seen.calls());
-        // A round that runs at either end is missed in part.
+        // At both ends, a part of a running round may be missed.
         let near = |count: u64, rounds: u64| count.abs_diff(batches * rounds) <= 3 * rounds;
         assert!(near(seen.count("cuFileHandleRegister"), 4) && near(seen.count("cuFileBufRegister"), 1));
         let file = seen.file(&place.data());

@@ -1,11 +1,11 @@
-//! The ends of programs, and the files that remain.
+//! Tests the ends of watched programs, and that no files remain.
 
 use crate::harness::{Place, Seen, UNDER_TEST};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Folders that watching sessions made for their library and their calls.
+/// The folders that watching sessions created for their library and their calls.
 fn left_behind(place: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(place).unwrap().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| n.starts_with("gds-top-watch-")).collect()
@@ -59,7 +59,7 @@ fn the_program_runs_on_if_gds_top_dies() {
     let temporary = place.file("tmp");
     std::fs::create_dir(&temporary).unwrap();
     let done = place.file("done");
-    // The program reads until gds-top is gone, and reads on afterwards.
+    // The program reads until gds-top has ended, and continues to read.
     let line = format!(
         "touch started; while [ ! -e go ]; do sleep 0.02; done; {} {} read 20000 && touch {}",
         place.file("linked").display(),

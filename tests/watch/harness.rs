@@ -1,4 +1,4 @@
-//! Builds the watched program and runs it below `gds-top watch --json`.
+//! Builds the watched program and runs it with `gds-top watch --json`.
 
 use crate::program::{PROGRAM, gds_top};
 use crate::standins::{self, Standins};
@@ -13,14 +13,14 @@ pub(crate) struct Place {
     pub(crate) built: Standins,
 }
 
-/// What `watch` reported.
+/// The output of `watch`.
 pub(crate) struct Seen {
     pub(crate) output: Output,
     pub(crate) report: Value,
 }
 
 impl Place {
-    /// None, said, without a C compiler or on a machine without the audit interface of glibc.
+    /// `None`, with a message, if there is no C compiler or no audit interface of glibc.
     pub(crate) fn new() -> Option<Self> {
         if !cfg!(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
             standins::skipped("watch needs glibc on x86-64 or ARM64");
@@ -30,7 +30,7 @@ impl Place {
         let folder = tempfile::Builder::new().prefix("watch-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let source = folder.path().join("program.c");
         std::fs::write(&source, include_str!("program.c")).unwrap();
-        // Without a PLT, and bound at start, calls go through other slots of the program.
+        // Without a PLT and with immediate binding, calls use other slots of the program.
         let forms: [(&str, bool, &[&str]); 4] = [
             ("linked", true, &[]),
             ("loaded", false, &[]),
@@ -58,7 +58,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// `gds-top watch OPTIONS -- COMMAND`, in the folder.
+    /// The command `gds-top watch OPTIONS -- COMMAND` in the folder.
     pub(crate) fn watch(&self, options: &[&str]) -> Command {
         let mut command = gds_top();
         command.arg("watch").args(options).arg("--");
@@ -66,7 +66,7 @@ impl Place {
         command
     }
 
-    /// The folder and the variables of a command that uses the stand-ins.
+    /// Sets the folder and the variables of a command that uses the stand-ins.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command
             .current_dir(self.folder.path())
@@ -75,7 +75,7 @@ impl Place {
             .stdin(Stdio::null());
     }
 
-    /// Runs one of the two programs with these words below `watch --json`.
+    /// Runs one of the two programs with these arguments in `watch --json`.
     pub(crate) fn seen(&self, name: &str, options: &[&str], words: &[&str]) -> Seen {
         let all: Vec<&str> = std::iter::once("--json").chain(options.iter().copied()).collect();
         let mut command = self.watch(&all);
@@ -97,7 +97,7 @@ impl Seen {
         self.output.status.code()
     }
 
-    /// Count and errors of each function.
+    /// The number of calls and errors of each function.
     pub(crate) fn calls(&self) -> BTreeMap<String, (u64, u64)> {
         let calls = self.report["watch"]["calls"].as_array().unwrap().iter();
         let number = |call: &Value, name: &str| call[name].as_u64().unwrap();
@@ -124,5 +124,5 @@ impl Seen {
     }
 }
 
-/// The program under test, for messages.
+/// The path of the tested program, for messages.
 pub(crate) const UNDER_TEST: &str = PROGRAM;

@@ -1,4 +1,4 @@
-//! `gds-top watch`: programs in C that use a stand-in libcufile or the real one, on host memory.
+//! Tests of `gds-top watch` with C programs that use a stand-in for libcufile, or the real one on host memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Other forms of the result: the trace, the comparison with a baseline, and 'top'.
+//! Tests of other outputs: the trace, the comparison with a baseline, and `top`.
 
 use crate::harness::{Place, Seen};
 use crate::program::gds_top;
@@ -41,7 +41,7 @@ fn a_baseline_finds_calls_that_fail_more_often() {
     let report = place.file("report.json");
     std::fs::write(&report, &seen.output.stdout).unwrap();
     for before in [&earlier, &report] {
-        // The machine of a test may be busy, so durations are not compared here.
+        // The machine may be busy, so durations are not compared.
         let options = ["--baseline", before.to_str().unwrap(), "--threshold", "1000"];
         for (words, status) in [(["read", "20"].as_slice(), 0), (&["read", "20", "bad"], 1)] {
             let mut command = place.watch(&options);

@@ -1,4 +1,4 @@
-//! The other half: reads and mappings by libc, copies by libcuda.
+//! Tests of calls without cuFile: reads and mappings by libc, and copies by libcuda.
 
 use crate::harness::{Place, Seen};
 use crate::standins;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const LARGE: u64 = 1 << 17;
 
-/// Count and bytes of another call.
+/// The number and bytes of calls of another function.
 fn other(seen: &Seen, function: &str) -> (u64, u64) {
     let calls = seen.report["program"]["other_calls"].as_array().unwrap();
     let call = calls.iter().find(|call| call["function"] == function);
@@ -25,7 +25,7 @@ fn large_reads_of_files_are_recorded_and_small_ones_and_pipes_are_not() {
         assert_eq!((other(&seen, "read"), other(&seen, "preadv")), ((1, LARGE), (1, 2 * LARGE)));
         let plain = &seen.file(&place.data())["plain"];
         assert_eq!((&plain["count"], &plain["bytes"]), (&8.into(), &(9 * LARGE).into()));
-        // cuFile did nothing with it.
+        // cuFile did not use the file.
         assert_eq!(seen.report["watch"]["files"], serde_json::json!([]));
         assert_eq!(seen.report["watch"]["lost_events"], 0);
     }
@@ -46,7 +46,7 @@ fn touched_parts_of_a_mapping_are_seen_by_tensor() {
     let file = seen.file(&path);
     assert_eq!((&file["plain"]["mappings"], &file["plain"]["mapped_bytes"]), (&1.into(), &(8 << 20).into()));
     let touched = file["plain"]["touched_bytes"].as_u64().unwrap();
-    // The kernel may map pages around those that are touched.
+    // The kernel may map pages next to the touched ones.
     assert!((4 << 20..5 << 20).contains(&touched), "{touched}");
     let tensor = |name: &str| -> u64 {
         let all = file["tensors"].as_array().unwrap();
@@ -56,7 +56,7 @@ fn touched_parts_of_a_mapping_are_seen_by_tensor() {
     assert!(seen.report["program"]["process_io"]["minor_faults"].as_u64().unwrap() > 0);
 }
 
-/// A libcuda that answers at once.
+/// A stand-in for libcuda whose calls return immediately.
 fn libcuda(folder: &Path) {
     let code = r#"
 #include <string.h>
@@ -101,7 +101,7 @@ fn a_program_that_falls_back_to_reads_gets_advice() {
 #[test]
 fn the_reads_of_a_program_without_plt_are_recorded() {
     let Some(place) = Place::new() else { return };
-    // gds-top itself: Rust calls libc without a PLT.
+    // The watched program is gds-top itself, because Rust calls libc without a PLT.
     let model = place.file("model");
     let mut make = crate::program::gds_top();
     let made = make.args(["make-model", "qwen3-0.6b", "--scale", "0.05", "-q"]).arg(&model).output().unwrap();

@@ -1,4 +1,4 @@
-//! Every way in which a program finds and calls libcufile is recorded.
+//! Tests that calls are recorded for every method of finding and calling libcufile.
 
 use crate::harness::{Place, Seen};
 use crate::standins;
@@ -103,7 +103,8 @@ fn batches_and_streams_are_followed_to_their_end() {
     let seen = place.seen("linked", &[], &["stream", "0"]);
     let reads = &seen.file(&place.data())["reads"];
     assert_eq!((&reads["streamed"], &reads["bytes"], &reads["errors"]), (&1.into(), &4096.into(), &0.into()));
-    // In compat mode, an offset of the memory fails after a call that succeeds; the program does not look.
+    // In compat mode, an offset in unregistered memory fails after a successful call. The program does not check the
+    // result.
     let seen = place.seen("linked", &[], &["stream", "4096"]);
     assert_eq!(seen.status(), Some(0));
     let failure = &seen.report["program"]["failures"][0];
@@ -126,7 +127,7 @@ fn two_million_calls_are_all_counted() {
     let Some(place) = Place::new() else { return };
     let seen = place.seen("linked", &[], &["time", "2000000"]);
     assert_eq!(seen.calls()["cuFileRead"], (2_000_000, 2_000_000));
-    // Details may be lost, but then it is shown. A few other calls may be lost too.
+    // Details may be lost, but then this is reported. A few other calls may be lost too.
     let detailed: u64 =
         seen.report["program"]["sizes"].as_array().unwrap().iter().map(|s| s["count"].as_u64().unwrap()).sum();
     let lost = seen.report["watch"]["lost_events"].as_u64().unwrap();

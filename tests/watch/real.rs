@@ -1,10 +1,11 @@
-//! The real libcufile of its public wheels, on host memory, which it serves from 1.16 on. Without the wheels these tests report that and pass.
+//! Tests with the real libcufile of its public wheels, on host memory, which it supports since 1.16. Without the
+//! wheels, these tests print a message and pass.
 
 use crate::harness::{Place, Seen};
 use crate::standins;
 use std::path::PathBuf;
 
-/// libcufile of the wheels that serve host memory.
+/// The versions of libcufile in the wheels that support host memory.
 fn libraries() -> Vec<PathBuf> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
         standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");

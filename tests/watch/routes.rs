@@ -1,4 +1,4 @@
-//! Routes are proven by libcufile's statistics, or not called proven.
+//! Tests that a route is called proven only if libcufile's statistics prove it.
 
 use crate::harness::{Place, Seen};
 
@@ -27,7 +27,7 @@ fn without_statistics_no_route_is_proven() {
     let seen = with_route(&place, "nvfs", &[], &["read", "5"]);
     let file = seen.file(&place.data());
     assert_eq!((&file["proven"], &seen.report["program"]["statistics"]), (&false.into(), &serde_json::Value::Null));
-    // The program made no call that it does not make otherwise.
+    // The program made no additional calls.
     assert_eq!(seen.count("cuFileSetStatsLevel") + seen.count("cuFileGetStatsL3"), 0);
 }
 
@@ -56,7 +56,7 @@ fn a_failed_transfer_takes_no_route_and_a_program_that_does_not_close_the_driver
 fn a_library_that_lies_about_its_routes_proves_none() {
     let Some(place) = Place::new() else { return };
     let lies: [&[(&str, &str)]; 5] = [
-        // The module that moves these bytes is not loaded.
+        // The module for this route is not loaded.
         &[("STANDIN_CUFILE_ROUTE", "nvfs")],
         &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_READS", "1")],
         &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES", "1")],

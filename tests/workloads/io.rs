@@ -1,4 +1,4 @@
-//! `gds-top bench-io`: measured cells, cells that cannot be measured, and no remains.
+//! Tests of `gds-top bench-io`: measured cells, cells that cannot be measured, and no remaining files.
 
 use crate::place::{Place, check_schema};
 use crate::program::{PROGRAM, started_by};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const READS: [&str; 6] = ["--access", "read", "--pattern", "sequential", "--size", "64K"];
 
 impl Place {
-    /// Measures a small grid and returns its report; the status is the last.
+    /// Measures a small grid. Returns its report and the exit status.
     fn grid(&self, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
         let dir = self.dir();
         let mut arguments = vec!["io", dir.to_str().unwrap(), "--file-size", "4M"];
@@ -48,7 +48,7 @@ fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
     let (report, status) = place.grid(&["--transfer", "cpu,cpu-gpu"], &[]);
     assert_eq!(status, 0, "{report:#}");
     check_schema(&report);
-    // Two sizes, two numbers of threads, two transfers, two ways, two orders.
+    // Two sizes, two numbers of threads, two transfers, two accesses and two patterns.
     assert_eq!(cells(&report).len(), 32);
     assert_eq!(report["grid"]["planned_cells"], 32);
     for cell in cells(&report) {
@@ -64,7 +64,7 @@ fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
     assert_eq!(place.left(), Vec::<PathBuf>::new());
 }
 
-/// Only the last block of each thread is compared, so the cell is not called verified if more was moved.
+/// Only the last block of each thread is compared, so the cell is not called verified if it moved more.
 fn compared_in_part(cell: &Value) {
     let number = |name: &str| cell[name].as_u64().unwrap();
     assert_eq!(number("checked_bytes"), number("block_bytes") * number("threads"), "{cell:#}");
@@ -78,7 +78,7 @@ fn what_cannot_run_is_left_out_unless_it_was_named() {
     let (report, status) = place.grid(&[], &[]);
     assert_eq!(status, 0);
     assert!(cells(&report).iter().all(|cell| cell["transfer"] == "cpu"));
-    // Asked for by name, it is tried, and says why it cannot.
+    // If the transfer is named, it is tried, and its error has the reason.
     let (report, status) = place.grid(&["--transfer", "gds"], &[]);
     assert_eq!(status, 3, "{report:#}");
     assert!(cells(&report).iter().all(|cell| cell["error"].as_str().is_some_and(|why| why.len() > 20)), "{report:#}");
@@ -107,9 +107,9 @@ fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
 #[test]
 fn spoilt_bytes_are_a_bad_answer() {
     let Some(place) = Place::gpu() else { return };
-    // One operation a cell, which begins however short the time is, and a microsecond is over before it ends.
+    // Each cell makes one operation, which starts however short the time is. A microsecond is over before it ends.
     let more = [&READS[..], &["--transfer", "gds-registered", "--threads", "1", "--seconds", "0.000001"]].concat();
-    // The second transfer is the first that is measured.
+    // The second transfer is the first one that is measured.
     for (told, verified, exit) in [("2", false, 1), ("0", true, 0)] {
         let (report, status) = place.grid(&more, &[("STANDIN_CUFILE_CORRUPT", told)]);
         let cell = &cells(&report)[0];
@@ -143,7 +143,7 @@ fn what_is_asked_wrongly_is_answered_before_anything_is_written() {
         (&["io", dir, "--transfer", "teleport"], "teleport"),
         (&["io", dir, "--seconds", "0"], "--seconds"),
         (&["io", dir, "--size", "1M", "--threads", "16", "--file-size", "4M"], "--file-size"),
-        // No disk has this much room.
+        // No disk has this much free space.
         (&["io", dir, "--file-size", "900000000G"], "free"),
     ] {
         let output = place.run(arguments, &[]);
@@ -157,7 +157,7 @@ fn what_is_asked_wrongly_is_answered_before_anything_is_written() {
 #[test]
 fn a_disk_that_fills_up_on_the_way_is_a_sentence_and_leaves_nothing() {
     let place = Place::host();
-    // A limit on the size of files stands in for a full disk: the write fails in the middle.
+    // A limit on the file size replaces a full disk: the write fails in the middle.
     let command = format!(
         "ulimit -f 1024; trap '' XFSZ; exec '{}' io '{}' --gpu host --json --seconds 0.01 --size 4K --threads 1 --file-size 4M",
         PROGRAM,

@@ -1,4 +1,4 @@
-//! KV-cache workloads: their writes, reads, reports and errors.
+//! Tests of KV-cache workloads: writes, reads, reports and errors.
 
 use crate::place::{Place, check_schema, files_in, words};
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(crate) const WORKLOADS: [(&str, &[&str]); 5] = [
     ("vllm-fs", &["--set", "block_size=64"]),
 ];
 
-/// The variants with cuFile that a workload runs if none are named.
+/// The variants with cuFile that a workload runs by default.
 fn by_cufile(workload: &str) -> &'static [(&'static str, bool)] {
     match workload {
         "vllm-fs" => &[],
@@ -29,7 +29,7 @@ impl Place {
         path
     }
 
-    /// Runs a workload with a small shape and returns its report; the status is the last.
+    /// Runs a workload with a small shape. Returns its report and the exit status.
     pub(crate) fn report(&self, workload: &str, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
         let (shape, dir) = (self.shape(), self.dir());
         let mut arguments = vec!["kv", workload, dir.to_str().unwrap(), "--shape", shape.to_str().unwrap()];
@@ -46,7 +46,7 @@ pub(crate) fn runs(report: &Value) -> Vec<&Value> {
     report["runs"].as_array().unwrap().iter().collect()
 }
 
-/// The run of a lane, which succeeded, was verified, and has phases that add up.
+/// The run with this name. It must be successful and verified, and its phases must add up.
 pub(crate) fn run<'r>(report: &'r Value, lane: &str) -> &'r Value {
     let run = runs(report)
         .into_iter()
@@ -76,7 +76,7 @@ fn without_a_gpu_every_workload_writes_and_reads_host_memory_and_leaves_nothing(
         assert_eq!(status, 0, "{report:#}");
         check_schema(&report);
         for variant in [plain, "ram"] {
-            // 4 files of 64 tokens in each of two sequences; 3 KiB a token.
+            // Each of two sequences has 4 files of 64 tokens. A token has 3 KiB.
             for direction in ["write", "read"] {
                 let run = run(&report, &format!("{workload}/{variant}/{direction}"));
                 assert_eq!(number(run, "/bytes"), 2 * 4 * 64 * 6 * 2 * 256);
@@ -124,9 +124,10 @@ fn the_handle_cache_on_and_off_are_one_command() {
         (number(run, "/workload/handle_registrations"), number(run, "/workload/operations"))
     };
     let (all, operations) = registrations(65_536);
-    // A file is registered once and used for each of its 6 layers' K and V.
+    // A file is registered once and used for K and V of each of its 6 layers.
     assert_eq!((all, operations), (4, 4 * 12));
-    // A single worker opens and registers for every operation if nothing is kept; with room for one, once per file.
+    // If nothing is cached, a single worker opens and registers for every operation. With space for one handle, it
+    // does so once per file.
     assert_eq!(registrations(0), (48, 48));
     assert_eq!(registrations(1), (4, 48));
 }
@@ -152,8 +153,8 @@ fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
     );
     let read = run(&report, "lmcache/disk/read");
     assert_eq!((number(read, "/workload/lookups"), number(read, "/workload/hits")), (10, 5));
-    // 20 chunks of 196 KiB in two sequences, of which 1 MiB may stay: the last five of the second, without its
-    // beginning.
+    // 20 chunks of 196 KiB in two sequences, of which 1 MiB is kept: the last five chunks of the second sequence,
+    // without its beginning.
     let more = words(
         "--variants disk --tokens 640 --batch 2 --set chunk_size=64 --set max_cache_size_mb=1 --set max_concurrent_ops=1",
     );
@@ -248,7 +249,7 @@ fn transfers_off_the_grid_are_counted_where_they_fall_back() {
     assert_eq!(status, 0, "{report:#}");
     let direct = run(&report, "ucm/gds:misaligned_fallback=0/read");
     assert!(direct["workload"]["fallbacks"].as_array().unwrap().is_empty());
-    // 4 files of 12 pieces, each cut in two.
+    // 4 files of 12 pieces, each divided into two transfers.
     assert_eq!(number(direct, "/workload/operations"), 96);
     let staged = run(&report, "ucm/gds:misaligned_fallback=1/read");
     let falls = &staged["workload"]["fallbacks"][0];
@@ -264,7 +265,7 @@ fn a_chunk_goes_straight_into_its_slots_or_through_the_slab() {
     let more = words("--variants gds,disk --set chunk_size=64 --compare direct_slot=0,1");
     let (report, status) = place.report("lmcache", &more, &[]);
     assert_eq!(status, 0, "{report:#}");
-    // One read a chunk; or one for each block of 16 tokens of each layer's keys and values.
+    // One read per chunk, or one read for each block of 16 tokens in each layer's keys and values.
     for (slot, operations) in [(0, 4), (1, 4 * 4 * 12)] {
         for variant in ["gds", "disk"] {
             let run = run(&report, &format!("lmcache/{variant}:direct_slot={slot}/read"));
@@ -309,7 +310,7 @@ fn what_was_kept_is_found_by_runs_that_ask_for_less_and_stays_where_a_call_is_wr
     let dir = place.dir();
     let wrong = ["kv", "lmcache", dir.to_str().unwrap(), "--set", "no_such=1"];
     assert_eq!((place.run(&wrong, &[]).status.code(), place.files()), (Some(2), before));
-    // The same chunks in another shape are not taken.
+    // The same chunks are rejected for another shape.
     let other = place.folder.path().join("other.json");
     let shape = r#"{"name":"other","title":"Other","source":"made up","layers":12,"kv_heads":1,"head_size":64,"dtype":"BF16","dtype_bytes":2,"mla":false}"#;
     std::fs::write(&other, shape).unwrap();
@@ -363,7 +364,7 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
         (&["kv", "lmcache", dir, "--set", "async=1", "--set", "enable_layerwise=1"], "enable_layerwise at 0"),
         (&["kv", "ucm", dir, "--variants", "rdma"], "not a variant"),
         (&["kv", "ucm", dir, "--tokens", "5"], "no complete file"),
-        // 2.4 TiB a sequence.
+        // 2.4 TiB per sequence.
         (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
         (&["kv", "ucm", dir, "--shape", "gpt-9"], "not a shape"),
@@ -386,7 +387,7 @@ fn a_link_in_the_place_of_the_folder_is_followed_neither_by_the_lanes_nor_by_the
     let place = Place::host();
     let victim = place.folder.path().join("victim");
     std::fs::create_dir_all(victim.join("data")).unwrap();
-    // As if it were a folder of ours, with files that must stay.
+    // A folder that looks like a folder of gds-top, with files that must not be removed.
     for file in [".gds-top-kv", "thesis.tex", "data/thesis.tex"] {
         std::fs::write(victim.join(file), "x").unwrap();
     }

@@ -1,14 +1,15 @@
-//! Asynchronous transfers of UCM's store and LMCache's, on stand-ins for CUDA and cuFile with streams that work in order, on
-//! separate threads.
+//! Tests of asynchronous transfers in UCM's store and LMCache. The stand-ins for CUDA and cuFile have streams that
+//! work in order on separate threads.
 
 use crate::kv::{number, run, runs};
 use crate::place::{Place, check_schema};
 use serde_json::Value;
 
-/// On the route posix the stand-in moves the bytes in the call, as libcufile may in compat mode; on this one when the stream gets there.
+/// On the route posix, the stand-in moves the bytes during the call, like libcufile may in compat mode. On this
+/// route, it moves them when the stream reaches the transfer.
 const ON_STREAM: (&str, &str) = ("STANDIN_CUFILE_ROUTE", "nvfs");
 const COMPAT: (&str, &str) = ("STANDIN_CUFILE_ROUTE", "posix");
-/// 300 tokens in blocks of 64 are 4 files of 12 pieces.
+/// 300 tokens in blocks of 64 are 4 files with 12 pieces.
 const OPERATIONS: u64 = 48;
 const SET: [&str; 2] = ["--set", "block_tokens=64"];
 
@@ -16,7 +17,7 @@ fn ucm(place: &Place, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
     place.report("ucm", &[&SET[..], more].concat(), env)
 }
 
-/// The sentence of the one lane that failed, behind which nothing half written is left.
+/// The error of the one run, which failed. No incomplete files may be left.
 fn failure(place: &Place, more: &[&str], env: &[(&str, &str)]) -> String {
     let (report, status) = ucm(place, more, env);
     let error = runs(&report)[0]["error"].as_str().unwrap_or_else(|| panic!("{env:?}: {report:#}")).to_owned();
@@ -72,8 +73,8 @@ fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_
     for (depth, cache) in [(1, 0), (4, 0), (4, 1), (30, 65_536)] {
         let (depth_set, cache_set) = (format!("async_depth={depth}"), format!("handle_cache={cache}"));
         let set = ["--set", "async=1", "--set", "stream_number=1", "--set", &depth_set, "--set", &cache_set];
-        // A transfer and its callback: the stream begins when as many as may be are on it, so a file that were let go earlier would be gone by then,
-        // and so would parameters.
+        // A transfer and its callback. The stream starts when it has the maximum number of transfers. So a file or
+        // parameters that were released too early would no longer exist.
         let hold = (2 * depth).to_string();
         let more = [&["--variants", "gds"][..], &set].concat();
         let (report, status) = ucm(&place, &more, &[ON_STREAM, ("STANDIN_CUDA_HOLD", &hold)]);
@@ -85,7 +86,7 @@ fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_
             if cache > 0 {
                 assert_eq!(registrations, 4, "{run:#}");
             } else {
-                // Handles that are not kept are not shared.
+                // Handles that are not cached are not shared.
                 assert_eq!(registrations, OPERATIONS, "{run:#}");
             }
         }
@@ -95,7 +96,7 @@ fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_
 #[test]
 fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_otherwise() {
     let Some(place) = Place::gpu() else { return };
-    /// The call that fails, the direction, and the text of the error.
+    /// The failing call, the direction, and the text of the error.
     type Case = (&'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
     let cases: [Case; 11] = [
         (&[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5038")], "read", &["5038", "CU_FILE_ASYNC_NOT_SUPPORTED"]),
@@ -124,7 +125,7 @@ fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_oth
             std::fs::remove_dir_all(place.dir().join("gds-top-kv-ucm")).unwrap();
         }
     }
-    // The other lanes continue.
+    // The other runs continue.
     let more = ["--variants", "gds", "--compare", "async=1,0", "--direction", "read"];
     let (report, _) = ucm(&place, &more, &[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5038")]);
     assert!(runs(&report)[0]["error"].as_str().unwrap().contains("5038"));
@@ -196,7 +197,7 @@ fn registered_memory_is_given_by_its_base_in_compat_mode_too() {
 #[test]
 fn a_slab_has_one_handle_and_its_chunks_cross_registered_regions() {
     let Some(place) = Place::gpu() else { return };
-    // Chunks of 1.5 MiB in staging slots that are not multiples of a region of 1 MiB.
+    // Chunks of 1.5 MiB, in staging slots that are not multiples of a region of 1 MiB.
     let set = ["--set", "chunk_size=512", "--tokens", "2560", "--set", "region_bytes=1048576"];
     for route in [ON_STREAM, COMPAT] {
         for more in [&["--compare", "async=1,0"][..], &["--compare", "stream_flags=7,16"]] {
@@ -224,7 +225,7 @@ fn results_that_no_one_checks_lose_bytes_in_silence_and_the_loss_is_counted() {
         let (report, status) = place.report("lmcache-mp", &[&["--variants", variant][..], &set].concat(), &[env]);
         (runs(&report)[0].clone(), status)
     };
-    // Memory that is not registered: in compat mode each offset but 0 moves nothing.
+    // Unregistered memory: in compat mode, a transfer at any offset other than 0 moves nothing.
     let (checked, status) = lane("gds", COMPAT);
     let error = checked["error"].as_str().unwrap();
     assert!(status == 3 && error.contains("not registered") && error.contains("gds-registered"), "{error}");
@@ -233,7 +234,7 @@ fn results_that_no_one_checks_lose_bytes_in_silence_and_the_loss_is_counted() {
     let (failed, lost) =
         (number(&ignored, "/workload/unchecked/operations"), number(&ignored, "/workload/unchecked/lost_bytes"));
     assert!(failed > 0 && lost + number(&ignored, "/bytes") == 5 * 512 * 6 * 2 * 256, "{ignored:#}");
-    // Without failures nothing is lost.
+    // Without failures, nothing is lost.
     let (whole, status) = lane("gds-registered:check_results=0", COMPAT);
     assert_eq!((status, number(&whole, "/workload/unchecked/lost_bytes")), (0, 0), "{whole:#}");
 }

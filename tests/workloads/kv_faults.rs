@@ -1,4 +1,4 @@
-//! KV-cache workloads where something goes wrong: a call that fails, a writer that dies, a chunk that was damaged, a disk that is full.
+//! Tests of KV-cache workloads with faults: a call that fails, a writer that dies, a damaged chunk, and a full disk.
 
 use crate::kv::{WORKLOADS, number, run, runs};
 use crate::place::Place;
@@ -19,7 +19,7 @@ fn a_failed_registration_ends_a_lane_of_ucm_with_a_sentence() {
 #[test]
 fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
     let Some(place) = Place::gpu() else { return };
-    /// Reason, arguments, environment.
+    /// Reason, arguments and environment.
     type Case = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
     let cases: [Case; 7] = [
         ("no_library", &["--provoke", "no-library"], &[]),
@@ -56,7 +56,7 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
 fn a_failure_drops_the_write_and_ignores_the_read_as_in_0_22() {
     let Some(place) = Place::gpu() else { return };
     let set = ["--variants", "gds", "--set", "block_size=64", "--set", "threads_per_gpu=1", "--cufile-json", "none"];
-    // The second file fails: 24 transfers a file.
+    // The second file fails. Each file has 24 transfers.
     let (report, status) = place.report("llmd", &set, &[("STANDIN_CUFILE_FAIL", "cuFileWrite:5:30")]);
     assert_eq!(status, 0, "{report:#}");
     let write = run(&report, "llmd/gds/write");
@@ -71,7 +71,7 @@ fn a_failure_drops_the_write_and_ignores_the_read_as_in_0_22() {
     assert_eq!(status, 0, "{report:#}");
     let falls = &run(&report, "llmd/gds/read")["workload"]["fallbacks"][0];
     assert_eq!((&falls["action"], number(falls, "/operations")), (&"ignored".into(), 1));
-    // A registration that fails is a warning, not the end.
+    // A failed registration is a warning and does not end the run.
     let registered = [&["--set", "register=1"][..], &set].concat();
     let registered: Vec<&str> = registered.iter().map(|w| if *w == "gds" { "gds-registered" } else { w }).collect();
     let (report, status) = place.report("llmd", &registered, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
@@ -95,7 +95,7 @@ fn a_writer_that_dies_leaves_no_chunk_that_a_reader_takes_for_whole() {
         let lane = format!("{workload}/disk/read");
         let read = runs(&report)[0];
         match read["error"].as_str() {
-            // Nothing at all was complete, and that is reported.
+            // No file was complete, and this is reported.
             Some(error) => assert!(error.contains("none of the 12 files"), "{error}"),
             None => assert!(number(run(&report, &lane), "/workload/hits") < 12),
         }
@@ -132,7 +132,7 @@ fn a_cut_or_damaged_chunk_is_a_miss_and_a_damaged_payload_is_found_out() {
     *payload.last_mut().unwrap() ^= 1;
     std::fs::write(&chunks[0], payload).unwrap();
     assert!(hits(&found(&["--set", "check_payload=1"]).0) < 4);
-    // Without that check the verification of the read sees it.
+    // Without that check, the verification of the read finds the damage.
     let (report, status) = found(&[]);
     assert_eq!((status, &runs(&report)[0]["verified"]), (1, &Value::Bool(false)));
 }

@@ -1,4 +1,4 @@
-//! KV-cache workloads, layer by layer: prefetch, waits, and the order of transfers.
+//! Tests of KV-cache workloads layer by layer: prefetch, waiting, and the order of transfers.
 
 use crate::kv::{number, run};
 use crate::place::{Place, check_schema, words};
@@ -12,8 +12,8 @@ fn prefetch_hides_what_no_prefetch_cannot() {
         "--variants ram --compare prefetch_factor=0,2 --set enable_layerwise=1 --direction read --set chunk_size=64 --set compute_us=150000 --set max_concurrent_ops=1 --tokens 4096",
     );
     let (report, _) = place.report("lmcache", &more, &[]);
-    // How much is hidden depends on the machine's mood; which layer may be read while the one before computes does not. Reading takes a small part of the
-    // time that a layer computes, so that even a very busy machine has begun some by then.
+    // The hidden share depends on the machine, but the layers that may be read early do not. Reading takes a small
+    // part of a layer's computing time, so even a busy machine has started some reads by then.
     let early = |factor: u64| {
         let run = run(&report, &format!("lmcache/ram:prefetch_factor={factor}/read"));
         let layers = run["workload"]["layers"].as_array().unwrap();
@@ -50,7 +50,7 @@ fn ucm_waits_for_each_layer_or_for_all_at_the_end() {
         let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
         assert!(loaded <= time(layer, "compute_start_ns"), "layer {number} was computed before it was there: {layer}");
     }
-    // The writes are the same with and without: there is no computing while a cache is stored.
+    // The writes are the same in both cases, because nothing is computed while a cache is stored.
     assert!(run(&report, "ucm/disk:enable_layerwise=1/write")["workload"]["layers"].as_array().unwrap().is_empty());
 }
 
@@ -69,7 +69,8 @@ fn llm_ds_threads_take_reads_before_writes_or_both_as_they_come() {
         for beside in [&fair, &first] {
             assert_eq!((number(beside, "/files"), number(beside, "/bytes")), (4, 4 * 64 * 6 * 2 * 256), "{beside}");
         }
-        // One thread with priority writes nothing before its last read; without, three of four files.
+        // With priority, a single thread writes nothing before its last read. Without priority, it writes three of
+        // four files.
         assert_eq!(number(&first, "/before_last_read_operations"), 0, "{first}");
         assert!(number(&fair, "/before_last_read_operations") >= number(&fair, "/operations") / 2, "{fair}");
         assert_eq!((&first["read_priority"], &fair["read_priority"]), (&Value::Bool(true), &Value::Bool(false)));

@@ -1,5 +1,5 @@
-//! Workloads other than loads, from outside: storage measured as a grid and KV caches, on host memory and on
-//! stand-ins for CUDA and cuFile, which measure nothing.
+//! Tests of workloads that do not load a model, from outside: the storage grid and KV caches, on host memory and with
+//! stand-ins for CUDA and cuFile. Nothing is measured.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 

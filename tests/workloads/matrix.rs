@@ -1,5 +1,6 @@
-//! The fault matrix of KV workloads and of the storage grid: variants and transfers with a fault in every call. A fault ends in a transfer by another
-//! route that is listed, or in a failed run with a sentence, never in wrong bytes that are called verified. `--nocapture` prints the figures.
+//! The fault matrix of KV workloads and of the storage grid: variants and transfers with a fault in every call. The
+//! result of a fault must be a transfer on another, listed route, or a failed run with a sentence. Wrong bytes must
+//! never be reported as verified. `--nocapture` prints the figures.
 
 use crate::kv::WORKLOADS;
 use crate::place::Place;
@@ -29,7 +30,7 @@ const LIES: [(&str, &str); 4] = [
     ("STANDIN_CUDA_CORRUPT", "2"),
 ];
 
-/// How one run or cell ended, or the broken promise.
+/// The result of one run or cell, or the violated requirement.
 fn judged(run: &Value) -> Result<&'static str, String> {
     let falls = run["workload"]["fallbacks"].as_array().is_some_and(|falls| !falls.is_empty());
     match (run["error"].as_str(), run["verified"].as_bool()) {
@@ -69,7 +70,7 @@ fn every_fault_is_another_route_or_a_failed_run_and_no_wrong_byte_is_verified() 
                 Err(what) => broken.push(format!("{name} {fault}: {what}")),
             }
         }
-        // Variants that were not named may fail as long as others run.
+        // Variants that were not named may fail if others run.
         bad |= entries.iter().all(|entry| !entry["error"].is_null());
         if bad && status == 0 {
             broken.push(format!("{name} {fault}: status 0 after wrong bytes, or although all failed"));

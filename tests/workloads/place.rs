@@ -1,4 +1,5 @@
-//! A folder on a real file system that a workload may fill, and the program run over it: on host memory, or on the stand-ins.
+//! A folder on a real file system that a workload may fill. The program runs with it, on host memory or with the
+//! stand-ins.
 
 use crate::program::gds_top;
 use crate::standins::{self, Standins};
@@ -22,13 +23,13 @@ impl Place {
         place
     }
 
-    /// With the stand-ins; None, with a message, if there is no C compiler.
+    /// With the stand-ins. `None`, with a message, if there is no C compiler.
     pub(crate) fn gpu() -> Option<Self> {
         let built = standins::build()?;
         Some(Self { built: Some(built), ..Self::host() })
     }
 
-    /// The folders that may be filled.
+    /// The folder that may be filled.
     pub(crate) fn dir(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
@@ -40,7 +41,7 @@ impl Place {
                 command.env("LD_LIBRARY_PATH", &built.folder).env("GDS_TOP_LIBCUFILE", &built.cufile);
                 command.env("LD_PRELOAD", &built.redirect).env("GDS_TOP_TEST_REDIRECT", self.machine.path());
             }
-            // Host runs take no library from the developer's machine.
+            // Runs on host memory must not use a library of the developer's machine.
             None => {
                 command.env("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0");
             }
@@ -56,7 +57,7 @@ impl Place {
         output
     }
 
-    /// Runs it on the stand-in GPU, or in host memory if there is none, and returns its report and its status.
+    /// Runs the program on the stand-in GPU, or in host memory if there is none. Returns its report and its status.
     pub(crate) fn json(&self, arguments: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
         let host: &[&str] = if self.built.is_none() { &["--gpu", "host"] } else { &[] };
         let output = self.run(&[arguments, &["--json"], host].concat(), env);
@@ -66,7 +67,7 @@ impl Place {
         (value, output.status.code().unwrap())
     }
 
-    /// All files that were left.
+    /// All files that are left.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         files_in(&self.dir())
     }
@@ -86,7 +87,7 @@ pub(crate) fn files_in(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Arguments as they are typed.
+/// The arguments as separate words.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }

@@ -1,4 +1,4 @@
-//! Two faults at once, storage in layers, and machines that are healthy in a way that is seldom seen.
+//! Two faults at the same time, layered storage, and healthy machines with unusual configurations.
 
 use crate::machine::*;
 use gds_top::core::Route;
@@ -10,7 +10,7 @@ fn refused() -> Edit {
     open_fails(5002, "parsing error, invalid json config")
 }
 
-/// Another GPU on the bus, for the driver and for NVML.
+/// A second GPU on the bus, in the driver and in NVML.
 fn second(name: &str, capability: &str) -> Vec<Edit> {
     let mut gpu = json!({
         "index": 1, "uuid": "GPU-6a2d8b63-1c2f-5a7f-8a1f-3e2e4b5c6d7e", "name": name, "pci_bus_id": "0000:5e:00.0",
@@ -27,7 +27,7 @@ fn on_bus(folder: &str) -> Vec<Edit> {
     vec![put(file("vendor"), "0x10de\n"), put(file("class"), "0x030200\n"), put(file("device"), "0x2335\n")]
 }
 
-/// A GPU next to the disk, and a second one below a host bridge of another kind, far from it.
+/// A GPU close to the disk, and a second GPU below a different, distant host bridge.
 pub(crate) fn far_gpu() -> Vec<Edit> {
     const NEAR: &str = "sys/devices/pci0000:b0/0000:b0:01.0/0000:be:00.0";
     const FAR: &str = "sys/devices/pci0000:5c/0000:5c:01.0/0000:5e:00.0";
@@ -54,7 +54,7 @@ pub(crate) fn far_gpu() -> Vec<Edit> {
     edits
 }
 
-/// The facts of a volume of several devices, or of none.
+/// The facts of a volume without a block device, for example one that has several devices.
 fn anonymous(kind: &str, source: &str) -> Vec<Edit> {
     vec![
         path("/0/filesystem", json!(kind)),
@@ -67,7 +67,8 @@ fn anonymous(kind: &str, source: &str) -> Vec<Edit> {
     ]
 }
 
-/// Two faults at once: the first one to fix comes first, and faults that do not matter then are not alarms.
+/// Two faults at the same time. The first one to fix comes first, and faults that are not relevant yet are not
+/// alarms.
 pub(crate) fn two_faults() -> Vec<Variant> {
     vec![
         warned(
@@ -87,7 +88,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::None,
             Route::Compat,
             &["udev-database", "gpu-class"],
-            // CUDA's answer for the GPU was not expected; it is listed as a consequence of its class.
+            // CUDA's attribute of the GPU was not expected. It is listed as a consequence of the GPU's class.
             &["udev-database", "gpu-class", "gpu-gdr-attr"],
             vec![without("files/run/udev/data/b259:3")],
         ),
@@ -97,7 +98,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::None,
             Route::P2pdma,
             &["driver-mismatch", "cfg-parse", "gpu-static-bar1", "cfg-p2p-both"],
-            // Expected without the two steps of P2PDMA, which come after both faults and are needed all the same.
+            // The two steps of P2PDMA were not expected. They come after both faults, but are also needed.
             &["driver-mismatch", "cfg-parse", "lib-open-probe", "gpu-static-bar1", "cfg-p2p-both"],
             vec![put("files/etc/cufile.json", BROKEN), refused()],
         ),

@@ -1,4 +1,4 @@
-//! Machines that fixtures do not have: GPUs, drivers and the versions of nvidia-fs.
+//! Machines without a fixture: GPUs, drivers and versions of nvidia-fs.
 
 use crate::machine::*;
 use gds_top::core::Route;
@@ -8,7 +8,7 @@ fn log(text: &str) -> Edit {
     kernel_log(&format!("Linux version 6.14.0\n{text}"))
 }
 
-/// The first GPU is this one, with so many GiB of BAR1 and of memory.
+/// The first GPU has this name, capability, and GiB of BAR1 and memory.
 fn gpu_with(name: &str, capability: &str, bar1: u64, memory: u64) -> Vec<Edit> {
     let sizes = [("/gpus/0/bar1_total_bytes", bar1), ("/gpus/0/memory_total_bytes", memory)];
     gpu(name, capability).into_iter().chain(sizes.map(|(at, gib)| set(NVML, at, json!(gib << 30)))).collect()
@@ -22,7 +22,7 @@ fn another_gpu() -> Vec<Edit> {
     ]
 }
 
-/// nvidia-fs is installed and not loaded.
+/// nvidia-fs is installed but not loaded.
 fn unloaded() -> Vec<Edit> {
     vec![
         without("files/sys/module/nvidia_fs"),
@@ -103,7 +103,7 @@ pub(crate) fn machines() -> Vec<Variant> {
             Route::Compat,
             Route::Compat,
             &["vm-confidential"],
-            // The attribute of CUDA is a consequence.
+            // CUDA's attribute is a consequence.
             &["vm-confidential", "gpu-gdr-attr"],
             all([
                 gpu_with("NVIDIA H100 80GB HBM3", "9.0", 128, 80),
@@ -174,7 +174,8 @@ pub(crate) fn machines() -> Vec<Variant> {
                 )],
             ]),
         ),
-        // gds-nvidia-fs#66: DKMS does not build nvidia-fs again when the driver changes, and the format of the page tables changed.
+        // gds-nvidia-fs#66: DKMS does not rebuild nvidia-fs when the driver changes, but the format of the page
+        // tables changed.
         warned(
             "nvidia-fs built for the driver before",
             NVFS,
@@ -241,14 +242,14 @@ pub(crate) fn machines() -> Vec<Variant> {
             vec![without("files/dev/nvidia-fs0")],
         ),
         slowed("nvidia-fs is installed and not loaded", NVFS, &["nvfs-loaded"], unloaded()),
-        // Expected first from nvfs-autoload; one finding has both, that it is not loaded and the reason.
+        // nvfs-autoload was expected. But one finding contains both facts: the module is not loaded, and the reason.
         slowed(
             "nvidia-fs is on a denylist of modules",
             NVFS,
             &["nvfs-loaded"],
             all([unloaded(), vec![put("files/etc/modprobe.d/hardening.conf", "install nvidia_fs /bin/false\n")]]),
         ),
-        // gds-nvidia-fs#64.
+        // Reported as gds-nvidia-fs#64.
         bad(
             "nvidia-fs that does not build on this kernel",
             "dkms-other-kernel",

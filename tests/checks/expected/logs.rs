@@ -1,10 +1,10 @@
-//! Logs and lists of healthy machines, and the lines among them that mean something.
+//! Logs and lists of healthy machines, with relevant lines added.
 
 use crate::machine::*;
 use gds_top::core::Route;
 use serde_json::json;
 
-/// The log of a healthy machine's kernel in its first minutes.
+/// The kernel log of a healthy machine in its first minutes.
 const BOOT: &str = "Linux version 6.8.0-1040-nvidia (buildd@lcy02-amd64-079)
 Command line: BOOT_IMAGE=/vmlinuz root=/dev/nvme1n1p2 ro quiet
 DMAR: Host address width 46
@@ -36,7 +36,7 @@ fn log(more: &str) -> Vec<Edit> {
     vec![kernel_log(&format!("{BOOT}{more}"))]
 }
 
-/// Logs.
+/// Machines with different kernel logs.
 pub(crate) fn logs() -> Vec<Variant> {
     vec![
         fine("a healthy machine's first minutes", NVFS, log("")),
@@ -90,7 +90,7 @@ pub(crate) fn logs() -> Vec<Variant> {
     ]
 }
 
-/// Lists and files in their full length.
+/// Machines with complete lists and files.
 pub(crate) fn lists() -> Vec<Variant> {
     let dkms = |text: &str| command(&["dkms", "status"], text);
     vec![
@@ -211,7 +211,7 @@ pub(crate) fn lists() -> Vec<Variant> {
             Route::P2pdma,
             &[],
             &[],
-            // Without nvidia-fs the kernel log is not read: it is long, and the GPU that is left has nothing.
+            // Without nvidia-fs, the kernel log is not read because it is long. The remaining GPU has no problem.
             vec![
                 kernel_log("NVRM: Xid (PCI:0000:5e:00): 79, GPU has fallen off the bus.\n"),
                 path("/0/size_bytes", json!(4096)),

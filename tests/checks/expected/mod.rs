@@ -1,5 +1,5 @@
-//! Machines with answers that were written down before the checks ran: the answer of an expert, from NVIDIA's
-//! documents, the sources of nvidia-fs and threads of users.
+//! Machines with expected results that were written before the checks ran. The sources are NVIDIA's documents, the
+//! sources of nvidia-fs, and threads of users.
 
 pub(crate) mod combined;
 pub(crate) mod hosts;
@@ -16,7 +16,7 @@ use gds_top::core::{Basis, Change, FixId, Needs, Route, RouteCounts};
 use gds_top::fixes;
 use gds_top::machine::Root;
 
-/// All machines whose answers were written down before they were run.
+/// All machines with results that were expected before the checks ran.
 pub(crate) fn expected() -> Vec<Variant> {
     let all = [
         storage::filesystems(),
@@ -122,7 +122,7 @@ fn lists_and_files_in_their_full_length() {
 #[test]
 fn what_is_advised_is_what_helps_there() {
     for (name, id, part, not) in [
-        // gds-nvidia-fs#87 ended so: the driver of DOCA 26.01 is at fault, and nvidia-fs is not.
+        // The result of gds-nvidia-fs#87: the cause is the driver of DOCA 26.01 and not nvidia-fs.
         (
             "Oracle's bare metal with DOCA 26.01 and xfs on raid0",
             "nvfs-nvme-symbol",

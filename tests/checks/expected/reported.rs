@@ -1,4 +1,4 @@
-//! Machines of people who asked for help in public, and systems in use this year.
+//! Machines of users who asked for help in public, and current systems.
 
 use crate::machine::*;
 use gds_top::core::Route;
@@ -12,7 +12,7 @@ fn empty(path: &str) -> Edit {
     put(format!("files{path}"), "")
 }
 
-/// Another disk below the path, of that kind.
+/// Another disk of this kind below the path.
 fn disk(name: &str, numbers: &str, filesystem: &str) -> Vec<Edit> {
     vec![
         path("/0/device", json!(numbers)),
@@ -33,12 +33,12 @@ fn mount(kind: &str, source: &str, text: &str) -> Vec<Edit> {
     edits
 }
 
-/// xfs, which needs no option for its journal.
+/// xfs, which needs no journal option.
 fn xfs() -> Vec<Edit> {
     vec![filesystem("xfs"), options("rw,relatime,attr2,inode64,logbufs=8,noquota"), path("/0/inode_flags", json!(0))]
 }
 
-/// Reports of users in trackers, as machines.
+/// Machines from reports in issue trackers.
 pub(crate) fn reports() -> Vec<Variant> {
     let xfs_raid = || {
         vec![
@@ -48,13 +48,14 @@ pub(crate) fn reports() -> Vec<Variant> {
         ]
     };
     vec![
-        // gds-nvidia-fs#87: DOCA's driver shows the second hook, nvidia-fs was built for the first.
+        // gds-nvidia-fs#87: the DOCA driver has the second hook, but nvidia-fs was built for the first one.
         bad(
             "Oracle's bare metal with DOCA 26.01 and xfs on raid0",
             "md-raid0",
             Route::Compat,
             Route::Nvfs,
-            // Expected under the name of the registration, which is the consequence: the hook of another generation is why.
+            // The missing registration was expected. It is the consequence, and the different generation of the hook
+            // is the cause.
             &["nvfs-nvme-symbol"],
             &["nvfs-nvme-symbol", "nvfs-registered"],
             all([
@@ -72,7 +73,7 @@ pub(crate) fn reports() -> Vec<Variant> {
                 ],
             ]),
         ),
-        // LMCache#795: the cache is on a volume that udev in the container does not know.
+        // LMCache#795: the cache is on a volume for which udev in the container has no record.
         bad(
             "a container whose cache is on a volume without ID_FS_USAGE",
             "p2pdma-healthy",
@@ -94,7 +95,7 @@ pub(crate) fn reports() -> Vec<Variant> {
                 put("files/run/udev/data/b251:0", "E:DM_NAME=vg-cache\n"),
             ],
         ),
-        // gds-nvidia-fs#72: the module has no symbol versions and is there all the same; the disk's driver is the stock one.
+        // gds-nvidia-fs#72: the module exists but has no symbol versions. The driver of the disk is the stock driver.
         bad(
             "an H20 with a tainted nvidia-fs and the stock NVMe driver",
             "nvme-stock",
@@ -123,7 +124,7 @@ pub(crate) fn reports() -> Vec<Variant> {
                 ],
             ]),
         ),
-        // gds-nvidia-fs#31: a Rocky 8 whose NVMe driver is the distribution's.
+        // gds-nvidia-fs#31: Rocky 8 with the NVMe driver of the distribution.
         bad(
             "Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver",
             "nvfs-healthy",
@@ -145,18 +146,18 @@ pub(crate) fn reports() -> Vec<Variant> {
                 ],
             ]),
         ),
-        // NCCL#1637: two of them, and gdscheck says Unsupported.
+        // NCCL#1637: two GPUs, and gdscheck reports Unsupported.
         bad(
             "two RTX 5090",
             "geforce",
             Route::Compat,
             Route::Compat,
             &["gpu-class"],
-            // CUDA's answer for the GPU is listed as a consequence of its class.
+            // CUDA's attribute of the GPU is listed as a consequence of its class.
             &["gpu-class", "gpu-gdr-attr"],
             gpu("NVIDIA GeForce RTX 5090", "12.0"),
         ),
-        // A broken download: blocks were set aside, and the end never came.
+        // An interrupted download: blocks were allocated, but the end was never written.
         warned(
             "a download that broke off behind fallocate",
             P2PDMA,
@@ -184,7 +185,7 @@ pub(crate) fn reports() -> Vec<Variant> {
     ]
 }
 
-/// Nothing is wrong.
+/// Machines without problems.
 pub(crate) fn healthy() -> Vec<Variant> {
     vec![
         fine("B300 and P2PDMA", P2PDMA, gpu("NVIDIA B300 SXM6 AC", "10.3")),
@@ -257,7 +258,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
                     ])),
                     put("files/sys/class/nvme/nvme1/transport", "pcie\n"),
                     put("files/run/udev/data/b9:127", "E:ID_FS_TYPE=xfs\nE:ID_FS_USAGE=filesystem\nE:MD_LEVEL=raid0\n"),
-                    // Without its own key the answer was that this one is missing, which was not expected.
+                    // The answer without this edit was that the key is missing, which was not expected.
                     config(
                         "{ \"properties\": { \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { \"use_pci_p2pdma\": true }, \"raid\": { \"use_pci_p2pdma\": true } } }",
                     ),
@@ -308,7 +309,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
     ]
 }
 
-/// Nothing direct can come of these, or not here.
+/// Machines on which a direct route is not possible.
 pub(crate) fn elsewhere() -> Vec<Variant> {
     let fuse =
         |name, kind: &str, source: &str| barred(name, P2PDMA, &["fs-type"], mount(kind, source, "rw,nosuid,nodev"));
@@ -371,7 +372,8 @@ pub(crate) fn elsewhere() -> Vec<Variant> {
         bad(
             "gVisor",
             "p2pdma-healthy",
-            // Expected in compat mode; but libcufile from 1.16 on hangs without /proc/modules, which this sandbox does not have.
+            // compat mode was expected. But since 1.16 libcufile hangs without /proc/modules, which this sandbox does
+            // not have.
             Route::None,
             Route::Compat,
             &["ctr-proc-sys", "kernel-version"],

@@ -1,5 +1,5 @@
-//! The next start: settings that wait, the initramfs with or without them, and the boot loaders that keep the
-//! arguments of the kernel.
+//! The next boot: pending settings, an initramfs with or without them, and the boot loaders that store the kernel
+//! parameters.
 
 use crate::machine::*;
 use gds_top::core::{FixId, Route};
@@ -17,7 +17,7 @@ fn empty(path: &str) -> Edit {
     put(format!("files{path}"), "")
 }
 
-/// When files were changed, in minutes of a morning.
+/// Modification times of files, in minutes.
 fn times(files: &[(&str, u64)]) -> Edit {
     let listed: Vec<_> = files
         .iter()
@@ -26,7 +26,7 @@ fn times(files: &[(&str, u64)]) -> Edit {
     put("times.json", serde_json::to_string(&listed).unwrap())
 }
 
-/// The keys of static BAR1 in modprobe.d, and an initramfs made at that minute; the keys were written at minute 10.
+/// The keys of static BAR1 in modprobe.d, written at minute 10, and an initramfs that was built at the given minute.
 pub(crate) fn keys_and_image(made: u64) -> Vec<Edit> {
     vec![put(format!("files{KEYS_FILE}"), KEYS), empty(IMAGE), times(&[(KEYS_FILE, 10), (IMAGE, made)])]
 }
@@ -35,7 +35,7 @@ fn without_keys() -> Edit {
     put("files/proc/driver/nvidia/params", "RegistryDwords: \"\"\nRegistryDwordsPerDevice: \"\"\n")
 }
 
-/// A boot loader that left its name in the firmware's variables, as UTF-16 behind four bytes of attributes.
+/// A boot loader whose name is in the EFI variables, as UTF-16 after four bytes of attributes.
 pub(crate) fn started_by(name: &str) -> Edit {
     let text: String = name.chars().flat_map(|letter| [letter, '\0']).collect();
     put(
@@ -44,11 +44,12 @@ pub(crate) fn started_by(name: &str) -> Edit {
     )
 }
 
-/// Settings that wait, the initramfs, and boot loaders.
+/// Pending settings, the initramfs, and boot loaders.
 pub(crate) fn machines() -> Vec<Variant> {
     vec![
         fine("the keys are in effect, and the initramfs was made behind them", P2PDMA, keys_and_image(12)),
-        // That the next start may lose them is worth a word, and no alarm: the driver may not be in the initramfs at all.
+        // The next boot may lose the settings. This is a note and not an alarm, because the driver may not be in the
+        // initramfs at all.
         fine("the keys are in effect, and the initramfs is older than they are", P2PDMA, keys_and_image(3)),
         bad(
             "the keys are written, and the initramfs is older than they are",
@@ -140,7 +141,7 @@ pub(crate) fn machines() -> Vec<Variant> {
     ]
 }
 
-/// The finding of the machine with that name, and its text.
+/// The finding about pending settings of the machine with this name, and its text.
 fn pending(name: &str) -> gds_top::core::Finding {
     let machine = machines().into_iter().find(|machine| machine.name == name).unwrap();
     let folder = build(machine.base, &machine.edits);

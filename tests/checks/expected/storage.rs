@@ -1,4 +1,4 @@
-//! Storage that fixtures do not have: file systems by their other names, block devices in layers, fabrics that RDMA reaches.
+//! Storage without a fixture: other names of file systems, layered block devices, and fabrics with RDMA.
 
 use crate::machine::*;
 use gds_top::core::Route;
@@ -10,7 +10,7 @@ fn disk(name: &str) -> Value {
     json!({"name": name, "kind": "disk", "logical_block_bytes": 512})
 }
 
-/// A mount without a block device below it.
+/// A mount without a block device.
 fn mount(name: &str, source: &str, text: &str) -> Vec<Edit> {
     let more = vec![
         path("/0/source", json!(source)),
@@ -21,7 +21,8 @@ fn mount(name: &str, source: &str, text: &str) -> Vec<Edit> {
     all([unbacked(name), more])
 }
 
-/// All that file systems over RDMA in user space ask for: an address of this host, a port that is up, libraries.
+/// The requirements of file systems with RDMA in user space: an address of this host, a port that is up, and
+/// libraries.
 pub(crate) fn rdma_host() -> Vec<Edit> {
     vec![
         config("{ \"properties\": { \"rdma_dev_addr_list\": [\"10.0.0.1\"] } }"),
@@ -41,10 +42,10 @@ pub(crate) fn says(transport: &str, mask: u64) -> Vec<Edit> {
     vec![libcufile("1.20"), set(LIB, "/p2p_flags", none), set(LIB, format!("/p2p_flags/{transport}"), json!(mask))]
 }
 
-/// File systems, with their support by nvidia-fs and libcufile.
+/// File systems with their support by nvidia-fs and libcufile.
 pub(crate) fn filesystems() -> Vec<Variant> {
     vec![
-        // The mount of Amazon's client; gds-diag lists it with Lustre.
+        // The mount of Amazon's client. gds-diag lists it with Lustre.
         fine("FSx for Lustre by its other name", LUSTRE, vec![filesystem("fuse.fsx_lustre")]),
         fine(
             "EXAScaler on a DGX",
@@ -82,8 +83,7 @@ pub(crate) fn filesystems() -> Vec<Variant> {
         ),
         barred("Google's bucket as a folder", NVFS, &["fs-type"], mount("fuse.gcsfuse", "models", "ro,nosuid,nodev")),
         barred("a share of Windows", NVFS, &["fs-type"], mount("smb3", "//nas/models", "rw,vers=3.1.1")),
-        // No O_DIRECT, so not even the way through host memory.
-        // odirect-open is folded under it.
+        // Without O_DIRECT, even reads through host memory fail. odirect-open is a consequence of this finding.
         bad(
             "FAT",
             "nvfs-healthy",
@@ -110,7 +110,7 @@ pub(crate) fn filesystems() -> Vec<Variant> {
             &["fs-type"],
             vec![filesystem("ext3"), options("rw,data=ordered"), path("/0/inode_flags", json!(0))],
         ),
-        // Before 1.16 the register is refused: 5030 (LMCache#795).
+        // Before 1.16, the registration fails with 5030 (LMCache#795).
         bad(
             "the image's own layer with libcufile 1.14",
             "overlay-root",
@@ -140,7 +140,7 @@ pub(crate) fn filesystems() -> Vec<Variant> {
     ]
 }
 
-/// Routes over RDMA, from files and from the answers of libcufile.
+/// Routes over RDMA, from files and from the values of libcufile.
 pub(crate) fn fabrics() -> Vec<Variant> {
     vec![
         fine("WekaFS over RDMA, as libcufile says", WEKA, all([rdma_host(), vec![peermem()], says("wekafs", 16)])),
@@ -160,7 +160,8 @@ pub(crate) fn fabrics() -> Vec<Variant> {
             WEKA,
             all([rdma_host(), vec![peermem(), filesystem("mmfs")], says("gpfs", 16)]),
         ),
-        // Global P2PDMA makes libcufile say P2PDMA of GPFS; it is none of its routes (gds-diag, release notes).
+        // With global P2PDMA, libcufile reports P2PDMA for GPFS, although this is not one of its routes (gds-diag,
+        // release notes).
         bad(
             "GPFS of which libcufile says P2PDMA",
             "weka",
@@ -241,7 +242,7 @@ pub(crate) fn fabrics() -> Vec<Variant> {
     ]
 }
 
-/// Block devices in layers.
+/// Layered block devices.
 pub(crate) fn stacks() -> Vec<Variant> {
     let compat = |name, blockers: &'static [&'static str], edits| {
         bad(name, "nvfs-healthy", Route::Compat, Route::Compat, blockers, blockers, edits)

@@ -1,4 +1,4 @@
-//! Systems that fixtures do not have: kernels, distributions, containers, files of settings.
+//! Systems without a fixture: kernels, distributions, containers and settings files.
 
 use crate::machine::*;
 use gds_top::core::Route;
@@ -103,7 +103,7 @@ pub(crate) fn systems() -> Vec<Variant> {
                 put("files/proc/cpuinfo", "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"),
             ],
         ),
-        // Expected first together with kernel-version; the missing hook means the same and is nearer to the cause.
+        // kernel-version was expected too. The missing hook has the same meaning and is closer to the cause.
         bad(
             "a stock driver on Linux 6.18",
             "nvme-stock",
@@ -194,8 +194,7 @@ pub(crate) fn settings() -> Vec<Variant> {
             "nvme-stock",
             Route::None,
             Route::P2pdma,
-            // Expected first without cfg-compat; that the settings forbid host memory is a separate step, after the
-            // reason.
+            // cfg-compat was not expected. Forbidden host memory is a separate step after the cause.
             &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-compat", "cfg-p2p-both"],
             &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-compat", "cfg-p2p-both"],
             vec![config("{ \"properties\": { \"allow_compat_mode\": false } }")],

@@ -1,4 +1,5 @@
-//! Machines that differ from others in one thing: the GPU, registry keys, the driver, the log, the devices of a pod.
+//! Machines that differ from others in one property: the GPU, registry keys, the driver, the log, or the devices of a
+//! pod.
 
 use super::storage::{peermem, rdma_host, says};
 use crate::machine::*;
@@ -21,7 +22,7 @@ pub(crate) fn variations() -> Vec<Variant> {
         p2pdma("P2PDMA on an L4", "NVIDIA L4", "8.9"),
         p2pdma("P2PDMA on an A40", "NVIDIA A40", "8.6"),
         p2pdma("P2PDMA on a B200", "NVIDIA B200", "10.0"),
-        // Nothing is wrong where it works, so it is said as a fact.
+        // Nothing is wrong if it works, so it is reported as a fact.
         fine(
             "P2PDMA on a GPU that NVIDIA does not list",
             P2PDMA,
@@ -60,7 +61,7 @@ pub(crate) fn variations() -> Vec<Variant> {
                 put("environment.json", "{\"CUFILE_USE_PCIP2PDMA\": \"True\"}"),
             ],
         ),
-        // Expected first without the word on the variable itself, which is right to be there.
+        // The finding about the variable was not expected, but it is correct.
         bad(
             "one key by a variable that says 1",
             "p2pdma-healthy",
