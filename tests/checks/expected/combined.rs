@@ -147,7 +147,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::None,
             Route::None,
             &["gpu-present"],
-            // Without libcufile nothing reads the file; that it is broken is worth a warning all the same.
+            // Without libcufile, no program reads the file. It is broken nevertheless, which deserves a warning.
             &["gpu-present", "cfg-parse", "lib-found"],
             vec![put("files/etc/cufile.json", BROKEN)],
         ),
@@ -178,7 +178,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "nfs-tcp",
             Route::Compat,
             Route::Nvfs,
-            // Expected with nvfs-registered, which is asked only of a mount over RDMA.
+            // nvfs-registered was expected too, but this check only applies to a mount over RDMA.
             &["nfs-rdma"],
             &["nfs-rdma", "lim-nofile"],
             vec![put(
@@ -192,7 +192,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::Compat,
             Route::P2pdma,
             &["gpu-p2pdma-model"],
-            // Expected without nvidia-fs, which is what the T4 wants for itself.
+            // nvidia-fs was not expected, but the T4 needs it.
             &["gpu-p2pdma-model", "nvfs-nvme-symbol", "nvfs-loaded"],
             all([second("Tesla T4", "7.5"), on_bus("sys/bus/pci/devices/0000:5e:00.0")]),
         ),
@@ -225,7 +225,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
     ]
 }
 
-/// The next start uses another kernel with these modules.
+/// The next boot uses another kernel, which has these modules.
 pub(crate) fn next_kernel(modules: &str) -> Vec<Edit> {
     vec![
         put(
@@ -240,7 +240,7 @@ pub(crate) fn next_kernel(modules: &str) -> Vec<Edit> {
     ]
 }
 
-/// Storage without a direct route, each for one reason only.
+/// Storage without a direct route, each for a single reason.
 pub(crate) fn layers() -> Vec<Variant> {
     let closed =
         |name, blockers, edits| bad(name, "p2pdma-healthy", Route::Compat, Route::Compat, blockers, blockers, edits);
@@ -279,10 +279,10 @@ pub(crate) fn layers() -> Vec<Variant> {
     ]
 }
 
-/// Machines with nothing wrong that look as if there were.
+/// Healthy machines that look faulty.
 pub(crate) fn healthy() -> Vec<Variant> {
     let os = |text| put("files/etc/os-release", text);
-    // Pages of devices in addition to P2PDMA, which the common kernel of the tests does not name.
+    // Device pages in addition to P2PDMA, which the common kernel of the tests does not have.
     let kernel = |release: &str| {
         vec![
             put("files/proc/sys/kernel/osrelease", release),
