@@ -100,7 +100,7 @@ impl Batch {
         let nr = u32::try_from(capacity)
             .ok()
             .filter(|n| (1..=256).contains(n))
-            .ok_or_else(|| Error::OutOfBounds(format!("a batch takes 1 to 256 entries, not {capacity}")))?;
+            .ok_or_else(|| Error::OutOfBounds(format!("a batch has 1 to 256 entries, not {capacity}")))?;
         let limit = Self::limit_of(driver, capacity, route);
         let mut raw: CUfileBatchHandle = std::ptr::null_mut();
         // SAFETY: the call writes one handle.
@@ -169,7 +169,7 @@ impl Batch {
         }
         if entries.len() > self.limit {
             return Err(Error::Refused(format!(
-                "{} entries were not submitted: at most {} may be in flight. In compat mode each takes a buffer of the library's pool, and cuFileBatchIOSubmit hangs if none is left; submit fewer, or raise the pool's counts before the driver is opened",
+                "{} entries were not submitted: at most {} can be in flight. In compat mode each entry needs a buffer of the library's pool, and cuFileBatchIOSubmit hangs if none is free; submit fewer, or raise the pool's counts before the driver is opened",
                 entries.len(),
                 self.limit
             )));
@@ -258,7 +258,7 @@ impl Batch {
             let index = event.cookie.addr().wrapping_sub(1);
             let Some(slot) = self.results.get_mut(index).filter(|slot| slot.is_none()) else {
                 return Err(Error::Nonsense(format!(
-                    "cuFileBatchIOGetStatus gave an event with an unknown cookie ({index})"
+                    "cuFileBatchIOGetStatus returned an event with an unknown cookie ({index})"
                 )));
             };
             let asked = self.params.get(index).map_or(0, |p| p.size);

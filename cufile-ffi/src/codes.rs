@@ -72,7 +72,7 @@ codes! {
     IO_DISABLED = 5034, "CU_FILE_IO_DISABLED", "cufile.json forbids transfers of this file";
     BATCH_SUBMIT_FAILED = 5035, "CU_FILE_BATCH_SUBMIT_FAILED", "the batch could not be submitted";
     GPU_MEMORY_PINNING_FAILED = 5036, "CU_FILE_GPU_MEMORY_PINNING_FAILED",
-        "GPU memory could not be pinned; BAR1 may be used up or the GPU may not allow it";
+        "GPU memory could not be pinned; BAR1 may be used up or the GPU does not permit it";
     BATCH_FULL = 5037, "CU_FILE_BATCH_FULL", "the batch queue is full";
     ASYNC_NOT_SUPPORTED = 5038, "CU_FILE_ASYNC_NOT_SUPPORTED", "transfers on streams are not supported here";
     INTERNAL_BATCH_SETUP_ERROR = 5039, "CU_FILE_INTERNAL_BATCH_SETUP_ERROR", "setting the batch up failed inside the library";

@@ -24,7 +24,7 @@ pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {
         let reason = std::io::Error::last_os_error();
         let version = library.version().map_or_else(String::new, |v| format!(" {v}"));
         return Err(Error::Refused(format!(
-            "the cuFile driver was not opened: /proc/modules cannot be opened here ({reason}), and libcufile{version} then spins for ever. \
+            "the cuFile driver was not opened: /proc/modules cannot be opened here ({reason}), and libcufile{version} would loop forever. \
              Run where /proc/modules can be read (a kernel with modules, /proc not masked), or use libcufile before 1.16"
         )));
     }

@@ -52,14 +52,14 @@ unsafe impl<M: IoMemory + ?Sized> IoMemory for &M {
 pub(crate) fn within(memory: &(impl IoMemory + ?Sized), offset: usize, len: usize) -> Result<(), Error> {
     match offset.checked_add(len) {
         Some(end) if end <= memory.len() => Ok(()),
-        _ => Err(Error::OutOfBounds(format!("{len} bytes at {offset} reach beyond memory of {} bytes", memory.len()))),
+        _ => Err(Error::OutOfBounds(format!("{len} bytes at {offset} exceed the memory of {} bytes", memory.len()))),
     }
 }
 
 /// Converts a number to `off_t`.
 pub(crate) fn offset(number: u64) -> Result<libc::off_t, Error> {
     libc::off_t::try_from(number)
-        .map_err(|_| Error::OutOfBounds(format!("offset {number} is beyond what a file can have")))
+        .map_err(|_| Error::OutOfBounds(format!("offset {number} is larger than a file offset can be")))
 }
 
 /// Memory that is registered with cuFile. It implements [`IoMemory`] for exactly the registered range: transfers with
@@ -97,7 +97,7 @@ impl<M: IoMemory + ?Sized> BufferRegistration<M> {
     pub(crate) fn new(driver: &Driver, memory: &Arc<M>, offset: usize, len: usize, flags: u32) -> Result<Self, Error> {
         within(&**memory, offset, len)?;
         let flags = i32::try_from(flags)
-            .map_err(|_| Error::OutOfBounds(format!("registration flags {flags:#x} do not fit an int")))?;
+            .map_err(|_| Error::OutOfBounds(format!("registration flags {flags:#x} do not fit into an int")))?;
         let library = driver.library();
         let f = library.need(library.symbols().buf_register, "cuFileBufRegister")?;
         library.need(library.symbols().buf_deregister, "cuFileBufDeregister")?;

@@ -256,7 +256,7 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
         if !self.has_ended() {
             self.stream.stream.synchronize().map_err(|words| {
                 Error::Refused(format!(
-                    "the CUDA stream of {} could not be waited for: {words}; its memory is kept for ever",
+                    "the CUDA stream of {} could not be synchronized: {words}; its memory is never released",
                     self.call
                 ))
             })?;

@@ -43,7 +43,7 @@ pub fn unmapped_owner() -> Option<u32> {
 fn distrust_as(path: &Path, owners: &[Option<u32>]) -> Option<String> {
     let path = match std::path::absolute(path) {
         Ok(path) => path,
-        Err(error) => return Some(format!("{} cannot be made absolute: {error}", path.display())),
+        Err(error) => return Some(format!("the absolute path of {} cannot be determined: {error}", path.display())),
     };
     let mut todo: VecDeque<OsString> = names(&path);
     // The root directory is checked like all others.

@@ -141,10 +141,7 @@ impl Agent {
         len: usize,
     ) -> Result<Registered<'_, M>, Error> {
         if offset.checked_add(len).is_none_or(|end| end > memory.len()) {
-            return Err(Error::Invalid(format!(
-                "{len} bytes at {offset} reach beyond memory of {} bytes",
-                memory.len()
-            )));
+            return Err(Error::Invalid(format!("{len} bytes at {offset} exceed the memory of {} bytes", memory.len())));
         }
         let address = memory.base() as usize + offset;
         let (kind, device) = kind.raw();
@@ -164,7 +161,7 @@ impl Agent {
         len: usize,
     ) -> Result<RegisteredFile<'a>, Error> {
         let start = usize::try_from(offset)
-            .map_err(|_| Error::Invalid(format!("offset {offset} is beyond the address space")))?;
+            .map_err(|_| Error::Invalid(format!("offset {offset} exceeds the address space")))?;
         let number = u64::from(file.as_raw_fd().unsigned_abs());
         let list = self.register_one(raw::MEM_FILE, start, len, number, "a file")?;
         Ok(RegisteredFile { list, start, len, number })
@@ -208,7 +205,7 @@ impl Agent {
     ) -> Result<Transfer<'a, M>, Error> {
         if memory.len != file.len {
             return Err(Error::Invalid(format!(
-                "{} bytes of a file do not fit {} bytes of memory",
+                "{} bytes of a file do not fit into {} bytes of memory",
                 file.len, memory.len
             )));
         }

@@ -38,7 +38,7 @@ impl fmt::Display for Error {
                 if failed.is_empty() { Ok(()) } else { write!(f, " (tried {})", failed.join("; ")) }
             }
             Self::Refused { call, what, status } => {
-                write!(f, "{call} of {what} was answered with {status} ({})", describe(*status))
+                write!(f, "{call} of {what} failed with {status} ({})", describe(*status))
             }
             Self::Invalid(what) => f.write_str(what),
         }
@@ -55,7 +55,7 @@ fn describe(status: i32) -> &'static str {
         -3 => "invalid state",
         -4 => "an exception inside NIXL",
         -5 => "no telemetry",
-        -6 => "not found, or no back end serves the request",
+        -6 => "not found, or no back end supports the request",
         _ => "a status that NIXL 1.5 does not know",
     }
 }

@@ -78,7 +78,7 @@ macro_rules! table {
 }
 
 const GRACE_ONLY: Support = No("only Grace has a coherent link");
-const NO_P2P_PAGES: Support = No("the driver gives no other device access to its memory");
+const NO_P2P_PAGES: Support = No("the driver does not let other devices access its memory");
 const OPEN: Support = If("open kernel modules, or nvidia-fs 2.17.4 and older");
 const LISTED: Support = If("x86-64, open kernel modules 565.47 or later, static BAR1");
 const UNLISTED: Support = If("not on NVIDIA's list; x86-64, open kernel modules 565.47 or later, static BAR1");
@@ -113,7 +113,7 @@ table! {
     }
 }
 
-const NO_RDMA: Support = No("user-space RDMA serves Spectrum Scale and WekaFS only");
+const NO_RDMA: Support = No("user-space RDMA supports only Spectrum Scale and WekaFS");
 const NO_C2C: Support = No("c2c reads local NVMe disks only");
 const NO_DMA: Support = No("the disk cannot write into GPU memory");
 const CPU: Support = No("the CPU changes or copies the requests");

@@ -35,11 +35,8 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     for (path, bytes) in &captured.files {
         let _ = writeln!(text, "{bytes:>9}  {}", path.display());
     }
-    let redacted = if captured.redacted.is_empty() {
-        "nothing had to be replaced".to_owned()
-    } else {
-        captured.redacted.join(", ")
-    };
+    let redacted =
+        if captured.redacted.is_empty() { "nothing was replaced".to_owned() } else { captured.redacted.join(", ") };
     let _ = writeln!(text, "\n{} files, {total} bytes. Replaced: {redacted}.", captured.files.len());
     let status = print(text.as_bytes());
     note(&format!(

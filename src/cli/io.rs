@@ -93,7 +93,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
     let race = super::args::RaceArgs { record: args.record.clone(), ..load.into() };
     let mut config = race::config(&race)?;
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
-        return Err(format!("--seconds takes a number above 0 and up to 3600, not {}", args.seconds));
+        return Err(format!("--seconds must be above 0 and at most 3600, not {}", args.seconds));
     }
     let transfers = if args.transfer.is_empty() { Transfer::ALL } else { &args.transfer };
     let cells = GridPlan::cells_of(transfers, &args.access, &args.pattern, &args.size, &args.threads);

@@ -43,7 +43,7 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
         let _ = writeln!(text, "  loader:{:<21} {state}\n    {}", loader.name, loader.about);
     }
     if let Some(problem) = problem {
-        let _ = writeln!(text, "The installed packages are not known: {problem}");
+        let _ = writeln!(text, "The installed packages could not be read: {problem}");
     }
     print(text.as_bytes())
 }
@@ -55,7 +55,7 @@ fn installed(loaders: &[Loader]) -> Result<BTreeMap<String, String>, String> {
     let ran = run_limited(&mut command, LIMIT).map_err(|e| format!("{} could not be run: {e}", python().display()))?;
     if ran.exit_code != Some(0) {
         let said = ran.stderr.lines().last().unwrap_or("no words");
-        return Err(format!("{} did not answer: {said}", python().display()));
+        return Err(format!("{} returned no result: {said}", python().display()));
     }
     Ok(ran.stdout.lines().filter_map(|line| line.split_once(' ')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect())
 }

@@ -112,7 +112,7 @@ fn refused(race: &RaceArgs) -> Option<String> {
     let (name, _) = of_one_session.into_iter().find(|(_, given)| *given).or(race.no_telemetry.then_some(("", true)))?;
     Some(match name {
         "" => "the bare loads have --no-telemetry, and the others are compared with them: leave it out".to_owned(),
-        name => format!("{name} is for one session, and 'overhead' runs many: use it with 'gds-top bench'"),
+        name => format!("{name} works with one session, but 'overhead' runs many: use it with 'gds-top bench'"),
     })
 }
 

@@ -316,7 +316,7 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
     match begun {
         Ok(_) => drop(Signals::new([SIGINT, SIGTERM, SIGHUP]).map(|signals| hand_over.send(signals))),
         Err(error) => {
-            note(&format!("Ctrl-C will end the program at once, without a report: {}", units::no_thread(error)))
+            note(&format!("Ctrl-C will end the program immediately, without a report: {}", units::no_thread(error)))
         }
     }
 }

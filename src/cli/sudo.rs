@@ -38,7 +38,7 @@ pub(super) fn authorize() -> Result<(), String> {
     }
     match asked {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("sudo did not accept you; nothing was applied".to_owned()),
+        Ok(_) => Err("sudo rejected you; nothing was applied".to_owned()),
         Err(error) => Err(format!("sudo cannot be started ({error}); run gds-top as root to apply this fix")),
     }
 }

@@ -176,7 +176,7 @@ impl<'a> Runner<'a> {
             }
             None => {
                 let why = runs.into_iter().find_map(Result::err);
-                return Err(End::Failed(why.unwrap_or_else(|| "it gave no result".to_owned())));
+                return Err(End::Failed(why.unwrap_or_else(|| "it has no result".to_owned())));
             }
         };
         let by_threads = runs.iter().flatten().any(|run| run.setting(Setting::IoUring) == Some(0));
@@ -257,7 +257,7 @@ impl<'a> Runner<'a> {
                         }
                     ));
                 }
-                None => swept.reasons.push(format!("{name} stays {}: no other value gave a result", name.text(now))),
+                None => swept.reasons.push(format!("{name} stays {}: no other value has a result", name.text(now))),
             }
             swept.tried.extend(round);
         }
@@ -285,14 +285,14 @@ impl<'a> Runner<'a> {
         };
         let bytes = results.iter().flatten().flatten().next().map_or(0, |run| run.bytes);
         let (Some(default_ns), best_ns) = (median(results.first()), median(results.last())) else {
-            swept.failed_proof = Some("no run gave a time".to_owned());
+            swept.failed_proof = Some("no run has a time".to_owned());
             return Ok(());
         };
         let best_ns = best_ns.unwrap_or(default_ns);
         swept.proof = Some(Proof { default_ns, best_ns, bytes });
         if best_ns as f64 > default_ns as f64 * (1.0 - WORTH) && swept.best != swept.default {
             swept.reasons.push(format!(
-                "in alternating runs the changed settings took {} and the default {}: not worth a change",
+                "in alternating runs the changed settings took {} and the default {}: the gain is too small",
                 units::duration(best_ns),
                 units::duration(default_ns)
             ));
@@ -317,7 +317,7 @@ fn tried(changed: Option<(Setting, u64)>, settings: &EngineSettings, runs: &[Res
         changed,
         wall_ns: analysis::median_u64(&times)
             .filter(|_| error.is_none())
-            .ok_or_else(|| error.unwrap_or_else(|| "it gave no result".to_owned())),
+            .ok_or_else(|| error.unwrap_or_else(|| "it has no result".to_owned())),
         phases: median.map(|run| run.phases).unwrap_or_default(),
         bytes: runs.iter().flatten().next().map_or(0, |run| run.bytes),
     }

@@ -105,7 +105,12 @@ const LINES: [Line; 11] = [
     line("", "ascii", "false", "only ASCII characters; without this line the terminal and the locale decide"),
     line("", "markers", "\"braille\"", "characters for the lines of charts: braille, block, ascii"),
     line("", "mouse", "true", "clicks and the wheel; false leaves them to the terminal"),
-    line("", "frames_per_second", "10", "pictures a second while something moves, 1 to 30; at rest none is drawn"),
+    line(
+        "",
+        "frames_per_second",
+        "10",
+        "frames per second during animations, 1 to 30; nothing is drawn without changes",
+    ),
     line(
         "race",
         "engines",
@@ -125,7 +130,12 @@ const LINES: [Line; 11] = [
         "runs of each engine in each cache state, 1 to 1000; one engine alone runs once if this is not set",
     ),
     line("race", "gpu", "\"0\"", "a GPU by index or UUID, or \"host\" for host memory; without this line the best one"),
-    line("race", "set", "[\"pread.threads=8\"]", "engine settings as for --set; without this line each engine's own"),
+    line(
+        "race",
+        "set",
+        "[\"pread.threads=8\"]",
+        "engine settings as for --set; without this line the defaults of each engine",
+    ),
 ];
 
 fn names(table: &str) -> Vec<&'static str> {

@@ -100,7 +100,7 @@ pub enum SettingError {
         setting: Setting,
     },
     /// None of the engines in the race accepts it.
-    #[error("'{setting}' would change nothing here: {}", accepted(engines))]
+    #[error("'{setting}' has no effect here: {}", accepted(engines))]
     Unused {
         /// The setting.
         setting: Setting,

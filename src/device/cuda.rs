@@ -50,7 +50,7 @@ fn load_driver() -> Result<(), DeviceError> {
     if unsafe { !sys::is_culib_present() } {
         return Err(DeviceError::system(
             "loading the CUDA driver library",
-            "libcuda.so.1 was not found; it comes with the NVIDIA driver",
+            "libcuda.so.1 was not found; the NVIDIA driver contains it",
         ));
     }
     result::init().map_err(|e| DeviceError::cuda("initialising CUDA (cuInit)", e))
@@ -92,7 +92,7 @@ pub fn list_cuda_attributes() -> Result<Vec<CudaAttributes>, DeviceError> {
 }
 
 fn describe(ordinal: i32) -> Result<(CudaInfo, sys::CUdevice), DeviceError> {
-    let doing = || format!("asking for CUDA device {ordinal}");
+    let doing = || format!("reading CUDA device {ordinal}");
     let device = result::device::get(ordinal).map_err(|e| DeviceError::cuda(doing(), e))?;
     let name = result::device::get_name(device).map_err(|e| DeviceError::cuda(doing(), e))?;
     let uuid = result::device::get_uuid(device).map_err(|e| DeviceError::cuda(doing(), e))?;
@@ -167,7 +167,7 @@ impl CudaDevice {
     /// # Errors
     /// If CUDA reports an error.
     pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
-        let (free, total) = result::mem_get_info().map_err(|e| DeviceError::cuda("asking for free GPU memory", e))?;
+        let (free, total) = result::mem_get_info().map_err(|e| DeviceError::cuda("reading the free GPU memory", e))?;
         Ok((free as u64, total as u64))
     }
 }

@@ -39,7 +39,7 @@ impl FileMapping {
 pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError> {
     const STEP: u64 = 1 << 30;
     let doing =
-        || format!("asking which of {} are in the page cache", units::bytes(range.end.saturating_sub(range.start)));
+        || format!("reading which of {} are in the page cache", units::bytes(range.end.saturating_sub(range.start)));
     let mut resident = 0_u64;
     let mut start = range.start / 4096 * 4096;
     while start < range.end {

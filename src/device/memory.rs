@@ -32,7 +32,7 @@ pub(super) const HUGE: usize = 2 << 20;
 /// read of 512 KiB in 128 pieces. On the virtual disk of an H200 machine, that read 2.5 GB/s and not 4 GB/s.
 pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
     let doing = || format!("mapping {} of host memory", units::bytes(len as u64));
-    let too_large = || DeviceError::system(doing(), "the size is beyond the address space");
+    let too_large = || DeviceError::system(doing(), "the size exceeds the address space");
     let kept = len.checked_next_multiple_of(HUGE).ok_or_else(too_large)?;
     let padded = kept.checked_add(HUGE).ok_or_else(too_large)?;
     // SAFETY: an anonymous private mapping at an address that the kernel chooses does not affect existing memory.
@@ -81,7 +81,7 @@ impl DeviceMemory {
     /// If the device has too little memory.
     pub fn allocate(device: &Device, len: u64) -> Result<Self, DeviceError> {
         let len = usize::try_from(len.max(4096))
-            .map_err(|_| DeviceError::system("allocating", "the size is beyond the address space"))?;
+            .map_err(|_| DeviceError::system("allocating", "the size exceeds the address space"))?;
         match device {
             Device::Cuda(cuda) => {
                 let doing = || {

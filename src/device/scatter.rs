@@ -41,7 +41,7 @@ impl CopyQueue {
             .iter()
             .map(|piece| {
                 let length = usize::try_from(piece.bytes)
-                    .map_err(|_| DeviceError::system(doing("starting"), "a length is beyond the address space"))?;
+                    .map_err(|_| DeviceError::system(doing("starting"), "a length exceeds the address space"))?;
                 Ok((from.check(piece.from, length)?, to.check(piece.to, length)?, length))
             })
             .collect::<Result<Vec<_>, DeviceError>>()?;

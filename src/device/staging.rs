@@ -149,7 +149,7 @@ impl Staging {
     pub fn unpinned(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
         let slot_bytes = slot_bytes.next_multiple_of(4096);
         let len = count.checked_mul(slot_bytes).filter(|len| *len > 0).ok_or_else(|| {
-            DeviceError::system("making staging memory", "the size is zero or beyond the address space")
+            DeviceError::system("making staging memory", "the size is zero or exceeds the address space")
         })?;
         let base = map_huge(len)?;
         let cuda = match device {

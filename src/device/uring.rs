@@ -139,7 +139,7 @@ impl<B: ReadBuffer> ReadRing<B> {
             self.free.push(index);
             return Err(DeviceError::system(
                 "queueing a read",
-                format!("{} do not fit what is read into", units::bytes(len as u64)),
+                format!("{} do not fit into the buffer", units::bytes(len as u64)),
             ));
         }
         let (file, address) = (types::Fd(file.as_raw_fd()), buffer.address());

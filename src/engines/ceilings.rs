@@ -265,7 +265,7 @@ fn reader_words(reader: ReaderSetting, settings: usize) -> String {
 
 fn cached_reads(model: &ModelInfo, keep_cache: bool) -> Result<Ceiling, String> {
     if keep_cache {
-        return Err("a race with the cache as it is must find it so; ask for --cache hot or cold".to_owned());
+        return Err("a race with --cache as-is must not change the page cache; use --cache hot or cold".to_owned());
     }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let measure = || {

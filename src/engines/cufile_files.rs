@@ -19,7 +19,7 @@ pub(super) fn open_for_cufile(
     match files::open_shards(context.model(), odirect) {
         Err(LoadError::NoDirect { path, source }) => {
             notes.push(format!(
-                "{} was opened without O_DIRECT, which its file system refuses ({source})",
+                "{} was opened without O_DIRECT, which its file system does not support ({source})",
                 path.display()
             ));
             files::open_shards(context.model(), false)

@@ -78,7 +78,7 @@ pub(super) const IOMMU: Cause = found(CheckId::IommuState, "The IOMMU translates
 pub(super) const BAD_CONFIG: Cause =
     found(CheckId::CfgParse, "A cufile.json has a syntax error, a wrong type or a value out of range.");
 pub(super) const UNREADABLE_CONFIG: Cause = own(
-    "A cufile.json exists that this user may not read.",
+    "This user cannot read a cufile.json.",
     "ls -l /etc/cufile.json \"$CUFILE_ENV_PATH_JSON\"",
     "sudo chmod 644 /etc/cufile.json",
 );
@@ -99,7 +99,7 @@ pub(super) const PINNED_LIMIT: Cause = found(
 pub(super) const MEMORY: Cause =
     found(CheckId::LimCgroup, "The process reached a memory limit, or the pools of cufile.json are too large.");
 pub(super) const POOL: Cause = own(
-    "The pool of host buffers is used up: in compat mode every entry of a batch takes one.",
+    "The pool of host buffers is used up: in compat mode every entry of a batch needs one.",
     "gds-top config show | grep posix_pool",
     "Raise posix_pool_slab_count, or keep at most 32 entries in flight.",
 );
@@ -109,7 +109,7 @@ pub(super) const CALL_ORDER: Cause = own(
     "Open the driver once, before any other call, and close it after all transfers.",
 );
 pub(super) const OPEN_FAILED: Cause =
-    found(CheckId::LibOpenProbe, "An earlier cuFileDriverOpen failed, and the program did not look at its result.");
+    found(CheckId::LibOpenProbe, "An earlier cuFileDriverOpen failed, and the program ignored its result.");
 pub(super) const BAD_POINTER: Cause = own(
     "The program passes a freed pointer, a host pointer or a wrong length.",
     "compute-sanitizer PROGRAM",

@@ -91,7 +91,7 @@ const NOT_READY: &[Cause] = &[FABRIC];
 const MISMATCH: &[Cause] = &[
     DRIVER_MISMATCH,
     own(
-        "A container brings another libcuda than the host's driver.",
+        "A container has another libcuda than the driver of the host.",
         "ldconfig -p | grep libcuda",
         "Remove the library from the image; the container runtime adds the right one.",
     ),

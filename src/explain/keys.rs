@@ -106,7 +106,7 @@ pub(super) const KEYS: &[Row] = &[
     ("properties.rdma_async_event_monitoring", "watches the network card for asynchronous events", RDMA_ONLY),
     ("properties.rdma_dc_key", "sets the DC key", "It must be that of the file system."),
     ("properties.rdma_dev_addr_list", "lists the addresses of the network cards for RDMA", CARDS_ADVICE),
-    ("properties.rdma_dynamic_routing", "takes a detour through another GPU or host memory if disk and GPU are below different root ports", "With SYS_MEM in the order, bytes pass through host memory."),
+    ("properties.rdma_dynamic_routing", "copies through another GPU or host memory if disk and GPU are below different root ports", "With SYS_MEM in the order, bytes pass through host memory."),
     ("properties.rdma_dynamic_routing_order", "sets the order of the detours for rdma_dynamic_routing", "Remove SYS_MEM to keep bytes out of host memory."),
     ("properties.rdma_failback_delay_ms", "sets the wait before a recovered network path is used again", RDMA_ONLY),
     ("properties.rdma_failback_enabled", "uses a recovered network path again", RDMA_ONLY),

@@ -25,7 +25,7 @@ pub(super) const XIDS: &[(u32, &str)] = &[
     (13, "a kernel of a program made an invalid access"),
     (31, "a program accessed GPU memory that is not mapped"),
     (43, "a program's work on the GPU was stopped after a fault of the program"),
-    (45, "the driver ended a program's work, mostly after another error"),
+    (45, "the driver ended a program's work, usually after another error"),
     (48, "an uncorrectable memory error (ECC) occurred"),
     (61, "the microcontroller of the GPU failed"),
     (62, "the microcontroller of the GPU stopped"),
@@ -88,7 +88,10 @@ const DISK: &[Cause] = &[own(
 const SIGNATURE: &[Cause] = &[found(CheckId::NvfsSecureboot, "The signing key of the module is not enrolled.")];
 const NOT_FITTING: &[Cause] = &[
     found(CheckId::NvfsDkms, "The module was built for another kernel or another driver."),
-    found(CheckId::DriverFlavour, "The proprietary driver is loaded, and nvidia-fs may not use its symbols."),
+    found(
+        CheckId::DriverFlavour,
+        "The proprietary driver is loaded, and nvidia-fs is not permitted to use its symbols.",
+    ),
 ];
 
 /// The known lines. The first match is used.
@@ -118,8 +121,8 @@ pub(super) const LINES: &[Row] = &[
     (&["unsigned module loading is restricted"], "kernel lockdown rejects unsigned modules", SIGNATURE),
     (&["required key not available"], "the kernel rejected a module whose signing key is not enrolled", SIGNATURE),
     (&["exec format error"], "the kernel rejected a module that was built for another kernel", NOT_FITTING),
-    (&["could not insert", "unknown symbol"], "the kernel rejected a module because symbols are missing or do not fit", NOT_FITTING),
-    (&["could not insert", "invalid argument"], "the kernel rejected a module because symbols are missing or do not fit", NOT_FITTING),
+    (&["could not insert", "unknown symbol"], "the kernel rejected a module because symbols are missing or do not match", NOT_FITTING),
+    (&["could not insert", "invalid argument"], "the kernel rejected a module because symbols are missing or do not match", NOT_FITTING),
     (&["could not insert", "no such device"], "the module found no device that it supports", &[GPU_ABSENT]),
     (&["could not insert", "operation not permitted"], "the kernel or the container does not allow loading modules", SIGNATURE),
     (&["module nvidia-fs not found"], "nvidia-fs is not installed for the running kernel", &[found(CheckId::NvfsDkms, "It was built for another kernel."), found(CheckId::NvfsLoaded, "It is not installed.")]),
@@ -141,10 +144,10 @@ pub(super) const LINES: &[Row] = &[
     (&["nvme", "nvfs, compat"], "gdscheck: the NVMe driver registered with nvidia-fs; this is not an error", &[]),
     (&["nvme", "p2pdma, compat"], "gdscheck: P2PDMA is set up for NVMe; this is not an error", &[]),
     (&["nvme", ": compat"], "gdscheck: there is no direct route for NVMe", UNPATCHED),
-    (&["nvme", "supported"], "gdscheck: the NVMe driver registered with nvidia-fs; whether a certain file takes the route is not said", &[]),
+    (&["nvme", "supported"], "gdscheck: the NVMe driver registered with nvidia-fs; this does not show which files use the route", &[]),
     (&["no gds support", "reason"], "gdscheck: cuFile does not support this GPU", &[GPU_GDR, GPU_OLD, found(CheckId::GpuComputeMode, "The GPU is in compute mode Prohibited."), BAR1_SMALL]),
     (&["model not supported"], "gdscheck: cuFile does not support this GPU", &[GPU_CLASS]),
-    (&["platform verification succeeded"], "gdscheck: the platform is supported; this does not mean that any file takes a direct route", &[]),
+    (&["platform verification succeeded"], "gdscheck: the platform is supported; this does not mean that a file uses a direct route", &[]),
     (&["platform verification failed"], "gdscheck: the platform is not supported", &[PLATFORM, IOMMU, GPU_ABSENT]),
     (&["supported only on (nvidia-fs version <= 2.17.4)"], "gdscheck: the proprietary driver is loaded", &[found(CheckId::DriverFlavour, "nvidia-fs 2.17.5 and later need the open kernel modules.")]),
     // Lines of programs.

@@ -80,7 +80,7 @@ pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
         (2, "ENOENT", "the file does not exist", &[own("The path is wrong, or the volume is not mounted in the container.", "ls -l PATH", "Correct the path.")]),
         (5, "EIO", "the disk or file system reported an error", &[own("The disk is faulty.", "sudo journalctl -k -b -o cat | grep -i -e nvme -e error", "Look at the disk: sudo smartctl -a /dev/nvme0."), NVFS_KERNEL_LOG]),
         (12, "ENOMEM", "memory is not sufficient", &[MEMORY, BAR1_FULL]),
-        (13, "EACCES", "access was denied", &[found(CheckId::UserPerms, "The user may not open the file or the device."), NVFS_DEVICES]),
+        (13, "EACCES", "access was denied", &[found(CheckId::UserPerms, "The user has no permission to open the file or the device."), NVFS_DEVICES]),
         (14, "EFAULT", "an address is invalid", &[NVFS_OLD, BAD_POINTER]),
         (16, "EBUSY", "the device is in use", &[own("Another program uses the device.", "sudo fuser -v /dev/nvidia*", "End that program.")]),
         (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found(CheckId::OdirectOpen, "The file system does not support O_DIRECT, or the read is not aligned.")]),

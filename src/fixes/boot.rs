@@ -70,7 +70,7 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let word = format!("pci=disable_acs_redir={named}");
     FixPlan {
         why: format!(
-            "Change the BIOS setting 'ACS' if possible. Otherwise boot with {word}, only for the bridges between GPU and disk: ACS disabled on all bridges has made NVMe disks fall off the bus, and removes the isolation of devices. The argument is added {}. In a shell, quote it because of the semicolons.",
+            "Change the BIOS setting 'ACS' if possible. Otherwise boot with {word}, only for the bridges between GPU and disk: ACS disabled on all bridges can make NVMe disks fall off the bus, and removes the isolation of devices. The argument is added {}. In a shell, quote it because of the semicolons.",
             place(root)
         ),
         verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),

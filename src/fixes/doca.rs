@@ -98,7 +98,7 @@ fn ofed(root: &Root) -> Option<String> {
 
 fn of_ofed(version: &str) -> String {
     format!(
-        " {version} is installed, and NVIDIA's guide says not to mix it with DOCA: its own installer is run again, in the folder of its package. 24.10 is \
+        " {version} is installed, and NVIDIA's guide forbids to combine it with DOCA: its installer is run again, in the folder of its package. 24.10 is \
          its last release; to change to DOCA remove it first (sudo /usr/sbin/ofed_uninstall.sh --force)."
     )
 }

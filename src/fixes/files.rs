@@ -57,7 +57,7 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
                 return Ok(None);
             }
             rustix::fs::mkdirat(&folder, &part, Mode::from_raw_mode(0o755))
-                .map_err(|e| bad(format!("the folder {} cannot be made: {e}", at.display())))?;
+                .map_err(|e| bad(format!("the directory {} cannot be created: {e}", at.display())))?;
             sync(&folder);
             next = rustix::fs::openat(&folder, &part, flags, Mode::empty());
             // The mode does not depend on the shell's umask, because other users must be able to read the
@@ -130,7 +130,7 @@ impl Spot {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = self.temporary();
         let fd = rustix::fs::openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600))
-            .map_err(|e| self.bad(format!("a temporary file next to it cannot be made: {e}")))?;
+            .map_err(|e| self.bad(format!("a temporary file next to it cannot be created: {e}")))?;
         let mut file = File::from(fd);
         let (first, second) = text.as_bytes().split_at(text.len() / 2);
         let begun = file.write_all(first);
@@ -176,7 +176,7 @@ impl Spot {
             if !has {
                 rustix::fs::fsetxattr(new, name, &was[..was_length], XattrFlags::empty()).map_err(|e| {
                     let name = String::from_utf8_lossy(name);
-                    std::io::Error::other(format!("its attribute {name} cannot be kept: {e}"))
+                    std::io::Error::other(format!("its attribute {name} cannot be copied: {e}"))
                 })?;
             }
         }

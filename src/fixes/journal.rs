@@ -199,7 +199,7 @@ impl Journal {
     pub(super) fn make(place: &Place) -> Result<Self, FixError> {
         match place.chain()?.open(true)? {
             Some(folder) => Ok(Self { path: place.state.join("journal"), folder: Ok(folder) }),
-            None => Err(Self::bad(&place.state, "the folder of the journal cannot be made".to_owned())),
+            None => Err(Self::bad(&place.state, "the directory of the journal cannot be created".to_owned())),
         }
     }
 

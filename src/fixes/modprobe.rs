@@ -227,7 +227,7 @@ pub(super) fn load_before(root: &Root, module: &str, before: &[&str], own: &str)
     }
     if !file.is_local() {
         return Err(format!(
-            "{} has a softdep of {module} without {}, and modprobe takes the first one only: copy the file to {LOCAL} under the same name and add {} to \
+            "{} has a softdep of {module} without {}, and modprobe uses only the first one: copy the file to {LOCAL} under the same name and add {} to \
              its line",
             file.path,
             missing.join(" "),

@@ -60,7 +60,7 @@ pub(super) fn built_again(kernel: Option<&str>) -> Vec<Change> {
 pub(super) fn compiler(kernel: Option<&str>) -> String {
     kernel.and_then(toolset).map_or_else(String::new, |toolset| {
         format!(
-            " This kernel was built by {toolset}, and DKMS takes the system's compiler: the build during the installation fails, and the command after it \
+            " This kernel was built by {toolset}, and DKMS uses the system's compiler: the build during the installation fails, and the command after it \
              builds the modules. Repeat that command with the new release after each update of the kernel, before the reboot."
         )
     })

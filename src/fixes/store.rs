@@ -93,7 +93,7 @@ impl Chain {
                 }
                 match rustix::fs::mkdirat(&folder, name, Mode::RWXU) {
                     Ok(()) | Err(Errno::EXIST) => {}
-                    Err(e) => return Err(Closed::Refused(at, format!("folder cannot be made: {e}"))),
+                    Err(e) => return Err(Closed::Refused(at, format!("folder cannot be created: {e}"))),
                 }
                 next = rustix::fs::openat(&folder, name, FOLDER, Mode::empty());
             }

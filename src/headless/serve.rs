@@ -48,7 +48,7 @@ impl MetricsServer {
                 (Method::Get | Method::Head, _) => {
                     answer(request, 404, "text/plain; charset=utf-8", b"not found; metrics are at /metrics\n".to_vec());
                 }
-                _ => answer(request, 405, "text/plain; charset=utf-8", b"only GET is answered\n".to_vec()),
+                _ => answer(request, 405, "text/plain; charset=utf-8", b"only GET is supported\n".to_vec()),
             }
         }
     }

@@ -108,7 +108,7 @@ fn a_setting_that_changes_nothing_or_is_out_of_bounds_ends_the_call_before_anyth
         ("threads=0", "pread", "threads accepts values from 1 to 256"),
         ("block_bytes=5000", "pread", "the next one is 8192"),
         ("mmap.threads=2", "mmap,pread", "mmap has no setting 'threads'; it accepts warmup"),
-        ("depth=4", "pread", "'depth' would change nothing here: pread accepts threads"),
+        ("depth=4", "pread", "'depth' has no effect here: pread accepts threads"),
         ("direct.depth=4", "pread", "odirect is not in this race (pread)"),
         ("gds-batch.block_bytes=33554432", "gds-batch", "from 4096 to 16777216"),
     ] {

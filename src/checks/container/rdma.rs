@@ -72,7 +72,7 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     };
     let judged = match version {
         Some(version) => judged.found("/sys/module/mlx5_core/version", version),
-        None => judged.found("/sys/module/mlx5_core/version", "absent: the kernel's own driver, or none"),
+        None => judged.found("/sys/module/mlx5_core/version", "absent: the driver of the kernel, or no driver"),
     };
     let rates = ports(ctx).into_iter().filter_map(|(path, state)| {
         let path = path.strip_suffix("state").map(|port| format!("{port}rate"))?;

@@ -126,7 +126,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 return judged.fact(FindingFact::BrokenFile(file.path.clone()));
             }
             FileState::Unreadable(why) => {
-                return Judged::lack(ID, format!("this user may not read {}: every open fails (5030)", file.path))
+                return Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
                     .unread(&file.path, why)
                     .fact(FindingFact::BrokenFile(file.path.clone()))
                     .missing(Cost::Root, EVERY)

@@ -145,7 +145,7 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
                 name,
                 Severity::Warning,
                 format!("{name} is {value}"),
-                "Writing the log takes time in every read and falsifies measurements.",
+                "Writing the log slows down every read and distorts measurements.",
                 "Unset it after you have found the cause.".to_owned(),
             ),
             // A path that has entries is a directory.

@@ -49,7 +49,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
     linter.together(&document.top);
     let (untold, at) = linter.untold;
     if untold > 0 {
-        let what = format!("{untold} more keys without effect begin here");
+        let what = format!("{untold} more keys without effect start here");
         linter.say(
             "L9",
             Severity::Warning,
@@ -393,8 +393,8 @@ impl<'a> Linter<'a> {
         match said {
             // Before the driver is open, the library reports no upper bound for some keys: [64, 0] or [0, 0].
             Some((0, 0)) => (low, high, "documented"),
-            Some((low, 0)) => (low, high, "the installed library says"),
-            Some((low, high)) => (low, high, "the installed library says"),
+            Some((low, 0)) => (low, high, "reported by the installed library"),
+            Some((low, high)) => (low, high, "reported by the installed library"),
             None if known.key == "execution.max_io_threads" && minor(self.around.version).is_some_and(|m| m < 16) => {
                 (0, 32, "measured with 1.14 and 1.15")
             }
@@ -522,7 +522,7 @@ impl<'a> Linter<'a> {
                 at,
                 key,
                 format!("{key} is {word}"),
-                "Writing the log takes time in every read and falsifies measurements.",
+                "Writing the log slows down every read and distorts measurements.",
                 "Write \"ERROR\", and set CUFILE_LOGGING_LEVEL for a single run if you need a log.",
             );
         }

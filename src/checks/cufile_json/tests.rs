@@ -168,7 +168,7 @@ fn the_installed_librarys_ranges_come_first() {
     let ranges = json!({"max_io_threads": [0, 32], "max_device_cache_size_kb": [0, 0]});
     let around = Surroundings { version: Some((1, 18)), ranges: &ranges, exists: &|_| true };
     let said = lint("{\"execution\":{\"max_io_threads\":64}}", &around).1;
-    assert!(said[0].what.contains("from 0 to 32 (the installed library says)"), "{said:?}");
+    assert!(said[0].what.contains("from 0 to 32 (reported by the installed library)"), "{said:?}");
     assert!(lint("{\"properties\":{\"max_device_cache_size_kb\":1048576}}", &around).1.is_empty());
 }
 

@@ -60,7 +60,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
     };
     let reason = if staged {
         "reads go through host memory here, and each registration pins a buffer of this size, whatever is registered: on an H200 NIXL loaded a model tensor by \
-         tensor 1.9 times as fast with 4096 as with 16384 (2.8 times with 1024), and reads of 4 MiB into unregistered memory lost nothing"
+         tensor 1.9 times as fast with 4096 as with 16384 (2.8 times with 1024), and reads of 4 MiB into unregistered memory were not slower"
     } else {
         "weights are read in large blocks; smaller requests only need more calls"
     };

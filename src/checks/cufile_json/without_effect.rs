@@ -117,7 +117,7 @@ impl Linter<'_> {
                 && filled(&list)
             {
                 let what = format!("{} and {list} are both set", known.key);
-                let why = "NVIDIA's guide asks for one of the two.";
+                let why = "NVIDIA's guide requires one of the two.";
                 self.say("L20", Severity::Warning, node.start, known.key, what, why, "Remove one of them.");
             }
         }

@@ -105,7 +105,7 @@ fn size(facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::FsSpaceOwner;
     if let Some(error @ ("EACCES" | "EPERM")) = facts.open_direct.as_deref() {
         return Some(
-            Judged::lack(ID, format!("this user may not read {}", tried(facts)))
+            Judged::lack(ID, format!("this user cannot read {}", tried(facts)))
                 .found(format!("open({})", tried(facts)), error)
                 .missing(Cost::Setting, EVERY)
                 .advice("Change its owner or mode, or run as the user that loads models."),

@@ -137,7 +137,9 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             .unread(&path, &why);
             if ctx.root.exists("/run/udev") { judged } else { judged.found("/run/udev", "does not exist") }
         }
-        Err(why) => Judged::na(ID, "udev's record of this disk may not be read").unread(&path, &why).unknown(EVERY),
+        Err(why) => {
+            Judged::na(ID, "this user cannot read udev's record of this disk").unread(&path, &why).unknown(EVERY)
+        }
     }
 }
 
@@ -174,7 +176,7 @@ fn direct_open(facts: &PathFacts) -> Judged {
                 .found(source, error)
         }
         Some(error @ ("EACCES" | "EPERM")) => {
-            Judged::warn(ID, format!("this user may not read the file ({error})")).unknown(EVERY).found(source, error)
+            Judged::warn(ID, format!("this user cannot read the file ({error})")).unknown(EVERY).found(source, error)
         }
         Some(error) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)

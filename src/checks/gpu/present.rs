@@ -49,7 +49,7 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
             .advice("Start the job with a GPU: --gpus=1, or --gres=gpu:1."),
         (None, Some(_)) if machine::container(ctx.root).is_none() => Judged::lack(
             ID,
-            format!("this user may not open {CONTROL}"),
+            format!("this user cannot open {CONTROL}"),
         )
         .advice(
             "Run as a user that may use the GPU, or correct the mode of /dev/nvidia* (0666 by default) and the cgroup.",
@@ -94,7 +94,7 @@ fn present(ctx: &Context<'_>) -> Judged {
         judged.found("NVML", names.join(", "))
     } else if on_bus > 0 {
         if nvml.unasked {
-            Judged::na(ID, "the bus shows a GPU; NVML was not asked").unknown(EVERY)
+            Judged::na(ID, "the bus shows a GPU; NVML was not used").unknown(EVERY)
         } else if is_mismatched(ctx) {
             Judged::info(ID, "the bus shows a GPU, but NVML fails because the versions differ")
                 .cause(CheckId::DriverMismatch)

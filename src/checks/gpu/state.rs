@@ -58,9 +58,9 @@ fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
 /// Why the CUDA attributes are unknown.
 fn unasked(ctx: &Context<'_>) -> &'static str {
     if ctx.root.libcufile().left_closed {
-        "not asked because of --no-probe"
+        "not read because of --no-probe"
     } else {
-        "not asked, because CUDA was not opened"
+        "not read, because CUDA was not opened"
     }
 }
 

@@ -127,7 +127,7 @@ const KERNEL: &[Signature] = &[
     sign(&["loading of module with unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
     sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
     sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", Some(CheckId::NvfsRegistered)),
-    sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver gave nvidia-fs no GPU memory: the GPU is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
+    sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "nvidia-fs got no GPU memory from the driver: the GPU is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
     sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS blocks the disk's access to GPU memory", "gds-top fix iommu-off", Some(CheckId::IommuState)),
     sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for a driver with other page tables", "build it again for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
     sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so reads go through host memory", "update nvidia-fs to 2.26.6 or later", Some(CheckId::NvfsVersion)),

@@ -99,7 +99,7 @@ checks! {
         causes ["The driver was updated without a reboot."];
     CudaDriverRuntime = "cuda-driver-runtime", Gpu, Machine, Libcufile, EVERY, [LibcufileInstall]
         examines "whether the driver is new enough for libcufile's CUDA release"
-        why "An older driver answers error 35 (insufficient driver)."
+        why "An older driver returns error 35 (insufficient driver)."
         look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12."
         causes ["A Python wheel brought a libcufile of a newer CUDA release than the driver supports."];
     DriverVersion = "driver-version", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
@@ -149,7 +149,7 @@ checks! {
         look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization" todo "Pass the complete GPU through to the virtual machine.";
     GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large]
         examines "the size of BAR1 compared with the GPU's memory"
-        why "Direct routes map GPU memory through BAR1; registrations beyond its size fail."
+        why "Direct routes map GPU memory through BAR1; registrations above its size fail."
         look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS."
         causes ["Above 4G Decoding or Resizable BAR is off in the firmware.", "The virtual machine has a small MMIO window."];
     GpuComputeMode = "gpu-compute-mode", Gpu, Gpu, NoStep, EVERY, []
@@ -291,7 +291,7 @@ checks! {
         examines "the DKMS build of nvidia-fs for the running kernel"
         why "A module for another kernel does not load. One for another driver can crash at the first read."
         look "dkms status nvidia-fs" todo ""
-        causes ["A kernel update.", "nvidia-fs is too old for this kernel.", "A build error, see make.log."];
+        causes ["A kernel update.", "nvidia-fs is too old for this kernel.", "The build failed. make.log has the error."];
     NvfsLoadErrors = "nvfs-load-errors", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvidiaDriverOpen, NvfsDkms, SecureBootKey, NvfsLoad]
         examines "kernel messages from loading nvidia-fs"
         why "The kernel log has the reason why the module is not loaded."
@@ -323,7 +323,7 @@ checks! {
         look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Or use P2PDMA, which needs no patched driver.";
     GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
         examines "the registry keys that map BAR1 statically"
-        why "P2PDMA on x86 needs them; without them CUDA answers 801."
+        why "P2PDMA on x86 needs them; without them CUDA returns 801."
         look "grep RegistryDwords /proc/driver/nvidia/params" todo ""
         causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
     NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
@@ -399,7 +399,7 @@ checks! {
         look "cat /etc/modules-load.d/*nvidia*fs*.conf" todo "";
     NvfsStatsOn = "nvfs-stats-on", NvidiaFs, Machine, NoStep, NONE, [NvfsStats]
         examines "the I/O counters of nvidia-fs"
-        why "They are off by default; the module then reports no reads, which looks like no traffic."
+        why "They are off by default; the module then reports no reads, as if there were no traffic."
         look "cat /sys/module/nvidia_fs/parameters/rw_stats_enabled" todo "";
     NvfsErrors = "nvfs-errors", NvidiaFs, Machine, NoStep, &[Route::Nvfs, Route::Compat], [NvfsDkms]
         examines "error counters of nvidia-fs and errors in the kernel log"
@@ -507,7 +507,7 @@ checks! {
         look "ls /usr/local/cuda*/gds/tools" todo "Install nvidia-gds or gds-tools.";
     StatsShm = "stats-shm", Cufile, Machine, NoStep, NONE, []
         examines "shared memory of programs with cuFile statistics"
-        why "gds_stats reads it; segments of ended programs stay."
+        why "gds_stats reads it. Segments of ended programs are not removed."
         look "ipcs -m" todo "ipcrm -m ID for segments of ended programs.";
     CtrDetect = "ctr-detect", Limits, Machine, NoStep, NONE, []
         examines "the container runtime"
@@ -527,7 +527,7 @@ checks! {
         look "ulimit -l" todo "In a container: --ulimit memlock=-1.";
     LimNofile = "lim-nofile", Limits, Machine, NoStep, NONE, []
         examines "the limit of open files"
-        why "cuFile opens up to three descriptors for each file; beyond the limit it reports 5031."
+        why "cuFile opens up to three descriptors for each file; above the limit it reports 5031."
         look "ulimit -n" todo "ulimit -n 65536";
     LimCgroup = "lim-cgroup", Limits, Machine, NoStep, NONE, []
         examines "memory and process limits of the cgroup"
