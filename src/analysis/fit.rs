@@ -44,7 +44,7 @@ impl Fit {
         1e9 / self.bytes_per_s
     }
 
-    /// Whether the line predicts the time of the load within 20 %. Only then it is used for single sizes.
+    /// Whether the line predicts the time of the load within 20 %. It is used for single sizes only if it does.
     #[must_use]
     pub fn tells_the_load(&self) -> bool {
         (self.time_told - 1.0).abs() <= MOST_OFF

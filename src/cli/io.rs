@@ -18,7 +18,7 @@ const MOST_CELLS: usize = 10_000;
 /// The arguments of `bench-io`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct IoArgs {
-    /// A folder on the storage to measure; two files are made in a new folder inside it and removed in the end
+    /// A folder on the storage to measure; two files are created in a new folder inside it and removed at the end
     dir: PathBuf,
     /// Bytes of an operation, multiples of 4K; suffixes K, M, G are binary
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "4K,64K,1M,16M", value_parser = size)]
@@ -26,7 +26,7 @@ pub(super) struct IoArgs {
     /// Threads, each with one operation at a time
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,4,16", value_parser = clap::value_parser!(u32).range(1..=512))]
     threads: Vec<u32>,
-    /// Transfer: gds-registered, gds, cpu-gpu, cpu (default: all that can run here)
+    /// Transfer: gds-registered, gds, cpu-gpu, cpu (default: all that can run on this machine)
     #[arg(long, value_name = "WAYS", value_delimiter = ',')]
     transfer: Vec<Transfer>,
     /// read, write

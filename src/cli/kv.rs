@@ -45,7 +45,7 @@ pub(super) struct KvArgs {
     /// Run every variant once with each value: handle_cache=0,65536
     #[arg(long, value_name = "NAME=A,B")]
     compare: Option<String>,
-    /// A setting of the workload, for all lanes
+    /// A setting of the workload, for all runs
     #[arg(long = "set", value_name = "NAME=NUMBER")]
     settings: Vec<String>,
     /// Only write, or only read (files are then written by plain writes before the clock)
@@ -60,13 +60,13 @@ pub(super) struct KvArgs {
     /// llmd: the variants of a gds_mode: disabled, read_only, write_only, read_write, bb_read_only, bb_write_only, bb_read_write
     #[arg(long, value_name = "MODE")]
     gds_mode: Option<GdsMode>,
-    /// cufile.json of the lanes: llmd, llmd-32, a file, or none (default: llmd for llmd)
+    /// cufile.json of the runs: llmd, llmd-32, a file, or none (default: llmd for llmd)
     #[arg(long, value_name = "NAME|FILE|none")]
     cufile_json: Option<String>,
     /// Page cache before each read: cold, hot, as-is; several are measured one after another (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     cache: Vec<CacheState>,
-    /// Runs of each lane in each cache state
+    /// Runs of each variant in each cache state
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// GPU by index or UUID, or 'host' for host memory

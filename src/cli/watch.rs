@@ -61,7 +61,7 @@ pub(super) struct WatchArgs {
 /// The requirement that the program must meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Require {
-    /// Every transfer takes a proven direct route
+    /// Every transfer uses a proven direct route
     Direct,
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// An event of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Nanoseconds since the session began.
+    /// Nanoseconds since the session started.
     pub at_ns: u64,
     /// The kind of event and its data.
     #[serde(flatten)]
@@ -61,7 +61,7 @@ pub enum LogLevel {
     reason = "events are moved, not stored in bulk; boxing would cost an allocation an event"
 )]
 pub enum EventBody {
-    /// The session began.
+    /// The session started.
     SessionStarted {
         /// The program and its version, `gds-top 0.1.0`.
         tool: String,
