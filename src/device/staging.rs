@@ -31,7 +31,7 @@ impl Pinned {
         let said = unsafe { sys::cuMemHostRegister_v2(start.cast(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
         said.result().map_err(|e| {
             DeviceError::cuda(format!("pinning {} of staging memory", units::bytes(len as u64)), e).if_out_of_memory(
-                "the host can pin no more: use fewer threads, fewer slots or smaller blocks (--set slots=1)",
+                "the host cannot pin more memory: use fewer threads, fewer slots or smaller blocks (--set slots=1)",
             )
         })?;
         self.registered.lock().unwrap_or_else(PoisonError::into_inner).push(start as usize);

@@ -62,7 +62,7 @@ impl SecondTries {
     pub(super) fn note(&self) -> Option<String> {
         let why = self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(format!(
-            "{} of {} cuFile reads failed and were done again by pread and a copy; the first: {why}",
+            "{} of {} cuFile reads failed and were repeated with pread and a copy; the first: {why}",
             self.repeated(),
             self.reads
         ))

@@ -75,7 +75,7 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     let obstacle = too_old(&gpus).or_else(|| {
         let installed = installed.as_deref()?;
         (is_open && version.is_some_and(serves))
-            .then(|| format!("driver {installed} with the open kernel modules is installed already"))
+            .then(|| format!("driver {installed} with the open kernel modules is already installed"))
     });
     notes.push_str(&distribution::not_confirmed(root, "nvidia-open"));
     let same = version.zip(branch).is_some_and(|(version, branch)| version.0 == branch);
@@ -121,7 +121,7 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
     };
     let obstacle = obstacle.or_else(|| {
         let installed = installed.as_deref().filter(|_| loaded)?;
-        Some(format!("driver {installed} with the proprietary kernel modules is installed already"))
+        Some(format!("driver {installed} with the proprietary kernel modules is already installed"))
     });
     let names: Vec<&str> = gpus
         .iter()

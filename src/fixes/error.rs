@@ -94,7 +94,7 @@ pub enum FixError {
         id: FixId,
     },
     /// The fix is already applied.
-    #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
+    #[error("{id} is already applied; undo it first: gds-top fix --undo {id}")]
     AlreadyApplied {
         /// The fix.
         id: FixId,

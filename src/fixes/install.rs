@@ -101,7 +101,9 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             cuda.why,
             wheel.map_or_else(String::new, |wheel| format!(" Without root: pip install {wheel}.")),
             if is_newer {
-                format!(" {chosen} needs a newer CUDA release than the driver supports; the driver can stay.")
+                format!(
+                    " {chosen} needs a newer CUDA release than the driver supports. The driver need not be replaced."
+                )
             } else {
                 String::new()
             },
@@ -113,7 +115,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
         undo: format!("'{}' removes {package} and unused dependencies", remove(root, family, &package)),
         remaining,
         obstacle: obstacle
-            .or_else(|| unneeded.then(|| format!("{chosen} is installed already, and the driver supports it"))),
+            .or_else(|| unneeded.then(|| format!("{chosen} is already installed, and the driver supports it"))),
         ..empty(FixId::LibcufileInstall, needs, FixRisk::Low, policy)
     }
 }

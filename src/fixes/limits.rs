@@ -29,7 +29,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         ),
         obstacle: changes
             .is_empty()
-            .then(|| format!("the line is in {FOLDER} already; it takes effect with the next login")),
+            .then(|| format!("the line is already in {FOLDER}; it takes effect at the next login")),
         changes,
         verify: "log out and in again (or reboot); 'ulimit -l' then shows unlimited".to_owned(),
         remaining: vec!["log out and in again".to_owned()],

@@ -194,7 +194,7 @@ fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result
         Ok(_) | Err(Unread::Missing) => {}
         Err(why) => return Err(format!("{path} {why}")),
     }
-    line_in(root, &path, line).ok_or_else(|| format!("{path} has the line '{line}' already"))
+    line_in(root, &path, line).ok_or_else(|| format!("{path} already has the line '{line}'"))
 }
 
 /// The end of a statement, in front of a trailing comment.

@@ -53,7 +53,7 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
     };
     let single = !subsystems.is_empty() && subsystems.iter().all(|(_, controllers)| controllers.len() == 1);
     let done = if changes.is_empty() && obstacle.is_none() {
-        " The option is set already, but the initramfs needs it too."
+        " The option is already set, but the initramfs needs it too."
     } else {
         " Other options, comments and the order of lines stay."
     };

@@ -145,7 +145,7 @@ checks! {
         look "gds-top check -v" todo "Use a GPU with GPUDirect RDMA; reads go through host memory on this one.";
     GpuMigVgpu = "gpu-mig-vgpu", Gpu, Gpu, Gpu, DIRECT, []
         examines "MIG and vGPU"
-        why "A vGPU before Ada cannot use GPUDirect Storage; a MIG instance has a part of BAR1 only."
+        why "A vGPU before Ada cannot use GPUDirect Storage; a MIG instance has only a part of BAR1."
         look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization" todo "Pass the complete GPU through to the virtual machine.";
     GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large]
         examines "the size of BAR1 compared with the GPU's memory"
@@ -555,6 +555,6 @@ checks! {
         look "ofed_info -s" todo "";
     RdmaIps = "rdma-ips", Limits, Machine, NoStep, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
-        why "WekaFS and Spectrum Scale find their network card by them. Local disks do not need them."
+        why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."
         look "ip -br addr; rdma link" todo "Correct the list, or leave it empty for local disks.";
 }
