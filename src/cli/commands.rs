@@ -429,8 +429,7 @@ impl Cli {
 }
 
 impl Sub {
-    /// Whether a session starts this command as a child process that must not outlive it. The supervisor of a command
-    /// is excluded: it ends after the processes that it supervises.
+    /// Whether a session starts this command as a child that must not outlive it. A supervisor outlives its session.
     pub(super) const fn is_child_of_a_session(&self) -> bool {
         matches!(
             self,

@@ -1,9 +1,6 @@
-//! The specification of engines and their settings: names, units, bounds, defaults and help. The command line, the
-//! settings file, validation, the sweep, the documents and the engines read these two tables. No other code names an
-//! engine or a setting in a string.
-//!
-//! The tables are in `core` because orders, results, `analysis`, `config` and the screens refer to engines and
-//! settings by type.
+//! The specification of engines and their settings: names, units, bounds, defaults and help. All other code uses
+//! these two tables and never an engine or a setting as a string. The tables are in `core` because orders and results
+//! use them.
 
 use super::engine::{Engine, NixlPlugin};
 use super::units::{self, GIB, KIB, MIB};
@@ -71,8 +68,7 @@ pub struct Use {
     pub engine: Engine,
     /// Its upper bound, if it is lower than that of the setting.
     pub most: Option<u64>,
-    /// The order among the settings of the engine's sweep, from 1, and the values to test. `None` if the sweep does
-    /// not change it.
+    /// The order in the engine's sweep, from 1, and the values to test. `None` if the sweep skips it.
     pub sweep: Option<(u8, Values)>,
 }
 
@@ -345,8 +341,7 @@ impl Setting {
         }
     }
 
-    /// The settings that an engine of gds-top accepts. A command or loader gets all settings and ignores those that
-    /// it does not know.
+    /// The settings that an engine of gds-top accepts. A command or loader gets all settings.
     pub fn of(engine: &Engine) -> impl Iterator<Item = Self> + '_ {
         Self::ALL.iter().copied().filter(|setting| setting.use_of(engine).is_some())
     }
