@@ -77,7 +77,7 @@ fn an_error_in_the_settings_names_its_place_and_a_remedy() {
         (vec![setting("quit", &["esc"])], ["esc always means 'close'", ""]),
         (vec![setting("fix", &["ctrl-c"])], ["ctrl-c always means 'interrupt'", ""]),
         (vec![setting("fix", &["ctrl-m"])], ["sends the same code", "enter"]),
-        (vec![setting("quit", &[])], ["'quit' needs a key", "way out"]),
+        (vec![setting("quit", &[])], ["'quit' needs a key", "ends or closes something"]),
     ] {
         let said = Keymap::with(&settings).unwrap_err();
         assert!(parts.iter().all(|part| said.contains(part)), "{settings:?}: {said}");
