@@ -1,7 +1,7 @@
-"""fastsafetensors: all files to one device by its own loader, cuFile where it takes it, else pinned memory.
+"""fastsafetensors: loads all files to one device with its loader, with cuFile if it supports it, otherwise with pinned memory.
 
---set threads=N (16), --set block_bytes=BYTES: the pinned memory in all (16 MiB), --set register=0: unregistered buffers, --set cufile=0: never cuFile;
-2: cuFile also where there is no /dev/nvidia-fs0, in compat mode or by P2PDMA
+--set threads=N (16), --set block_bytes=BYTES: the total pinned memory (16 MiB), --set register=0: unregistered buffers, --set cufile=0: never cuFile;
+2: cuFile even without /dev/nvidia-fs0, in compat mode or with P2PDMA
 """
 import os
 
@@ -14,7 +14,7 @@ cufile = lane.setting("cufile", 1)
 exists = os.path.exists
 if cufile and not exists("/dev/nvidia-fs0"):
     if cufile == 2:
-        # It asks for nothing but this before it turns to pread.
+# This is the only condition for which it uses pread instead.
         os.path.exists = lambda path: path == "/dev/nvidia-fs0" or exists(path)
     else:
         lane.tell(note="fastsafetensors takes cuFile only where /dev/nvidia-fs0 exists, which it does not here; --set cufile=2 has it try")

@@ -1,7 +1,7 @@
 """InstantTensor: one safe_open over all files; its tensors own their memory.
 
-GDS_TOP_INSTANTTENSOR_BACKEND=URING, AIO, URING_BUFFERED, AIO_BUFFERED, MMAP, CUFILE or BUFFERED names what it reads by (default: its own choice);
---set block_bytes=BYTES its chunks, --set depth=N its queue, --set threads=N how many it reads at once.
+GDS_TOP_INSTANTTENSOR_BACKEND=URING, AIO, URING_BUFFERED, AIO_BUFFERED, MMAP, CUFILE or BUFFERED selects its reader (default: its own choice);
+--set block_bytes=BYTES sets its chunk size, --set depth=N its queue depth, --set threads=N its number of concurrent reads.
 """
 import os
 

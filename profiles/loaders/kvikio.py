@@ -1,7 +1,7 @@
-"""KvikIO: each file into one device buffer by its pool of threads, tensors as views.
+"""KvikIO: its thread pool reads each file into one device buffer; tensors are views.
 
---set threads=N (16), --set block_bytes=BYTES of a task (16 MiB), --set cufile=0: pread instead of cuFile (1: cuFile or nothing; default: its
-own choice), --set odirect=1: O_DIRECT in pread's place, --set register=1: the buffers are registered
+--set threads=N (16), --set block_bytes=BYTES of a task (16 MiB), --set cufile=0: pread instead of cuFile (1: only cuFile; default: its
+own choice), --set odirect=1: O_DIRECT instead of pread, --set register=1: registers the buffers
 """
 import os
 

@@ -1,7 +1,7 @@
-"""What the loader scripts share: the model's files, and telling gds-top what happens, one JSON object a line.
+"""Shared by the loader scripts: the files of the model, and the reports to gds-top, one JSON object per line.
 
-A script imports its package through need(), brings up the GPU with device(), says ready(), loads, says done(), and then compares bytes with verify().
-Run by hand, without GDS_TOP_FD, the lines go to standard output; gds-top keeps this file beside each script as gds_top_lane.py.
+A script imports its package with need(), opens the GPU with device(), calls ready(), loads, calls done(), and then compares bytes with verify().
+Without GDS_TOP_FD, the lines are printed to standard output. gds-top writes this file next to each script as gds_top_lane.py.
 """
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ import sys
 import time
 
 _OUT = os.fdopen(int(os.environ.get("GDS_TOP_FD", "1")), "w", buffering=1, closefd=False)
-# Other programs that a loader starts have no business with it.
+# Other programs that a loader starts must not inherit it.
 if "GDS_TOP_FD" in os.environ:
     os.set_inheritable(_OUT.fileno(), False)
 
@@ -159,7 +159,7 @@ def raw(tensor):
     """The bytes of a tensor."""
     if hasattr(tensor, "cpu"):
         import torch
-        # By its address, for torch converts to bytes only through numpy, which may be absent.
+# The address is used, because torch can convert to bytes only with numpy, which may be missing.
         flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
         return ctypes.string_at(flat.data_ptr(), flat.numel())
     return tensor.tobytes()

@@ -1,6 +1,6 @@
-"""Run:ai Model Streamer: streams all files into host memory and each tensor to the device as it comes.
+"""Run:ai Model Streamer: streams all files into host memory, and copies each tensor to the device when it arrives.
 
---set threads=N sets RUNAI_STREAMER_CONCURRENCY; its other settings are variables of the environment (RUNAI_STREAMER_...).
+--set threads=N sets RUNAI_STREAMER_CONCURRENCY; its other settings are environment variables (RUNAI_STREAMER_...).
 """
 import os
 
@@ -9,7 +9,7 @@ import gds_top_lane as lane
 threads = lane.setting("threads", 0)
 if threads:
     os.environ["RUNAI_STREAMER_CONCURRENCY"] = str(threads)
-# One process loads everything: nothing is shared out among several.
+# One process loads everything, so the load is not divided among processes.
 os.environ.setdefault("RUNAI_STREAMER_DIST", "0")
 package = lane.need("runai_model_streamer", "runai-model-streamer")
 place = lane.device()

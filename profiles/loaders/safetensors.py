@@ -1,4 +1,4 @@
-"""safetensors: load_file of each file, to the GPU by torch; into numpy arrays without one."""
+"""safetensors: calls load_file for each file, to the GPU with torch, or into numpy arrays without a GPU."""
 import gds_top_lane as lane
 
 lane.need("safetensors", "safetensors")
@@ -7,7 +7,7 @@ if place is None:
     numpy = lane.need("numpy", "numpy")
     load = lane.need("safetensors.numpy", "safetensors").load_file
     try:
-        # It teaches numpy the name bfloat16; those of 8 bits safetensors looks for in numpy itself.
+# This import adds the type bfloat16 to numpy. safetensors uses numpy's types for 8 bits.
         small = lane.importlib.import_module("ml_dtypes")
         for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"):
             if hasattr(small, name) and not hasattr(numpy, name):

@@ -1,6 +1,6 @@
-"""torch.cuda.gds: PyTorch's cuFile wrapper, one read a file into one storage (default) or, with --set block_bytes=1, one a tensor.
+"""torch.cuda.gds: the cuFile wrapper of PyTorch, with one read per file into one storage (default) or, with --set block_bytes=1, one per tensor.
 
---set threads=N files or tensors at a time (1), --set register=1: each storage is registered
+--set threads=N: number of files or tensors at a time (1), --set register=1: each storage is registered
 """
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ tensors, images, reads = {}, [], []
 for path in paths:
     with lane.phase("open"):
         table = lane.header(path)
-        # It opens with O_DIRECT and registers the file with cuFile.
+# This opens the file with O_DIRECT and registers it with cuFile.
         file = gds.GdsFile(path, os.O_RDONLY)
     with lane.phase("allocate"):
         if by_tensor:

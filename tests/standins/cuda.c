@@ -1,10 +1,10 @@
-/* Stand-in libcuda.so.1 for tests: device memory is host memory; copies are done in the call, host functions in the order of their stream (streams.h).
+/* Stand-in for libcuda.so.1 in tests: device memory is host memory; copies are done in the call, host functions in the order of their stream (streams.h).
  * It measures nothing.
  *
- * STANDIN_CUDA_FAIL=call:code[:nth][,…]  a CUresult, `hang` or `abort`; the call by the name it is exported under.
- *                                        Also cuStreamAddCallback.later: the status that the callback is given
+ * STANDIN_CUDA_FAIL=call:code[:nth][,…]  a CUresult, `hang` or `abort`; the call by its exported name.
+ *                                        Also cuStreamAddCallback.later: the status that the callback gets
  * STANDIN_CUDA_DEVICES=1                 number of devices
- * STANDIN_CUDA_TOTAL_BYTES=8589934592    memory of a device; allocations beyond it answer 2
+ * STANDIN_CUDA_TOTAL_BYTES=8589934592    memory of a device; allocations beyond it return 2
  * STANDIN_CUDA_CORRUPT=3                the third copy to the device gets its last byte wrong
  */
 #include "standin.h"
@@ -96,7 +96,7 @@ static size_t take_range(CUdeviceptr base, int kind)
     return bytes;
 }
 
-/* The kind of the range that an address lies in, 0 for none. */
+/* The kind of the range that contains an address; 0 if there is none. */
 static int kind_of(CUdeviceptr p, CUdeviceptr *base, size_t *bytes)
 {
     int kind = 0;
@@ -112,7 +112,7 @@ static int kind_of(CUdeviceptr p, CUdeviceptr *base, size_t *bytes)
     return kind;
 }
 
-/* A device range of n bytes must lie within one allocation, as on a device. */
+/* A device range of n bytes must be within one allocation, as on a device. */
 static int in_device(CUdeviceptr p, size_t n)
 {
     CUdeviceptr base = 0;
@@ -427,7 +427,7 @@ static void spoil(const char *name, char *to, size_t n)
         to[n - 1] ^= 1;
 }
 
-/* After what is on the stream before, as there. */
+/* Runs after the earlier work on the stream, as in the real library. */
 COPY(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t n), to, from, to, )
 COPY(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t n, CUstream s), to, from, to, stream_drain(s))
 COPY(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t n), to, from, from, )

@@ -1,17 +1,17 @@
-/* Stand-in libcufile.so.0 for tests: the real ABI (1.20) over host memory. It moves bytes with pread and pwrite and measures nothing.
+/* Stand-in for libcufile.so.0 in tests: the real ABI (1.20) on host memory. It moves bytes with pread and pwrite and measures nothing.
  *
  * STANDIN_CUFILE_VERSION=1200      number of cuFileGetVersion; below 1190 the statistics have the older layout
  * STANDIN_CUFILE_FAIL=call:code[:nth][,…]   a code of 5000 and more is a cuFile code, a smaller one of a transfer is errno; `hang`, `abort`.
  *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit.
- *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one may, and answers EIO
+ *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real library may, and returns EIO
  *                                  at an offset of memory that is not registered; the other routes move them when the stream gets there
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
  * STANDIN_CUFILE_COUNT_READS=1     level 3 counts only the first transfers, this many
  * STANDIN_CUFILE_COUNT_BYTES=4096  level 3 counts at most this many bytes of a transfer
  * STANDIN_CUFILE_POSIX_EVERY=3     of what that route counts, every third is counted as POSIX
  * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
- * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing and says that it did
- * STANDIN_CUFILE_SHORT=1           a transfer of more than a page moves the half of it and says so
+ * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing but reports success
+ * STANDIN_CUFILE_SHORT=1           a transfer of more than a page moves and reports half of it
  * STANDIN_CUFILE_RUDE=1            the open prints to standard output and closes descriptor 0, as real ones did
  */
 #include "standin.h"
@@ -115,7 +115,7 @@ EXPORT CUfileError_t cuFileDriverOpen(void)
         fclose(log);
     }
     LOCK();
-    /* What cufile.json says gives way to what was set before. */
+/* Values that were set before override cufile.json. */
     if (!direct_io_set)
         sizes[5] = (size_t)standin_number("STANDIN_CUFILE_DIRECT_IO", 16384);
     opened++;
@@ -176,7 +176,7 @@ EXPORT CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t *out)
         sizes[index] = value;                        \
         return answer(0);                            \
     }
-/* Up to 1.15 it holds at once; 1.18 and 1.20 answer with success while they are open, and nothing changes. */
+/* Up to 1.15 the value is effective immediately. 1.18 and 1.20 return success while they are open, but change nothing. */
 EXPORT CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t value)
 {
     FAIL("cuFileDriverSetMaxDirectIOSize");
@@ -227,7 +227,7 @@ EXPORT CUfileError_t cuFileHandleRegister(CUfileHandle_t *out, CUfileDescr_t *wh
         if (!code && room < 0)
             code = 5043;
         if (!code) {
-            /* A descriptor of our own without O_DIRECT takes any alignment, as the library's bounce buffers do. */
+/* A separate descriptor without O_DIRECT accepts any alignment, like the bounce buffers of the library. */
             char link[64];
             snprintf(link, sizeof link, "/proc/self/fd/%d", what->handle.fd);
             int own = open(link, (flags & O_ACCMODE) | O_CLOEXEC);
@@ -485,12 +485,12 @@ EXPORT CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t id, unsigned nr, CU
         return answer(5022);
     if (b->done != b->taken)
         return answer(5037);
-    /* As the real one in compat mode: every entry takes a buffer of the pool and a batch that finds none waits for ever. */
+/* As in the real library in compat mode, every entry needs a buffer of the pool, and a batch without a free buffer waits forever. */
     if (nr > pool_counts[1])
         for (;;)
             pause();
     b->done = b->taken = 0;
-    /* A registration at the same base limits the entry, as in the real one. */
+/* A registration with the same base limits the entry, as in the real library. */
     for (unsigned i = 0; i < nr; i++)
         for (int r = 0; r < LIMIT; r++)
             if (buffers[r].base && buffers[r].base == p[i].base && (size_t)p[i].base_offset + p[i].size > buffers[r].len)
@@ -543,7 +543,7 @@ EXPORT void cuFileBatchIODestroy(CUfileBatchHandle_t id)
     free(id);
 }
 
-#ifndef STANDIN_OLD /* a library of before GDS 1.7 */
+#ifndef STANDIN_OLD /* a library older than GDS 1.7 */
 /* Registered streams. As the real one (1.15 to 1.20 in compat mode, on an H200): once one is deregistered, transfers on those that were registered before
  * and not used yet are told as made and move nothing. */
 static struct { CUstream stream; int there, used, lost; } streams[LIMIT];
@@ -594,7 +594,7 @@ static int lost_on(CUstream stream)
     return lost;
 }
 
-/* A transfer on a stream: where its parameters are, and what they were when it was put there. */
+/* A transfer on a stream: the addresses of its parameters, and their values when it was submitted. */
 struct late {
     const char *after;
     int direction, is_compat;
@@ -605,7 +605,7 @@ struct late {
     ssize_t *bytes;
 };
 
-/* Whether a buffer is registered with this base and so many bytes. */
+/* Whether a buffer is registered with this base and size. */
 static int within_registration(const void *base, size_t bytes)
 {
     for (int r = 0; r < LIMIT; r++)
@@ -626,11 +626,11 @@ static void move_late(void *of)
         n = -EIO;
     if (!n)
         n = transfer("", l->direction, l->fh, l->base, *l->size, *l->file_offset, *l->base_offset);
-    *l->bytes = n == -1 ? -errno : n; /* nobody could read errno on another thread */
+    *l->bytes = n == -1 ? -errno : n; /* errno of another thread could not be read */
     free(l);
 }
 
-/* cuLaunchHostFunc of the libcuda that the process has; none on the default stream, whose work is done at once. */
+/* cuLaunchHostFunc of the process's libcuda. It is not used for the default stream, because work there is done in the call. */
 static int (*launcher(CUstream stream))(CUstream, void (*)(void *), void *)
 {
     void *cuda = stream ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -829,7 +829,7 @@ EXPORT CUfileError_t cuFileDriverGetP2PFlags(unsigned transport, unsigned *out)
     FAIL("cuFileDriverGetP2PFlags");
     if (transport > 14 || !out)
         return answer(5022);
-    /* 1.18 reads cufile.json again here, and what was set before the open is gone. */
+/* 1.18 reads cufile.json again here and loses the values that were set before the open. */
     if (version() / 10 == 118)
         sizes[5] = (size_t)standin_number("STANDIN_CUFILE_DIRECT_IO", 16384);
     *out = 0;

@@ -1,10 +1,10 @@
-/* Stand-in for libnixl_capi: agent, one back end, registrations counted, reads done by pread once they were polled a few times. Tests only.
+/* Stand-in for libnixl_capi in tests: an agent, one back end, counted registrations, and reads with pread that complete after a few polls.
  *
  * STANDIN_NIXL_FAIL     call:code[:nth],… as in standin.h, names without their nixl_capi_
  * STANDIN_NIXL_PLUGINS  names of the plugins, separated by commas (default: GDS,GDS_MT,POSIX)
- * STANDIN_NIXL_STUB     set: says that it is a stub
- * STANDIN_NIXL_CORRUPT  n: the n-th read spoils a byte
- * Registrations or requests that are left when the agent goes, and ranges that were not registered, end the process with words. */
+ * STANDIN_NIXL_STUB     if set, it reports that it is a stub
+ * STANDIN_NIXL_CORRUPT  n: the n-th read changes a byte
+ * Registrations or requests that still exist when the agent is destroyed, and unregistered ranges, end the process with a message. */
 #include "standin.h"
 #include <fcntl.h>
 #include <stdbool.h>
@@ -127,7 +127,7 @@ EXPORT int nixl_capi_create_xfer_dlist(int kind, void **list) { return make(kind
 EXPORT int nixl_capi_destroy_xfer_dlist(void *list) { free(list); return 0; }
 EXPORT int nixl_capi_xfer_dlist_add_desc(void *list, uintptr_t addr, size_t len, uint64_t dev) { return put(list, addr, len, dev); }
 
-/* The registration that holds a range, or with exact the one that is it. */
+/* The registration that contains a range, or with exact the one that is equal to it. */
 static struct desc *known(struct agent *a, int kind, const struct desc *d, int exact)
 {
     struct desc *all = kind == FILE_SEGMENT ? a->file : a->memory;
@@ -201,7 +201,7 @@ EXPORT int nixl_capi_get_xfer_status(void *agent, void *request)
         return r->posted ? 1 : -3;
     for (int i = 0; i < r->file.count; i++) {
         struct desc *memory = &r->memory.d[i], *file = &r->file.d[i];
-        /* Tensors are not aligned, and the library that reads for real would see to that. */
+/* Tensors are not aligned. The real library would handle this. */
         int flags = fcntl((int)file->dev, F_GETFL);
         fcntl((int)file->dev, F_SETFL, flags & ~O_DIRECT);
         size_t done = 0;

@@ -1,9 +1,9 @@
-/* Stand-in libnvidia-ml.so.1 for tests: one device whose values the environment sets. It measures nothing.
+/* Stand-in for libnvidia-ml.so.1 in tests: one device with values from the environment. It measures nothing.
  *
  * STANDIN_NVML_FAIL=call:code[:nth][,…]   an nvmlReturn_t, `hang` or `abort`
  * STANDIN_NVML_DEVICES=1, and the values STANDIN_NVML_TOTAL_BYTES, _USED_BYTES, _BAR1_BYTES, _BAR1_USED_BYTES, _GPU_PERCENT,
  * _MEMORY_PERCENT, _RX_KB_S, _TX_KB_S, _POWER_MW, _DRIVER, _CUDA, _GENERATION, _WIDTH, _COMPUTE_MODE, _PERSISTENCE
- * STANDIN_NVML_READS=PATH: each reading of a GPU's memory, and of its processes, is a byte more in PATH.memory, and in PATH.processes
+ * STANDIN_NVML_READS=PATH: each reading of a GPU's memory adds a byte to PATH.memory, and each reading of its processes adds one to PATH.processes
  * STANDIN_NVML_PROCESSES names a file with a line `pid bytes` for each process that computes on a GPU, read at each call.
  */
 #include "standin.h"
@@ -115,7 +115,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *
     return 0;
 }
 
-/* The UUID of the CUDA stand-in's device of the same index: "stand-in GPU    " as bytes. */
+/* The UUID of the CUDA stand-in's device with the same index: "stand-in GPU    " as bytes. */
 static void uuid(int index, char out[64])
 {
     snprintf(out, 64, "GPU-7374616e-642d-696e-2047-5055202020%02x", 0x20 + index);

@@ -1,4 +1,4 @@
-/* Test-only preload: a process may start $GDS_TOP_TEST_THREADS threads, and is refused every further one, as a system does that has reached its limit.
+/* A preload for tests: a process may start $GDS_TOP_TEST_THREADS threads. Starting more fails, as on a system that has reached its limit.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
