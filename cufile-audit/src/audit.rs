@@ -5,7 +5,7 @@ use crate::layout::{LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
 use crate::names::{function, is_cuda, plain_function};
 use crate::rings::{self, Writer};
-use crate::{calls, relocations, system};
+use crate::{calls, relocations, statistics, system};
 use core::ffi::{CStr, c_char, c_long, c_uint};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
     unsafe {
         // The cookie 0 is for all other objects.
         *cookie = library + 1;
-        calls::remember_statistics(library, &*map);
+        statistics::remember(library, &*map);
     }
     if let Some(mut writer) = Writer::take() {
         let now = system::now_ns();

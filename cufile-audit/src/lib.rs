@@ -24,15 +24,19 @@ mod linker;
 #[cfg(any(audit_library, test))]
 mod names;
 #[cfg(any(audit_library, test))]
+mod plain;
+#[cfg(any(audit_library, test))]
 mod relocations;
 #[cfg(any(audit_library, test))]
 mod rings;
+#[cfg(any(audit_library, test))]
+mod statistics;
 #[cfg(any(audit_library, test))]
 mod system;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 10] = [
+pub const SOURCES: [(&str, &str); 12] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -40,8 +44,10 @@ pub const SOURCES: [(&str, &str); 10] = [
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
     ("names.rs", include_str!("names.rs")),
+    ("plain.rs", include_str!("plain.rs")),
     ("relocations.rs", include_str!("relocations.rs")),
     ("rings.rs", include_str!("rings.rs")),
+    ("statistics.rs", include_str!("statistics.rs")),
     ("system.rs", include_str!("system.rs")),
 ];
 

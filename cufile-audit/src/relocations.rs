@@ -5,12 +5,9 @@
 //! of these relocations is changed to that of a PLT slot before the object is relocated. glibc before 2.35 treats
 //! both types alike and reports neither.
 
-use crate::linker::{LinkMap, Relocation, Symbol};
+use crate::linker::{self, LinkMap, Relocation};
 use crate::{names, system};
-use core::ffi::CStr;
 
-const DT_STRTAB: i64 = 5;
-const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 /// The number of relocations without a symbol at the start of the table.
@@ -23,31 +20,20 @@ const JUMP_SLOT: u32 = GLOB_DAT + 1;
 /// # Safety
 /// `map` must be the link map of an object that is mapped but not relocated yet.
 pub(crate) unsafe fn show_to_linker(map: &LinkMap) {
-    let (mut strings, mut symbols, mut table, mut bytes, mut plain) = (0, 0, 0, 0, 0);
-    let mut entry = map.dynamic;
-    if entry.is_null() {
+    let (mut table, mut bytes, mut plain) = (0, 0, 0);
+    let of_table = |tag, value, address| match tag {
+        DT_RELA => table = address,
+        DT_RELASZ => bytes = value,
+        DT_RELACOUNT => plain = value,
+        _ => {}
+    };
+    // SAFETY: by the condition of this function.
+    let Some(symbols) = (unsafe { linker::symbols(map, of_table) }) else { return };
+    if table == 0 {
         return;
     }
-    // SAFETY: a dynamic section ends with tag 0. Its tables are mapped with the object and have the layout of the ELF
-    // specification.
+    // SAFETY: the table is mapped with the object and has the layout of the ELF specification.
     unsafe {
-        while (*entry).tag != 0 {
-            let value = (*entry).value;
-            // The linker makes these addresses absolute. If the section is read-only, they stay relative.
-            let address = if value < map.address { map.address + value } else { value };
-            match (*entry).tag {
-                DT_STRTAB => strings = address,
-                DT_SYMTAB => symbols = address,
-                DT_RELA => table = address,
-                DT_RELASZ => bytes = value,
-                DT_RELACOUNT => plain = value,
-                _ => {}
-            }
-            entry = entry.add(1);
-        }
-        if strings == 0 || symbols == 0 || table == 0 {
-            return;
-        }
         let mut memory = None;
         for index in plain..bytes / size_of::<Relocation>() {
             let at = (table as *const Relocation).add(index);
@@ -55,8 +41,7 @@ pub(crate) unsafe fn show_to_linker(map: &LinkMap) {
             if kind != GLOB_DAT {
                 continue;
             }
-            let symbol = &*(symbols as *const Symbol).add(symbol);
-            let name = CStr::from_ptr((strings + symbol.name as usize) as *const _).to_bytes();
+            let (symbol, name) = symbols.get(symbol);
             if symbol.section != 0 || (names::function(name).is_none() && names::plain_function(name).is_none()) {
                 continue;
             }

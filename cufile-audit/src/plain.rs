@@ -1,0 +1,145 @@
+//! Records large reads and mappings of files by libc, and copies by libcuda.
+
+use crate::layout::{Function, RECORDED_BYTES, Record, kind};
+use crate::rings::Writer;
+use crate::{capture, system};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The files whose path was recorded, as a hash of process, device and inode. If there are more, some paths are
+/// recorded again.
+const FILES: usize = 1024;
+static KNOWN: [AtomicU64; FILES] = [const { AtomicU64::new(0) }; FILES];
+/// The maximum number of pieces of a vectored read that are summed. The kernel accepts no more.
+const PIECES: usize = 1024;
+
+/// Counts a copy, and records it if it is large.
+pub(crate) fn record_copy<const F: usize>([a, b, c, d]: [usize; 4], result: usize, [start_ns, end_ns]: [u64; 2]) {
+    let Some(mut writer) = Writer::take() else { return };
+    let failed = result as u32 != 0;
+    if c as u64 >= RECORDED_BYTES && writer.has_room(1) {
+        writer.put(&Record {
+            head: Record::head(F as u16, 0, 0),
+            start_ns,
+            end_ns,
+            object: d as u64,
+            size: c as u64,
+            base: a as u64,
+            base_offset: b as u64,
+            result: result as u64,
+            ..Record::default()
+        });
+        writer.publish();
+    }
+    writer.add_total(F, failed, if failed { 0 } else { c as u64 }, end_ns.saturating_sub(start_ns));
+}
+
+/// Records a large read of a regular file.
+pub(crate) fn record_read<const F: usize>([a, b, c, d]: [usize; 4], result: usize, [start_ns, end_ns]: [u64; 2]) {
+    let is = |function: Function| F == function as usize;
+    let vectored = is(Function::LibcReadv)
+        || is(Function::LibcPreadv)
+        || is(Function::LibcPreadv64)
+        || is(Function::LibcPreadv2)
+        || is(Function::LibcPreadv64V2);
+    let asked = if vectored {
+        // SAFETY: the call has returned. If it succeeded, `b` points to `c` pieces of an address and a length.
+        // Otherwise they are not read.
+        let pieces = if (result as isize) < 0 || b == 0 { 0 } else { c.min(PIECES) };
+        (0..pieces).fold(0_u64, |sum, piece| {
+            // SAFETY: as above.
+            sum.wrapping_add(unsafe { capture::read_word(b + piece * 16 + 8) })
+        })
+    } else {
+        c as u64
+    };
+    let failed = (result as isize) < 0;
+    if !failed && (result as u64) < RECORDED_BYTES {
+        return;
+    }
+    let moves_position = is(Function::LibcRead) || is(Function::LibcReadChecked) || is(Function::LibcReadv);
+    let Some(file) = system::regular_file(a as i32) else { return };
+    let Some(mut writer) = Writer::take() else { return };
+    let offset = if moves_position {
+        system::position(a as i32).saturating_sub(if failed { 0 } else { result as u64 })
+    } else {
+        d as u64
+    };
+    introduce(&mut writer, a as i32, file, start_ns);
+    if writer.has_room(1) {
+        writer.put(&Record {
+            head: Record::head(F as u16, 0, 0),
+            start_ns,
+            end_ns,
+            object: a as u64,
+            offset,
+            size: asked,
+            base: b as u64,
+            result: result as u64,
+            extra: [file[0], file[1], 0, 0, 0, 0, 0],
+            ..Record::default()
+        });
+        writer.publish();
+    }
+    let bytes = if failed { 0 } else { result as u64 };
+    writer.add_total(F, failed, bytes, end_ns.saturating_sub(start_ns));
+}
+
+/// Records a mapping of a regular file.
+pub(crate) fn record_mapping<const F: usize>(
+    result: usize,
+    length: usize,
+    protection: usize,
+    fd: usize,
+    offset: usize,
+    [start_ns, end_ns]: [u64; 2],
+) {
+    if result == usize::MAX {
+        return;
+    }
+    let Some(file) = system::regular_file(fd as i32) else { return };
+    let Some(mut writer) = Writer::take() else { return };
+    introduce(&mut writer, fd as i32, file, start_ns);
+    if writer.has_room(1) {
+        writer.put(&Record {
+            head: Record::head(F as u16, 0, 0),
+            start_ns,
+            end_ns,
+            object: fd as u64,
+            offset: offset as u64,
+            size: length as u64,
+            base: result as u64,
+            result: result as u64,
+            extra: [file[0], file[1], protection as u64, 0, 0, 0, 0],
+            ..Record::default()
+        });
+        writer.publish();
+    }
+    writer.add_total(F, false, length as u64, end_ns.saturating_sub(start_ns));
+}
+
+/// Records the path of a file once per process. The record has the start time of the call, so that it precedes
+/// the call when records are sorted by time.
+fn introduce(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) {
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    // The value 0 marks a free entry.
+    let hash = mix(mix(mix(0, writer.process()), device), inode) | 1;
+    if KNOWN.get(hash as usize >> 1 & (FILES - 1)).is_some_and(|slot| slot.swap(hash, Ordering::Relaxed) == hash) {
+        return;
+    }
+    record_file(writer, fd, [device, inode], start_ns);
+}
+
+#[inline(never)]
+#[cold]
+fn record_file(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) {
+    let mut room = [0; 1024];
+    let length = system::path_of_descriptor(fd, &mut room);
+    let record = Record {
+        start_ns,
+        end_ns: start_ns,
+        object: u64::from(fd.cast_unsigned()),
+        extra: [device, inode, system::flags_of_descriptor(fd), 0, 0, 0, 0],
+        ..Record::default()
+    };
+    writer.write_with_text(kind::FILE, 0, record, room.get(..length).unwrap_or(&[]));
+}

@@ -1,0 +1,123 @@
+//! Switches libcufile's statistics on, if they were asked for, and records them.
+
+use crate::layout::{LIBRARIES, options};
+use crate::linker::{self, LinkMap};
+use crate::{capture, rings, system};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The functions that this library calls itself if statistics are requested. They are looked up when libcufile is
+/// loaded. 0 if the version does not have them.
+static SET_LEVEL: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static START: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static LEVEL3: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static GET_VERSION: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+/// The time of the last reading of the statistics. 0 if they are off.
+static READ_AT_NS: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// The process that enabled the statistics. After a fork, the child has a copy of its counters, which must not be
+/// counted twice.
+static SWITCHED_ON_BY: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// The minimum time between two readings during transfers. A reading takes about 10 µs.
+pub(crate) const BETWEEN_NS: u64 = 100_000_000;
+
+/// Stores the addresses of libcufile's statistics functions if statistics are requested.
+///
+/// # Safety
+/// `map` must be the link map of a loaded object.
+pub(crate) unsafe fn remember(library: usize, map: &LinkMap) {
+    if !rings::option(options::STATISTICS) {
+        return;
+    }
+    for (name, slots) in [
+        (c"cuFileSetStatsLevel", &SET_LEVEL),
+        (c"cuFileStatsStart", &START),
+        (c"cuFileGetStatsL3", &LEVEL3),
+        (c"cuFileGetVersion", &GET_VERSION),
+    ] {
+        // SAFETY: the caller passes the link map of a loaded object.
+        let address = unsafe { linker::symbol(map, name) }.unwrap_or(0);
+        if let Some(slot) = slots.get(library) {
+            slot.store(address, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sets level 3 before the driver is opened, because libcufile rejects it afterwards.
+pub(crate) fn before_open(library: usize) {
+    let Some(address) = SET_LEVEL.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {
+        return;
+    };
+    // SAFETY: this is the address of `cuFileSetStatsLevel(int)` in this copy.
+    unsafe {
+        let set: unsafe extern "C" fn(i32) -> u64 = core::mem::transmute::<usize, _>(address);
+        set(3);
+    }
+}
+
+/// Starts the counters of libcufile.
+pub(crate) fn after_open(library: usize) {
+    let (Some(start), Some(read_at)) = (START.get(library), READ_AT_NS.get(library)) else { return };
+    let address = start.load(Ordering::Relaxed);
+    if address == 0 {
+        return;
+    }
+    // SAFETY: this is the address of `cuFileStatsStart(void)` in this copy.
+    let answer = unsafe {
+        let start: unsafe extern "C" fn() -> u64 = core::mem::transmute::<usize, _>(address);
+        start()
+    };
+    if answer as u32 == 0 {
+        if let Some(by) = SWITCHED_ON_BY.get(library) {
+            by.store(system::process(), Ordering::Relaxed);
+        }
+        read_at.store(system::now_ns(), Ordering::Relaxed);
+    }
+}
+
+/// Reads and records the level-3 statistics if they are on and the last reading is at least `between_ns` old.
+pub(crate) fn read(library: usize, between_ns: u64) {
+    let (Some(read_at), Some(level3)) = (READ_AT_NS.get(library), LEVEL3.get(library)) else { return };
+    let last = read_at.load(Ordering::Relaxed);
+    let address = level3.load(Ordering::Relaxed);
+    if last == 0 || address == 0 {
+        return;
+    }
+    let time = system::now_ns();
+    let due = time.saturating_sub(last) >= between_ns;
+    // Only one thread reads the statistics, and the others do not wait for it.
+    if !due || read_at.compare_exchange(last, time, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    if SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == system::process()) {
+        read_now(library, address, time);
+    }
+}
+
+/// A separate function, so that its buffer is not on the stack of every call.
+#[inline(never)]
+#[cold]
+fn read_now(library: usize, address: usize, time: u64) {
+    // This is more than level 3 of 1.20 needs (5112 bytes).
+    let mut room = [0_u64; 2048];
+    // SAFETY: this is the address of `cuFileGetStatsL3(CUfileStatsLevel3_t *)` in this copy.
+    let answer = unsafe {
+        let read: unsafe extern "C" fn(*mut u64) -> u64 = core::mem::transmute::<usize, _>(address);
+        read(room.as_mut_ptr())
+    };
+    if answer as u32 == 0 {
+        capture::record_statistics(library, version(library), &room, time);
+    }
+}
+
+/// The version of a copy of libcufile, for example 1200. It is 0 if the copy does not report one.
+fn version(library: usize) -> i32 {
+    let Some(address) = GET_VERSION.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {
+        return 0;
+    };
+    let mut version = 0;
+    // SAFETY: this is the address of `cuFileGetVersion(int *)` in this copy.
+    let answer = unsafe {
+        let get: unsafe extern "C" fn(*mut i32) -> u64 = core::mem::transmute::<usize, _>(address);
+        get(&raw mut version)
+    };
+    if answer as u32 == 0 { version } else { 0 }
+}
