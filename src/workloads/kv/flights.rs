@@ -2,10 +2,10 @@
 //! run at once on the worker's CUDA stream. A callback of the stream reports each of them. Until then, everything
 //! that a transfer uses is kept: the parameters, the memory, and the file with its reference in the handle cache.
 
+use super::job::{Job, wrong};
 use super::layout::Task;
-use super::order::{LaneName, Settings};
+use super::order::Settings;
 use super::params::KvSetting;
-use super::prepare::wrong;
 use super::window::Window;
 use crate::core::OnStreams;
 use crate::device::{Device, IoQueue};
@@ -28,10 +28,10 @@ pub(super) type Line = Arc<StreamIo<IoQueue>>;
 pub(super) fn lines(
     device: &Device,
     cufile: Option<&CuFile>,
-    lane: &LaneName,
-    settings: &Settings,
+    job: &Job,
     threads: usize,
 ) -> Result<Vec<Line>, LoadError> {
+    let Job { lane, settings, .. } = job;
     let Some(cufile) = cufile.filter(|_| settings.on(KvSetting::Async)) else { return Ok(Vec::new()) };
     if !device.is_gpu() {
         return Err(wrong(format!(

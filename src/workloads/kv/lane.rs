@@ -1,33 +1,32 @@
 //! The run process of a KV-cache workload: it reads its order, prepares the target and the contents, runs, verifies
 //! and reports.
 
-use super::beside::Side;
+use super::beside::{Beside, Side};
 use super::cache;
 use super::flights;
-use super::handles::HandleCache;
+use super::job::Job;
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Method, Settings};
+use super::order::{KvOrder, Method};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::params::KvSetting;
 use super::prepare::{
-    WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,
+    Registered, WITHOUT_RDMA, Without, contents, headers, open_cufile, prepare_files, register, staging, threads,
 };
-use super::shared::{Fallbacks, Shared};
+use super::shared::Shared;
 use super::store::{self, Limit};
 use super::verify;
-use super::work;
-use crate::core::{Access, Engine, KvSystem, LaneOrder, LaneStage, LogLevel, RunResult, Span, WorkloadResult, units};
-use crate::device::DeviceMemory;
+use super::work::{self, Done, Equipment};
+use crate::core::{Access, LaneOrder, LaneStage, LogLevel, RunResult, Span, WorkloadResult, units};
+use crate::device::{Device, DeviceMemory};
 use crate::engines::cufile::CuFile;
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
     Counters, EngineContext, LoadError, Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, send_spans,
     verify_run, with_progress,
 };
-use crate::trust;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Runs one process. Returns its exit status, like [`crate::engines::run_lane`].
 #[must_use]
@@ -35,35 +34,46 @@ pub fn run_lane() -> u8 {
     lane_process(fill)
 }
 
-/// Reads the order, enters its folder, and computes the layout of its files.
-fn read_order(lane_order: &LaneOrder) -> Result<(KvOrder, LaneName, Settings, Layout), LoadError> {
-    let asked = lane_order.workload.as_ref().ok_or_else(|| wrong("the order is not of a workload".to_owned()))?;
-    let mut order: KvOrder = serde_json::from_value(asked.order.clone())
-        .map_err(|error| wrong(format!("the workload's order is malformed: {error}")))?;
-    let Engine::Workload(lane) = &lane_order.engine else {
-        return Err(wrong(format!("{} is not a lane of a workload", lane_order.engine)));
-    };
-    let lane = LaneName::new(lane.clone()).map_err(wrong)?;
-    let settings = order.settings(&lane);
-    // The paths are relative to the folder that the session created. This folder is used even if another one has its
-    // name now.
-    let id = order.folder_id.ok_or_else(|| wrong("the order does not name its folder".to_owned()))?;
-    let folder = std::mem::take(&mut order.folder);
-    trust::enter(&folder, id).map_err(|why| wrong(format!("{} cannot be used: {why}", folder.display())))?;
-    let layout = Layout::new(&order, &settings, lane.write).map_err(wrong)?;
-    Ok((order, lane, settings, layout))
+/// A lane whose device and library are open.
+struct Ready<'o> {
+    lane_order: &'o LaneOrder,
+    job: Job,
+    device: Device,
+    cufile: Option<CuFile>,
+    /// The reason why cuFile is not used although it was requested.
+    without: Without,
+    /// The method, after cuFile was opened.
+    method: Method,
+    /// The number of files that the process may open.
+    open_files: u64,
+}
+
+impl Ready<'_> {
+    fn context<'a>(&'a self, counters: &'a Counters) -> EngineContext<'a> {
+        EngineContext::new(self.lane_order, &self.device, self.cufile.as_ref(), counters)
+    }
+}
+
+/// The memory of a lane. Registrations end before the memory is freed.
+struct Memory {
+    registered: Registered,
+    target: Arc<DeviceMemory>,
+    slab: Option<Arc<DeviceMemory>>,
+    /// Places of each worker in the slab.
+    slots: u64,
+    /// The concurrent writes, which have separate memory.
+    side: Option<Side>,
 }
 
 /// Prepares the store. Before a write, the files of an earlier run are removed. Before a read, missing files are
 /// written and the page cache is made cold or hot.
 fn prepare_store(
     context: &EngineContext<'_>,
-    order: &KvOrder,
-    layout: &Layout,
-    lane: &LaneName,
+    job: &Job,
     method: Method,
     result: &mut RunResult,
 ) -> Result<(), LoadError> {
+    let Job { order, lane, layout, .. } = job;
     if method == Method::Ram {
         return Ok(());
     }
@@ -78,7 +88,7 @@ fn prepare_store(
         }
         return write_description(order, layout);
     }
-    result.notes.extend(prepare_files(context, order, layout)?);
+    result.notes.extend(prepare_files(context, job)?);
     let mut paths: Vec<PathBuf> = stored().collect();
     paths.dedup();
     result.notes.extend(cache::prepare(&paths, context.order.cache));
@@ -94,7 +104,8 @@ fn write_description(order: &KvOrder, layout: &Layout) -> Result<(), LoadError> 
 }
 
 /// The size of the handle cache: the setting, or less if the process may not open that many files.
-fn handle_limit(settings: &Settings, layout: &Layout, open_files: u64, notes: &mut Vec<String>) -> usize {
+fn handle_limit(job: &Job, open_files: u64, notes: &mut Vec<String>) -> usize {
+    let Job { settings, layout, .. } = job;
     if layout.is_slab() {
         return 1;
     }
@@ -107,114 +118,98 @@ fn handle_limit(settings: &Settings, layout: &Layout, open_files: u64, notes: &m
     most
 }
 
-fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<(), LoadError> {
-    sender.send(LaneMessage::Stage { stage: LaneStage::Setup });
-    let mut parts = SetupParts::new(lane_order.spawned_monotonic_ns);
-    parts.end("process");
-    let (order, lane, settings, layout) = read_order(lane_order)?;
-    result.settings = settings.0.iter().map(|(setting, value)| (setting.name().to_owned(), *value)).collect();
+/// Reads the order, and opens the device and cuFile.
+fn set_up<'o>(
+    lane_order: &'o LaneOrder,
+    parts: &mut SetupParts,
+    result: &mut RunResult,
+) -> Result<Ready<'o>, LoadError> {
+    let job = Job::of(lane_order)?;
+    result.settings = job.settings.0.iter().map(|(setting, value)| (setting.name().to_owned(), *value)).collect();
     let open_files = crate::engines::raise_open_files();
     let device = open_device(&lane_order.target)?;
     parts.end("context");
-    let counters = Counters::default();
-    let (cufile, without) = open_cufile(lane_order, &order, &lane)?;
+    let (cufile, without) = open_cufile(lane_order, &job)?;
     if let Some(cufile) = &cufile {
         parts.split("library", cufile.library_ns);
         parts.split("driver_open", cufile.driver_open_ns);
     }
-    let method = if lane.method == Method::Gds && cufile.is_none() { Method::Plain } else { lane.method };
+    let method = if job.lane.method == Method::Gds && cufile.is_none() { Method::Plain } else { job.lane.method };
     if let Some((reason, detail)) = &without {
         // If every lookup of a read misses, there is no transfer that could fall back.
-        let what = if layout.largest == 0 { "cuFile could not be used" } else { "every transfer fell back to staging" };
+        let is_empty = job.layout.largest == 0;
+        let what = if is_empty { "cuFile could not be used" } else { "every transfer fell back to staging" };
         result.notes.push(format!("{what} ({reason}): {detail}"));
     }
-    let mut peaks = Peaks::begin(&device);
-    let preparing = EngineContext::new(lane_order, &device, cufile.as_ref(), &counters);
-    let threads = threads(&order, &settings, &layout, preparing.cpus);
-    let target = Arc::new(DeviceMemory::allocate(&device, layout.target_bytes)?);
+    Ok(Ready { lane_order, job, device, cufile, without, method, open_files })
+}
+
+/// Allocates the target and the memory of the workers, registers and pins it.
+fn allocate(
+    ready: &Ready<'_>,
+    context: &EngineContext<'_>,
+    parts: &mut SetupParts,
+    notes: &mut Vec<String>,
+) -> Result<(Memory, Equipment), LoadError> {
+    let Ready { job, device, method, .. } = ready;
+    let Job { order, settings, layout, .. } = job;
+    let threads = threads(order, settings, layout, context.cpus);
+    let target = Arc::new(DeviceMemory::allocate(device, layout.target_bytes)?);
     // In a serving engine, the paged cache is allocated and touched long before anything is loaded into it.
     target.fill(0xa5)?;
     let slots = if settings.on(KvSetting::Async) { settings.get(KvSetting::AsyncDepth).max(1) } else { 1 };
     let slab = layout
         .scattered
-        .then(|| DeviceMemory::allocate(&device, threads as u64 * slots * layout.slab_step()).map(Arc::new))
+        .then(|| DeviceMemory::allocate(device, threads as u64 * slots * layout.slab_step()).map(Arc::new))
         .transpose()?;
     if let Some(slab) = &slab {
         slab.fill(0)?;
     }
     parts.end("allocate");
-    let registered = match &cufile {
-        Some(cufile) => {
-            let notes = &mut result.notes;
-            register(cufile, order.kind, &settings, &layout, &target, slab.as_ref(), device.is_gpu(), notes)?
-        }
+    let registered = match context.cufile {
+        Some(cufile) => register(cufile, job, &target, slab.as_ref(), device.is_gpu(), notes)?,
         None => Vec::new(),
     };
     parts.end("register_buffers");
-    if cufile.is_some() && settings.get(KvSetting::Register) == 2 && !device.is_gpu() {
-        result.notes.push(WITHOUT_RDMA.to_owned());
+    if context.cufile.is_some() && settings.get(KvSetting::Register) == 2 && !device.is_gpu() {
+        notes.push(WITHOUT_RDMA.to_owned());
     }
     // Concurrent writes have separate buffers, because a thread of llm-d has one for each direction.
-    let side = Side::new(&preparing, &order, &lane, &settings, method)?;
+    let side = Side::new(context, job, *method)?;
     let buffers = if side.is_some() { 2 * threads } else { threads };
-    let staging = staging(&device, &settings, &layout, method, order.kind, buffers, &counters)?;
+    let staging = staging(context, job, *method, buffers)?;
     parts.end("pin_staging");
-    let lines = flights::lines(&device, cufile.as_ref(), &lane, &settings, threads)?;
+    let lines = flights::lines(device, context.cufile, job, threads)?;
     if !lines.is_empty() {
         parts.end("streams");
     }
-    result.setup_ns = parts.sum_ns();
-    let ram = contents(&preparing, &order, &layout, &lane, method, &target)?;
-    let headers = if lane.write && order.kind == KvSystem::Lmcache && method != Method::Ram {
-        all_headers(&preparing, &order, &layout)?
-    } else {
-        Vec::new()
-    };
-    parts.end("contents");
-    sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
-    prepare_store(&preparing, &order, &layout, &lane, method, result)?;
-    parts.end("prepare");
-    result.setup_parts_ns = parts.parts;
+    Ok((Memory { registered, target, slab, slots, side }, Equipment { threads, staging, lines }))
+}
 
-    let limit_bytes = store::room_bytes(&settings).unwrap_or(u64::MAX);
-    let context = EngineContext::new(lane_order, &device, cufile.as_ref(), &counters);
-    let handle_limit = handle_limit(&settings, &layout, open_files, &mut result.notes);
-    let per_file = layout.tasks.len() / layout.files.len().max(1);
-    let shared = Shared {
-        context: &context,
-        order: &order,
-        lane: &lane,
-        settings: &settings,
-        layout: &layout,
-        method,
-        without,
-        target: &target,
-        slab: slab.as_ref(),
-        slots,
-        registered: &registered,
-        ram: &ram,
-        headers: &headers,
-        handles: HandleCache::new(handle_limit),
-        handle_registrations: AtomicU64::new(0),
-        fallbacks: Fallbacks::default(),
-        left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
-        limit: Limit::new(limit_bytes, layout.file_bytes()),
-        tried: AtomicUsize::new(0),
-        given_up: layout.files.iter().map(|_| AtomicBool::new(false)).collect(),
-        lost_operations: AtomicU64::new(0),
-        lost_bytes: AtomicU64::new(0),
-    };
-    let side_context = side.as_ref().map(|side| side.context(lane_order, &device, cufile.as_ref(), &context));
-    let beside =
-        side.as_ref().zip(side_context.as_ref()).map(|(side, context)| side.work(context, &shared, handle_limit));
+/// The result of the measured part, and its wall time.
+struct Measured {
+    done: Done,
+    wall_ns: u64,
+}
+
+/// Runs all transfers between two readings of the clock, and records their figures.
+fn measure(
+    sender: &Sender,
+    shared: &Shared<'_>,
+    concurrent: Option<&(&Side, Beside<'_>)>,
+    equipment: Equipment,
+    mut peaks: Peaks,
+    result: &mut RunResult,
+) -> Result<Measured, LoadError> {
+    let context = shared.context;
     peaks.reset_host();
-    let access = if lane.write { Access::Write } else { Access::Read };
+    let access = if shared.lane.write { Access::Write } else { Access::Read };
     let counts = |cufile: &CuFile| cufile.counts_of(access);
-    let before = cufile.as_ref().map(counts);
+    let before = context.cufile.map(counts);
     let cpu_before = cpu_ns();
     sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
-    let done = with_progress(sender, &counters, lane_order, || {
-        let done = work::run(&shared, beside.as_ref(), threads, staging, lines);
+    let done = with_progress(sender, context.counters, context.order, || {
+        let done = work::run(shared, concurrent.map(|(_, beside)| beside), equipment);
         let wall_ns = context.clock.now_ns();
         done.map(|done| (done, wall_ns))
     });
@@ -223,53 +218,96 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let (done, wall_ns) = match done {
         Ok(done) => done,
         Err(error) => {
-            result.workload = Some(WorkloadResult { fallbacks, ..named(&order, &lane) });
+            result.workload = Some(WorkloadResult { fallbacks, ..named(shared.order, shared.lane) });
             return Err(error);
         }
     };
     // The wall time ends when the last byte has landed. A read layer by layer computes its last layers after that.
     let landed_ns = done.operations.iter().map(|(_, _, end)| *end).max().unwrap_or(wall_ns);
     // A read with concurrent writes also ends when its last byte has landed.
-    let wall_ns = if done.computing.is_empty() && beside.is_none() { wall_ns } else { landed_ns };
-    let beside_writes = side.as_ref().map(|side| side.told(&done.beside, landed_ns));
+    let wall_ns = if done.computing.is_empty() && concurrent.is_none() { wall_ns } else { landed_ns };
+    let beside_writes = concurrent.map(|(side, _)| side.told(&done.beside, landed_ns));
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
-    result.bytes = counters.landed_bytes.load(Ordering::Relaxed);
+    result.bytes = context.counters.landed_bytes.load(Ordering::Relaxed);
     result.wall_ns = wall_ns;
     result.bytes_per_s = units::bytes_per_s(result.bytes, wall_ns).unwrap_or(0.0);
     result.slots = done.slots;
     result.phases = Span::phase_times(&within(&done.spans, wall_ns), wall_ns, done.slots);
-    peaks.record(&device, &counters, result);
+    peaks.record(context.device, context.counters, result);
     // If every transfer fell back, cuFile moved no bytes, so there is no route.
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
-    let by_cufile = cufile.as_ref().filter(|_| fell_back < done.operations.len() as u64);
+    let by_cufile = context.cufile.filter(|_| fell_back < done.operations.len() as u64);
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile)));
-    result.notes.extend(notes(&done, &lane, method, &settings, beside_writes.as_ref(), wall_ns));
-    result.workload =
-        Some(WorkloadResult { beside: beside_writes, ..measured(&shared, &done, wall_ns, fallbacks, &registered) });
-    send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &layout, &order));
-    if lane_order.verify && result.bytes > 0 {
-        let counts = |index: usize| match (&done.found, lane.write && method != Method::Ram) {
-            (Some(found), _) => found.files.get(index).is_some_and(|hit| *hit) && !shared.is_given_up(index),
-            (None, true) => shared.layout.files.get(index).is_some_and(|file| file.path.exists()),
-            (None, false) => true,
-        };
-        verify_run(sender, &counters, lane_order, result, || {
-            match (verify::compare(&shared, &counts)?, &side, &beside) {
-                (None, Some(side), Some(beside)) => side.compare(beside),
-                (wrong, ..) => Ok(wrong),
-            }
-        })?;
-        if let Some(difference) = &result.first_difference {
-            sender.say(LogLevel::Error, format!("{lane}: {difference}"));
+    result.notes.extend(notes(shared, &done, beside_writes.as_ref(), wall_ns));
+    result.workload = Some(WorkloadResult { beside: beside_writes, ..measured(shared, &done, wall_ns, fallbacks) });
+    Ok(Measured { done, wall_ns })
+}
+
+/// Compares what was moved, the files of concurrent writes too.
+fn verify(
+    sender: &Sender,
+    shared: &Shared<'_>,
+    concurrent: Option<&(&Side, Beside<'_>)>,
+    done: &Done,
+    result: &mut RunResult,
+) -> Result<(), LoadError> {
+    let counts = |index: usize| match (&done.found, shared.lane.write && shared.method != Method::Ram) {
+        (Some(found), _) => found.files.get(index).is_some_and(|hit| *hit) && !shared.is_given_up(index),
+        (None, true) => shared.layout.files.get(index).is_some_and(|file| file.path.exists()),
+        (None, false) => true,
+    };
+    verify_run(sender, shared.context.counters, shared.context.order, result, || {
+        match (verify::compare(shared, &counts)?, concurrent) {
+            (None, Some((side, beside))) => side.compare(beside),
+            (wrong, _) => Ok(wrong),
         }
+    })?;
+    if let Some(difference) = &result.first_difference {
+        sender.say(LogLevel::Error, format!("{}: {difference}", shared.lane));
     }
-    if let (Some(side), Some(beside)) = (&side, &beside) {
+    Ok(())
+}
+
+fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<(), LoadError> {
+    sender.send(LaneMessage::Stage { stage: LaneStage::Setup });
+    let mut parts = SetupParts::new(lane_order.spawned_monotonic_ns);
+    parts.end("process");
+    let ready = set_up(lane_order, &mut parts, result)?;
+    let (job, method, counters) = (&ready.job, ready.method, Counters::default());
+    let peaks = Peaks::begin(&ready.device);
+    let preparing = ready.context(&counters);
+    let (memory, equipment) = allocate(&ready, &preparing, &mut parts, &mut result.notes)?;
+    result.setup_ns = parts.sum_ns();
+    let ram = contents(&preparing, job, method, &memory.target)?;
+    let headers = headers(&preparing, job, method)?;
+    parts.end("contents");
+    sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
+    prepare_store(&preparing, job, method, result)?;
+    parts.end("prepare");
+    result.setup_parts_ns = parts.parts;
+
+    let context = ready.context(&counters);
+    let handles = handle_limit(job, ready.open_files, &mut result.notes);
+    let shared = Shared {
+        without: ready.without.clone(),
+        slab: memory.slab.as_ref(),
+        slots: memory.slots,
+        headers: &headers,
+        limit: Limit::new(store::room_bytes(&job.settings).unwrap_or(u64::MAX), job.layout.file_bytes()),
+        ..Shared::new(&context, job, method, &memory.target, &memory.registered, &ram, handles)
+    };
+    let side_context = memory.side.as_ref().map(|side| side.context(&context));
+    let concurrent = memory.side.as_ref().zip(side_context.as_ref());
+    let concurrent = concurrent.map(|(side, context)| (side, side.work(context, &shared, handles)));
+    let Measured { done, wall_ns } = measure(sender, &shared, concurrent.as_ref(), equipment, peaks, result)?;
+    send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &job.layout, &job.order));
+    if lane_order.verify && result.bytes > 0 {
+        verify(sender, &shared, concurrent.as_ref(), &done, result)?;
+    }
+    if let Some((side, beside)) = &concurrent {
         drop(beside.shared.handles.cleanup());
         side.remove();
     }
-    drop(beside);
     drop(shared.handles.cleanup());
-    drop(shared);
-    drop(registered);
     Ok(())
 }

@@ -5,9 +5,9 @@
 //! staging memory in regions of at most 16 MiB, so a transfer whose slot crosses a region boundary is divided there.
 
 use super::flights::{ABORTED, Flight, Landed, Segment, direction};
+use super::job::wrong;
 use super::layout::Task;
 use super::params::KvSetting;
-use super::prepare::wrong;
 use super::shared::OpenFile;
 use super::transfer::Worker;
 use crate::core::Phase;

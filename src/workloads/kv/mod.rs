@@ -14,8 +14,8 @@ mod error;
 mod flights;
 mod folder;
 mod handles;
+mod job;
 mod keys;
-
 mod lane;
 mod launch;
 mod layout;

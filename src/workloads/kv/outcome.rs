@@ -1,10 +1,9 @@
 //! The result of a run: figures, spans and notes.
 
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Method, Settings};
+use super::order::{KvOrder, LaneName, Method};
 use super::params::KvSetting;
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
-use super::prepare::Registered;
 use super::shared::Shared;
 use super::work::Done;
 use crate::core::{BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
@@ -44,7 +43,6 @@ pub(super) fn measured(
     done: &Done,
     wall_ns: u64,
     fallbacks: Vec<crate::core::Fallback>,
-    registered: &Registered,
 ) -> WorkloadResult {
     let intervals: Vec<(u64, u64)> = done.operations.iter().map(|(_, start, end)| (*start, *end)).collect();
     let busy_ns = union_ns(&intervals);
@@ -77,7 +75,7 @@ pub(super) fn measured(
         lookup_ns: done.found.as_ref().map(|_| done.lookup_ns),
         handle_cache: (shared.method != Method::Ram).then(|| shared.handles.counts()),
         handle_registrations: shared.handle_registrations.load(Ordering::Relaxed),
-        buffer_registrations: registered.len() as u64,
+        buffer_registrations: shared.registered.len() as u64,
         evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.method != Method::Ram)
             .then(|| shared.limit.evicted()),
         fallbacks,
@@ -98,14 +96,8 @@ pub(super) fn measured(
 }
 
 /// The notes about a result.
-pub(super) fn notes(
-    done: &Done,
-    lane: &LaneName,
-    method: Method,
-    settings: &Settings,
-    beside: Option<&BesideWrites>,
-    wall_ns: u64,
-) -> Vec<String> {
+pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrites>, wall_ns: u64) -> Vec<String> {
+    let Shared { lane, method, settings, .. } = shared;
     let mut notes = Vec::new();
     if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
         notes.push(format!(
@@ -118,11 +110,11 @@ pub(super) fn notes(
         ));
     }
     notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
-    if lane.write && method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !settings.on(KvSetting::Fsync)
+    if lane.write && *method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !settings.on(KvSetting::Fsync)
     {
         notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 goes round the cache".to_owned());
     }
-    if lane.write && method == Method::Gds && settings.on(KvSetting::Misalign) && !settings.on(KvSetting::Fsync) {
+    if lane.write && *method == Method::Gds && settings.on(KvSetting::Misalign) && !settings.on(KvSetting::Fsync) {
         notes.push(
             "in compat mode writes off the 4 KiB grid seem to go through the page cache, where they end before the disk has them (seen with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
                 .to_owned(),

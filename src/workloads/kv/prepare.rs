@@ -2,14 +2,15 @@
 //! read.
 
 use super::content;
+use super::job::{Job, wrong};
 use super::layout::Layout;
-use super::order::{KvOrder, LaneName, Method, Settings};
+use super::order::{KvOrder, Method, Settings};
 use super::params::KvSetting;
 use super::store;
 use crate::core::{FallbackReason, KvSystem, LaneOrder, units};
-use crate::device::{Device, DeviceMemory, Slot, Staging};
+use crate::device::{DeviceMemory, Slot, Staging};
 use crate::engines::cufile::CuFile;
-use crate::engines::{Counters, EngineContext, LoadError, run_workers};
+use crate::engines::{EngineContext, LoadError, run_workers};
 use crate::engines::{explain, open_cufile as open_driver};
 use cufile_ffi::BufferRegistration;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,21 +25,13 @@ const RDMA_REGISTER: u32 = 1;
 /// The registered ranges with their start offsets.
 pub(super) type Registered = Vec<(u64, Arc<BufferRegistration<DeviceMemory>>)>;
 
-/// An invalid order, or another error that only a bug in gds-top can cause.
-pub(super) fn wrong(text: String) -> LoadError {
-    LoadError::CuFile(text)
-}
-
 /// The reason why cuFile is not used, with a sentence.
 pub(super) type Without = Option<(FallbackReason, String)>;
 
 /// Opens cuFile if the run needs it. Only llm-d continues without cuFile; the reason is returned.
-pub(super) fn open_cufile(
-    lane_order: &LaneOrder,
-    order: &KvOrder,
-    lane: &LaneName,
-) -> Result<(Option<CuFile>, Without), LoadError> {
-    if lane.method != Method::Gds {
+pub(super) fn open_cufile(lane_order: &LaneOrder, job: &Job) -> Result<(Option<CuFile>, Without), LoadError> {
+    let order = &job.order;
+    if job.lane.method != Method::Gds {
         return Ok((None, None));
     }
     if let Some(reason @ (FallbackReason::NoLibrary | FallbackReason::InitFailed)) = order.provoke {
@@ -79,17 +72,15 @@ pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpu
 /// Registers memory with cuFile, depending on the setting. A failed registration ends the run, because the
 /// measurement would have another meaning. An exception is llm-d, whose connector prints a warning and continues with
 /// unregistered memory.
-#[expect(clippy::too_many_arguments, reason = "the parts of a lane that decide what is registered")]
 pub(super) fn register(
     cufile: &CuFile,
-    kind: KvSystem,
-    settings: &Settings,
-    layout: &Layout,
+    job: &Job,
     target: &Arc<DeviceMemory>,
     slab: Option<&Arc<DeviceMemory>>,
     on_gpu: bool,
     notes: &mut Vec<String>,
 ) -> Result<Registered, LoadError> {
+    let Job { order, settings, layout, .. } = job;
     let how = settings.get(KvSetting::Register);
     if how == 0 {
         return Ok(Vec::new());
@@ -114,7 +105,7 @@ pub(super) fn register(
                     )),
                     said => said,
                 };
-                if kind != KvSystem::Llmd {
+                if order.kind != KvSystem::Llmd {
                     return Err(said);
                 }
                 notes.push(format!(
@@ -137,14 +128,12 @@ fn regions(bytes: u64, region: u64) -> Vec<std::ops::Range<u64>> {
 
 /// A pinned buffer for each worker that may make plain reads or writes.
 pub(super) fn staging(
-    device: &Device,
-    settings: &Settings,
-    layout: &Layout,
+    context: &EngineContext<'_>,
+    job: &Job,
     method: Method,
-    kind: KvSystem,
     threads: usize,
-    counters: &Counters,
 ) -> Result<Vec<Slot>, LoadError> {
+    let (Job { settings, layout, .. }, kind) = (job, job.order.kind);
     let may_stage = kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
     if method == Method::Ram || (method == Method::Gds && !may_stage) {
         return Ok(Vec::new());
@@ -156,9 +145,9 @@ pub(super) fn staging(
         (KvSystem::Llmd | KvSystem::VllmFs, bytes) => bytes,
         (KvSystem::Ucm, bytes) => bytes.min(layout.largest),
     };
-    let slots = Staging::slots(device, threads, wanted.max(1) as usize)?;
-    if device.is_gpu() {
-        counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
+    let slots = Staging::slots(context.device, threads, wanted.max(1) as usize)?;
+    if context.device.is_gpu() {
+        context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
     }
     Ok(slots)
 }
@@ -167,13 +156,12 @@ pub(super) fn staging(
 /// with one slot per file.
 pub(super) fn contents(
     context: &EngineContext<'_>,
-    order: &KvOrder,
-    layout: &Layout,
-    lane: &LaneName,
+    job: &Job,
     method: Method,
     target: &DeviceMemory,
 ) -> Result<Vec<Mutex<Slot>>, LoadError> {
     const STEP: u64 = 4 << 20;
+    let Job { order, lane, layout, .. } = job;
     let ram = if method == Method::Ram && !layout.files.is_empty() {
         let slots = Staging::slots(context.device, layout.files.len(), layout.payload as usize)?;
         if context.device.is_gpu() {
@@ -216,12 +204,12 @@ pub(super) fn contents(
     Ok(ram)
 }
 
-/// The headers of all chunks. Several threads compute them, because their checksums take a while.
-pub(super) fn all_headers(
-    context: &EngineContext<'_>,
-    order: &KvOrder,
-    layout: &Layout,
-) -> Result<Vec<Vec<u8>>, LoadError> {
+/// The headers of all chunks that are written. Several threads compute them, because their checksums take a while.
+pub(super) fn headers(context: &EngineContext<'_>, job: &Job, method: Method) -> Result<Vec<Vec<u8>>, LoadError> {
+    let Job { order, lane, layout, .. } = job;
+    if !lane.write || order.kind != KvSystem::Lmcache || method == Method::Ram {
+        return Ok(Vec::new());
+    }
     let files = layout.files.len();
     let threads = context.cpus.clamp(1, 16).min(files.max(1));
     let share = files.div_ceil(threads);
@@ -233,11 +221,8 @@ pub(super) fn all_headers(
 }
 
 /// Writes the files for a read, unless an earlier run wrote them.
-pub(super) fn prepare_files(
-    context: &EngineContext<'_>,
-    order: &KvOrder,
-    layout: &Layout,
-) -> Result<Option<String>, LoadError> {
+pub(super) fn prepare_files(context: &EngineContext<'_>, job: &Job) -> Result<Option<String>, LoadError> {
+    let Job { order, layout, .. } = job;
     let missing: Vec<usize> =
         (0..layout.files.len()).filter(|index| layout.files.get(*index).is_some_and(|f| !f.path.exists())).collect();
     if !order.prepare || missing.is_empty() {

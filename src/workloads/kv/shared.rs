@@ -1,6 +1,7 @@
 //! The state that the workers of a run share: the order, the memory, the open files, and the counters.
 
 use super::handles::HandleCache;
+use super::job::Job;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Method, Settings};
 use super::prepare::Registered;
@@ -85,7 +86,45 @@ pub(super) struct Shared<'a> {
     pub(super) lost_bytes: AtomicU64,
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    /// The state before the first transfer, without staging in a slab and without a limit of the store.
+    pub(super) fn new(
+        context: &'a EngineContext<'a>,
+        job: &'a Job,
+        method: Method,
+        target: &'a Arc<DeviceMemory>,
+        registered: &'a Registered,
+        ram: &'a [Mutex<Slot>],
+        handles: usize,
+    ) -> Self {
+        let Job { order, lane, settings, layout } = job;
+        let per_file = layout.tasks.len() / layout.files.len().max(1);
+        Self {
+            context,
+            order,
+            lane,
+            settings,
+            layout,
+            method,
+            without: None,
+            target,
+            slab: None,
+            slots: 1,
+            registered,
+            ram,
+            headers: &[],
+            handles: HandleCache::new(handles),
+            handle_registrations: AtomicU64::new(0),
+            fallbacks: Fallbacks::default(),
+            left: layout.files.iter().map(|_| AtomicUsize::new(per_file)).collect(),
+            limit: Limit::new(u64::MAX, layout.file_bytes()),
+            tried: AtomicUsize::new(0),
+            given_up: layout.files.iter().map(|_| AtomicBool::new(false)).collect(),
+            lost_operations: AtomicU64::new(0),
+            lost_bytes: AtomicU64::new(0),
+        }
+    }
+
     /// The number under which a file's handle is cached. All chunks of a slab share one handle.
     pub(super) fn handle_number(&self, file: u32) -> u32 {
         if self.layout.is_slab() { 0 } else { file }

@@ -35,6 +35,21 @@ pub(super) struct Done {
     pub(super) on_streams: Option<OnStreams>,
 }
 
+impl Done {
+    /// Adds the work of a thread.
+    fn add(&mut self, mut one: Brought) {
+        self.spans.extend(one.rec.into_spans());
+        // The time of a thread includes both directions, but the map of pieces shows only reads.
+        self.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
+        self.beside.append(&mut one.beside);
+        self.operations.append(&mut one.operations);
+        self.computing.append(&mut one.computing);
+        if let Some(seen) = one.on_stream {
+            self.on_streams = Some(self.on_streams.map_or(seen, |before| before.and(seen)));
+        }
+    }
+}
+
 /// The result of one thread.
 struct Brought {
     rec: Recorder,
@@ -45,16 +60,16 @@ struct Brought {
     on_stream: Option<OnStreams>,
 }
 
-/// Runs the measured part with its concurrent writes. `staging` has a slot for each worker that needs one. `lines`
-/// has a stream for each worker if transfers are asynchronous.
-pub(super) fn run(
-    shared: &Shared<'_>,
-    beside: Option<&Beside<'_>>,
-    threads: usize,
-    staging: Vec<Slot>,
-    lines: Vec<Line>,
-) -> Result<Done, LoadError> {
-    let done = measured(shared, beside, threads, staging, lines);
+/// The resources of the workers: their number, the staging slots, and the streams of asynchronous transfers.
+pub(super) struct Equipment {
+    pub(super) threads: usize,
+    pub(super) staging: Vec<Slot>,
+    pub(super) lines: Vec<Line>,
+}
+
+/// Runs the lane between two readings of its clock, with its concurrent writes.
+pub(super) fn run(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equipment) -> Result<Done, LoadError> {
+    let done = transfer_all(shared, beside, equipment);
     if done.is_err() {
         tidy(shared);
         if let Some(beside) = beside {
@@ -64,44 +79,33 @@ pub(super) fn run(
     done
 }
 
-fn measured(
-    shared: &Shared<'_>,
-    beside: Option<&Beside<'_>>,
-    threads: usize,
-    staging: Vec<Slot>,
-    lines: Vec<Line>,
-) -> Result<Done, LoadError> {
-    let (context, layout) = (shared.context, shared.layout);
-    let spans = 6 * layout.tasks.len() / threads.max(1) + 64;
-    let mut first = Recorder::new(context.clock, 0, spans);
-    let mut found = None;
-    let mut lookup_ns = 0;
-    if !shared.lane.write && shared.method != Method::Ram {
-        let at = first.now();
-        let looked = store::look_up(shared.order, shared.settings, layout);
-        lookup_ns = first.end(Phase::Open, at, What::SETUP) - at;
-        // If no files are stored, all lookups are expected to miss.
-        if looked.hits == 0 && !layout.files.is_empty() {
-            let asked = looked.lookups;
-            return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
-                Some(why) => format!("none of the {asked} files asked for is in the store to be read: {why}"),
-                None => format!(
-                    "none of the {asked} files asked for is in the store; they are written by the lane before, which says why where it failed"
-                ),
-            }));
-        }
-        found = Some(looked);
+/// Finds the files of a read; `None` for a lane that looks for none.
+fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
+    if shared.lane.write || shared.method == Method::Ram {
+        return Ok(None);
     }
-    let stored = |task: &Task| found.as_ref().is_none_or(|f| f.files.get(task.file as usize).is_some_and(|hit| *hit));
-    let units: Vec<Range<usize>> =
-        layout.units.iter().filter(|unit| layout.tasks.get(unit.start).is_some_and(stored)).cloned().collect();
-    let window = layout.layerwise.then(|| {
+    let looked = store::look_up(shared.order, shared.settings, shared.layout);
+    // If no files are stored, all lookups are expected to miss.
+    if looked.hits == 0 && !shared.layout.files.is_empty() {
+        let asked = looked.lookups;
+        return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
+            Some(why) => format!("none of the {asked} files asked for is in the store to be read: {why}"),
+            None => format!(
+                "none of the {asked} files asked for is in the store; they are written by the lane before, which says why where it failed"
+            ),
+        }));
+    }
+    Ok(Some(looked))
+}
+
+/// The window of a layer-wise read: the transfers of each layer, and how far ahead of the computing they may be.
+fn window(shared: &Shared<'_>, units: &[Range<usize>]) -> Option<Arc<Window>> {
+    let layout = shared.layout;
+    layout.layerwise.then(|| {
         let mut left = vec![0; layout.layers() as usize];
-        for unit in &units {
-            for task in &layout.tasks[unit.clone()] {
-                if let Some(left) = left.get_mut(task.layer as usize) {
-                    *left += 1;
-                }
+        for task in units.iter().flat_map(|unit| &layout.tasks[unit.clone()]) {
+            if let Some(left) = left.get_mut(task.layer as usize) {
+                *left += 1;
             }
         }
         // UCM's connector requests all layers at once. LMCache's connector requests a fixed number of layers ahead.
@@ -110,55 +114,68 @@ fn measured(
             _ => shared.settings.get(KvSetting::PrefetchFactor) as usize,
         };
         Arc::new(Window::new(ahead, left))
-    });
-    let writes = beside.map_or(0, |beside| beside.units.len());
-    let turns = match lines.len() {
-        0 => Turns::new(units.len(), writes, threads, shared.settings.on(KvSetting::ReadPriority)),
-        streams => Turns::dealt(units.len(), streams),
-    };
-    // Waiting counts from the time at which loading may begin, not from the start of the computing thread.
-    let begun_ns = first.now();
-    let first = Mutex::new(Some(first));
-    let (staging, lines) = (Mutex::new(staging), Mutex::new(lines));
-    let all = threads + usize::from(window.is_some());
-    let brought = run_workers(context, all, |number| {
-        let own = if number == 0 { lock(&first).take() } else { None };
-        let rec = own.unwrap_or_else(|| Recorder::new(context.clock, number, spans));
-        if let Some(window) = &window
-            && number == threads
-        {
-            return compute(shared, window, rec, begun_ns);
-        }
+    })
+}
+
+/// The work of a lane: its transfers in units, their order, and the resources of the workers.
+struct Pool<'a> {
+    shared: &'a Shared<'a>,
+    beside: Option<&'a Beside<'a>>,
+    threads: usize,
+    units: Vec<Range<usize>>,
+    window: Option<Arc<Window>>,
+    turns: Turns,
+    /// Spans for which each recorder has room.
+    spans: usize,
+    staging: Mutex<Vec<Slot>>,
+    lines: Mutex<Vec<Line>>,
+}
+
+impl Pool<'_> {
+    fn worker<'s, 'a>(
+        &self,
+        shared: &'s Shared<'a>,
+        number: usize,
+        rec: Recorder,
+        room: usize,
+    ) -> Result<Worker<'s, 'a>, LoadError> {
+        let layout = self.shared.layout;
+        Ok(Worker {
+            shared,
+            rec,
+            queue: CopyQueue::new(shared.context.device)?,
+            staging: lock(&self.staging).pop(),
+            slab_at: number as u64 * shared.slots * layout.slab_step(),
+            operations: Vec::with_capacity(room / self.threads + 16),
+            flights: lock(&self.lines).pop().map(|line| {
+                let first = number as u64 * shared.slots;
+                let slots = (first..first + shared.slots).map(|slot| slot * layout.slab_step());
+                let slots = if shared.slab.is_some() { slots.collect() } else { VecDeque::new() };
+                Flights::new(line, shared.settings, self.shared.context.clock, self.window.clone(), slots)
+            }),
+        })
+    }
+
+    /// Takes turns until there are none.
+    fn work(&self, number: usize, rec: Recorder) -> Result<Brought, LoadError> {
+        let (shared, context, layout) = (self.shared, self.shared.context, self.shared.layout);
         context.device.bind()?;
-        let worker = |shared, rec, room: usize| {
-            let shared: &Shared<'_> = shared;
-            Ok::<_, LoadError>(Worker {
-                shared,
-                rec,
-                queue: CopyQueue::new(context.device)?,
-                staging: lock(&staging).pop(),
-                slab_at: number as u64 * shared.slots * layout.slab_step(),
-                operations: Vec::with_capacity(room / threads + 16),
-                flights: lock(&lines).pop().map(|line| {
-                    let first = number as u64 * shared.slots;
-                    let slots = (first..first + shared.slots).map(|slot| slot * layout.slab_step());
-                    let slots = if shared.slab.is_some() { slots.collect() } else { VecDeque::new() };
-                    Flights::new(line, shared.settings, context.clock, window.clone(), slots)
-                }),
+        let mut reader = self.worker(shared, number, rec, self.units.len())?;
+        let mut writer = self
+            .beside
+            .map(|beside| {
+                let rec = Recorder::new(context.clock, number, self.spans);
+                self.worker(&beside.shared, number, rec, beside.units.len())
             })
-        };
-        let mut reader = worker(shared, rec, units.len())?;
-        let mut writer = beside
-            .map(|beside| worker(&beside.shared, Recorder::new(context.clock, number, spans), writes))
             .transpose()?;
-        while let Some(turn) = turns.next(number) {
+        while let Some(turn) = self.turns.next(number) {
             if context.stopped() {
                 return Err(LoadError::Stopped);
             }
             let unit = match turn {
-                Turn::Read(at) => &units[at],
+                Turn::Read(at) => &self.units[at],
                 Turn::Write(at) => {
-                    if let (Some(beside), Some(writer)) = (beside, &mut writer) {
+                    if let (Some(beside), Some(writer)) = (self.beside, &mut writer) {
                         writer.unit(&beside.shared.layout.tasks[beside.units[at].clone()])?;
                     }
                     continue;
@@ -166,7 +183,7 @@ fn measured(
             };
             let tasks = &layout.tasks[unit.clone()];
             let layer = tasks.first().map_or(0, |task| task.layer as usize);
-            if let Some(window) = &window
+            if let Some(window) = &self.window
                 && !window.may_load(layer, &|| context.stopped())
             {
                 return Err(LoadError::Stopped);
@@ -177,7 +194,7 @@ fn measured(
                 continue;
             }
             reader.unit(tasks)?;
-            if let Some(window) = &window {
+            if let Some(window) = &self.window {
                 tasks.iter().for_each(|task| window.landed(task.layer as usize));
             }
         }
@@ -185,14 +202,40 @@ fn measured(
         let on_stream = reader.flights.as_ref().map(Flights::seen);
         let (beside_spans, beside) =
             writer.map_or_else(Default::default, |writer| (writer.rec.into_spans(), writer.operations));
-        Ok(Brought {
-            rec: reader.rec,
-            operations: reader.operations,
-            computing: Vec::new(),
-            beside,
-            beside_spans,
-            on_stream,
-        })
+        let (rec, operations) = (reader.rec, reader.operations);
+        Ok(Brought { rec, operations, computing: Vec::new(), beside, beside_spans, on_stream })
+    }
+}
+
+fn transfer_all(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equipment) -> Result<Done, LoadError> {
+    let (context, layout) = (shared.context, shared.layout);
+    let Equipment { threads, staging, lines } = equipment;
+    let spans = 6 * layout.tasks.len() / threads.max(1) + 64;
+    let mut first = Recorder::new(context.clock, 0, spans);
+    let looked_at = first.now();
+    let found = look_up(shared)?;
+    let lookup_ns = if found.is_some() { first.end(Phase::Open, looked_at, What::SETUP) - looked_at } else { 0 };
+    let stored = |task: &Task| found.as_ref().is_none_or(|f| f.files.get(task.file as usize).is_some_and(|hit| *hit));
+    let units: Vec<Range<usize>> =
+        layout.units.iter().filter(|unit| layout.tasks.get(unit.start).is_some_and(stored)).cloned().collect();
+    let window = window(shared, &units);
+    let turns = match (lines.len(), beside.map_or(0, |beside| beside.units.len())) {
+        (0, writes) => Turns::new(units.len(), writes, threads, shared.settings.on(KvSetting::ReadPriority)),
+        (streams, _) => Turns::dealt(units.len(), streams),
+    };
+    // Waiting counts from the time at which loading may begin, not from the start of the computing thread.
+    let begun_ns = first.now();
+    let first = Mutex::new(Some(first));
+    let (staging, lines) = (Mutex::new(staging), Mutex::new(lines));
+    let all = threads + usize::from(window.is_some());
+    let pool = Pool { shared, beside, threads, units, window, turns, spans, staging, lines };
+    let brought = run_workers(context, all, |number| {
+        let own = if number == 0 { lock(&first).take() } else { None };
+        let rec = own.unwrap_or_else(|| Recorder::new(context.clock, number, spans));
+        match &pool.window {
+            Some(window) if number == threads => compute(shared, window, rec, begun_ns),
+            _ => pool.work(number, rec),
+        }
     })?;
     let mut done = Done {
         spans: Vec::new(),
@@ -210,15 +253,7 @@ fn measured(
             context.device.synchronize()?;
             one.rec.end(Phase::Sync, at, What::SETUP);
         }
-        done.spans.extend(one.rec.into_spans());
-        // The time of a thread includes both directions, but the map of pieces shows only reads.
-        done.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
-        done.beside.append(&mut one.beside);
-        done.operations.append(&mut one.operations);
-        done.computing.append(&mut one.computing);
-        if let Some(seen) = one.on_stream {
-            done.on_streams = Some(done.on_streams.map_or(seen, |before| before.and(seen)));
-        }
+        done.add(one);
     }
     Ok(done)
 }
