@@ -3,6 +3,7 @@
 use super::context::Ui;
 use super::keys::action::Action;
 use super::keys::key::{control, letter, plain};
+use super::keys::rows::{cancel_race, copy, fix};
 use super::keys::table::{Row, always, bind};
 use super::remedy::next_open;
 use super::screen_id::ScreenId;
@@ -11,17 +12,8 @@ use crossterm::event::KeyCode;
 
 /// The table of these keys. Its state is whether a sheet covers the screen.
 pub(crate) const TABLE: &[Row<bool>] = &[
-    bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", |ui, state| uncovered(ui, state)
-        && ui.ctx.is_live()
-        && state.is_measuring()),
-    bind!(
-        Action::Fix,
-        [letter('f')],
-        "f",
-        "",
-        "show the fix of the selected check, or the next one that is still to be applied",
-        |ui, state| uncovered(ui, state) && next_open(state, state.verdicts.first(), None).is_some()
-    ),
+    cancel_race(|ui, state| uncovered(ui, state) && ui.ctx.is_live() && state.is_measuring()).footer(""),
+    fix(|ui, state| uncovered(ui, state) && next_open(state, state.verdicts.first(), None).is_some()).footer(""),
     bind!(
         Action::Export,
         [letter('x')],
@@ -30,22 +22,8 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         "export the report as files: JSON, Markdown, HTML, CSV, trace",
         |ui, state| uncovered(ui, state) && ui.ctx.can_export
     ),
-    bind!(
-        Action::Copy,
-        [letter('y')],
-        "y",
-        "copy",
-        "copy the answer and the selected line to the clipboard, over SSH too",
-        uncovered
-    ),
-    bind!(
-        Action::Pause,
-        [letter(' '), letter('p')],
-        "space",
-        "pause",
-        "in a replay: pause or go on (on Learn: p)",
-        replaying
-    ),
+    copy(uncovered),
+    bind!(Action::Pause, [letter(' '), letter('p')], "space", "pause", "in a replay: pause or go on", replaying),
     bind!(
         Action::Slower,
         [letter('[')],
@@ -84,8 +62,8 @@ pub(crate) const TABLE: &[Row<bool>] = &[
     bind!(Action::Screen(ScreenId::Report), [letter('6')], "6", "", "contents of an export", always),
     bind!(Action::PageUp, [plain(KeyCode::PageUp), control('b')], "PgUp", "", "a page up", always),
     bind!(Action::PageDown, [plain(KeyCode::PageDown), control('f')], "PgDn", "", "a page down", always),
-    bind!(Action::First, [plain(KeyCode::Home), letter('g')], "g", "", "the first line (also Home)", always),
-    bind!(Action::Last, [plain(KeyCode::End), letter('G')], "G", "", "the last line (also End)", always),
+    bind!(Action::First, [letter('g'), plain(KeyCode::Home)], "g", "", "the first line", always),
+    bind!(Action::Last, [letter('G'), plain(KeyCode::End)], "G", "", "the last line", always),
     bind!(Action::Redraw, [control('l')], "^L", "", "redraw the screen", always),
     bind!(Action::Suspend, [control('z')], "^Z", "", "back to the shell for a while; fg returns", always),
     bind!(Action::Interrupt, [control('c')], "^C", "", "stop everything and quit", always),
@@ -94,7 +72,7 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         [letter(':'), control('p')],
         ":",
         "commands",
-        "find a command, a screen, a theme, a check or a tensor by a few letters (also ^P)",
+        "find a command, a screen, a theme, a check or a tensor by a few letters",
         always
     ),
     bind!(Action::Help, [letter('?')], "?", "help", "this help", always),

@@ -2,21 +2,17 @@
 
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Binding;
-use crate::tui::keys::key::plain;
-use crate::tui::keys::table::{Row, always, bind, down, up};
+use crate::tui::keys::key::Key;
+use crate::tui::keys::rows::{close, down, up};
+use crate::tui::keys::table::{Row, always};
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::sheet;
-use crossterm::event::KeyCode;
 
 /// The keys of the help.
-pub(crate) const TABLE: &[Row<()>] = &[
-    up(always),
-    down(always),
-    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
-];
+pub(crate) const TABLE: &[Row<()>] = &[up(always), down(always), close(always)];
 
 /// Maximum width of the sheet in columns.
 const WIDEST: u16 = 84;
@@ -76,6 +72,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
+    // In a replay the brackets are the speed, and do not move the charts.
+    let is_taken = |key: &Key| bindings.iter().any(|binding| binding.keys.first() == Some(key));
     for binding in bindings {
         // Some actions are in the table twice, because of their position in the footer.
         if named.contains(&binding.action) {
@@ -87,6 +85,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
             Action::Screen(other) => format!("{}: {}", other.title(), binding.help),
             _ => binding.help.to_owned(),
         };
+        let others: Vec<String> =
+            binding.keys.iter().skip(1).filter(|key| !is_taken(key)).map(|key| key.shown()).collect();
+        let text = if others.is_empty() { text } else { format!("{text} (also {})", others.join(", ")) };
         lines.extend(explained(first(&binding.label), &text, room, theme));
     }
     let mut lines: Vec<Vec<Run>> = Vec::new();

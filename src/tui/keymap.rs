@@ -48,7 +48,7 @@ impl Keymap {
         for (action, row) in first_rows() {
             let keys: Vec<String> = row.keys.iter().map(|key| format!("{:?}", key.spelled())).collect();
             let keys = if keys.len() == 1 { keys.concat() } else { format!("[{}]", keys.join(", ")) };
-            let _ = writeln!(text, "# {} = {keys}  # {}", action.name(), plain(row.help));
+            let _ = writeln!(text, "# {} = {keys}  # {}", action.name(), row.help);
         }
         text
     }
@@ -60,7 +60,7 @@ impl Keymap {
         let mut text = String::from(".SH KEYS\nThe settings file gives other keys to these actions.\n");
         for (action, row) in first_rows() {
             let keys: Vec<String> = row.keys.iter().map(|key| safe(&key.spelled())).collect();
-            let (keys, name, help) = (keys.join(", "), action.name(), safe(plain(row.help)));
+            let (keys, name, help) = (keys.join(", "), action.name(), safe(row.help));
             let _ = writeln!(text, ".TP\n\\fB{keys}\\fR (\\fI{name}\\fR)\n{help}");
         }
         text
@@ -89,14 +89,9 @@ fn first_rows() -> impl Iterator<Item = (Action, &'static Binding)> {
 fn meanings(action: Action) -> String {
     let mut all: Vec<&str> = Vec::new();
     for row in DEFAULT.bindings.iter().filter(|row| row.action == action) {
-        if !all.contains(&plain(row.help)) {
-            all.push(plain(row.help));
+        if !all.contains(&row.help) {
+            all.push(row.help);
         }
     }
     all.join("; ")
-}
-
-/// A help text without its note about other keys, because a list of keys already contains them.
-fn plain(help: &str) -> &str {
-    help.split(" (also ").next().unwrap_or(help)
 }

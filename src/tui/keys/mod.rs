@@ -3,5 +3,6 @@
 pub(crate) mod action;
 pub(crate) mod bindings;
 pub(crate) mod key;
+pub(crate) mod rows;
 pub(crate) mod spec;
 pub(crate) mod table;

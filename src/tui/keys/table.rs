@@ -1,11 +1,8 @@
 //! Key tables. Each row has a binding and a condition.
 
-use super::action::Action;
-use super::key::{Key, letter, plain};
 use super::spec::Spec;
 use crate::session::State;
 use crate::tui::context::Ui;
-use crossterm::event::KeyCode;
 
 /// A row of a key table. `S` is the state that its condition uses.
 #[derive(Debug)]
@@ -21,7 +18,7 @@ macro_rules! bind {
         $crate::tui::keys::table::Row {
             spec: $crate::tui::keys::spec::Spec {
                 action: $action,
-                keys: &[$($key),*],
+                keys: const { &[$($key),*] },
                 label: $label,
                 short: $short,
                 help: $help,
@@ -32,20 +29,15 @@ macro_rules! bind {
 }
 pub(crate) use bind;
 
-const UP: &[Key] = &[plain(KeyCode::Up), letter('k')];
-const DOWN: &[Key] = &[plain(KeyCode::Down), letter('j')];
-
 /// The condition of a row.
 pub(crate) type When<S> = fn(&Ui<'_, S>, &State) -> bool;
 
-/// The row for moving up. Its place in the footer stands for both directions.
-pub(crate) const fn up<S>(when: When<S>) -> Row<S> {
-    Row { spec: Spec { action: Action::Up, keys: UP, label: "↑↓", short: "move", help: "move up (also k)" }, when }
-}
-
-/// The row that moves down.
-pub(crate) const fn down<S>(when: When<S>) -> Row<S> {
-    Row { spec: Spec { action: Action::Down, keys: DOWN, label: "↓", short: "", help: "move down (also j)" }, when }
+impl<S> Row<S> {
+    /// The same row with another word for the footer; empty keeps it out of there.
+    pub(crate) const fn footer(mut self, short: &'static str) -> Self {
+        self.spec.short = short;
+        self
+    }
 }
 
 /// The condition of a row that is always available.

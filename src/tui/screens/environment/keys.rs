@@ -6,14 +6,15 @@ use crate::core::{FixId, FixStage};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
-use crate::tui::keys::table::{Row, always, bind, down, up};
+use crate::tui::keys::rows::{close, copy_commands, down, filter, fix, next_pane, undo, up};
+use crate::tui::keys::table::{Row, always, bind};
 use crate::tui::remedy::plan_for;
 use crossterm::event::KeyCode;
 
 pub(super) const TABLE: &[Row<Environment>] = &[
     up(has_checks),
     down(has_checks),
-    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_checks),
+    next_pane(has_checks),
     bind!(
         Action::Open,
         [plain(KeyCode::Enter)],
@@ -22,14 +23,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         "open or fold a group; on a check, go to its details, and from there to its fix; on a station of the road, open its fix; on a process or a tensor, look at it alone",
         opens
     ),
-    bind!(
-        Action::Fix,
-        [letter('f')],
-        "f",
-        "fix",
-        "show the fix of the selected check, or the next one that is still to be applied",
-        |ui, state| fix_of_selection(state, ui).is_some()
-    ),
+    fix(|ui, state| fix_of_selection(state, ui).is_some()),
     bind!(
         Action::Guide,
         [letter('i')],
@@ -38,40 +32,12 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         "the direct route as a checklist: done and open steps, and the proof",
         |_, state| state.guide.is_some()
     ),
-    bind!(
-        Action::Undo,
-        [letter('u')],
-        "u",
-        "undo",
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
-        finds_undo
-    ),
-    bind!(
-        Action::Undo,
-        [letter('u')],
-        "u",
-        "",
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
-        asks_for_undo
-    ),
+    undo(finds_undo),
+    undo(asks_for_undo).footer(""),
     bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", is_live),
-    bind!(
-        Action::Left,
-        [plain(KeyCode::Left), letter('h')],
-        "←",
-        "",
-        "back to the list; fold a group (also h)",
-        always
-    ),
-    bind!(
-        Action::Right,
-        [plain(KeyCode::Right), letter('l')],
-        "→",
-        "",
-        "open a group; go to the details (also l)",
-        always
-    ),
-    bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_checks),
+    bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←", "", "back to the list; fold a group", always),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "open a group; go to the details", always),
+    filter(has_checks),
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", |_, state| state
         .verdicts
         .len()
@@ -99,32 +65,11 @@ pub(super) const FIX: &[Row<Environment>] = &[
         "in a fix: say what it would do, without doing it",
         can_preview
     ),
-    bind!(
-        Action::CopyCommands,
-        [letter('y')],
-        "y",
-        "copy",
-        "in a fix or the checklist: copy its commands",
-        |ui, state| sheet_plan(state, ui).is_some()
-    ),
+    copy_commands(|ui, state| sheet_plan(state, ui).is_some()),
     bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
-    bind!(
-        Action::Undo,
-        [letter('u')],
-        "u",
-        "undo",
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
-        |ui, state| idle_plan(ui, state) && finds_undo(ui, state)
-    ),
-    bind!(
-        Action::Undo,
-        [letter('u')],
-        "u",
-        "",
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
-        |ui, state| idle_plan(ui, state) && asks_for_undo(ui, state)
-    ),
-    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
+    undo(|ui, state| idle_plan(ui, state) && finds_undo(ui, state)),
+    undo(|ui, state| idle_plan(ui, state) && asks_for_undo(ui, state)).footer(""),
+    close(always),
 ];
 
 /// The keys of the checklist.
@@ -139,14 +84,7 @@ pub(super) const GUIDE: &[Row<Environment>] = &[
         "in the checklist: open the selected fix",
         |ui, state| sheet_plan(state, ui).is_some()
     ),
-    bind!(
-        Action::Fix,
-        [letter('f')],
-        "f",
-        "next fix",
-        "show the fix of the selected check, or the next one that is still to be applied",
-        |ui, state| fix_of_selection(state, ui).is_some()
-    ),
+    fix(|ui, state| fix_of_selection(state, ui).is_some()).footer("next fix"),
     bind!(
         Action::Recheck,
         [letter('r')],
@@ -155,24 +93,10 @@ pub(super) const GUIDE: &[Row<Environment>] = &[
         "in the checklist: run all checks and the proof again",
         is_live
     ),
-    bind!(Action::CopyCommands, [letter('y')], "y", "copy", "in a fix or the checklist: copy its commands", always),
-    bind!(
-        Action::Undo,
-        [letter('u')],
-        "u",
-        "undo",
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
-        finds_undo
-    ),
-    bind!(
-        Action::Undo,
-        [letter('u')],
-        "u",
-        "",
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
-        asks_for_undo
-    ),
-    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
+    copy_commands(always),
+    undo(finds_undo),
+    undo(asks_for_undo).footer(""),
+    close(always),
 ];
 
 fn has_checks(_: &Ui<'_>, state: &State) -> bool {

@@ -6,13 +6,17 @@ use super::state::{Race, Ui};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
-use crate::tui::keys::table::{Row, always, bind, down, up};
+use crate::tui::keys::rows::{
+    cancel_race, chart_left, chart_right, close, copy, down, expand, hold, next_pane, pan_back, pan_forward, up,
+    zoom_all, zoom_in, zoom_out,
+};
+use crate::tui::keys::table::{Row, always, bind};
 use crossterm::event::KeyCode;
 
 pub(super) const TABLE: &[Row<Race>] = &[
     up(always),
     down(always),
-    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", |ui, _| ui.ctx.small),
+    next_pane(|ui, _| ui.ctx.small),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
     bind!(
         Action::Plans,
@@ -22,19 +26,18 @@ pub(super) const TABLE: &[Row<Race>] = &[
         "everything that can be run here (loads, KV caches, the storage grid), and the earlier runs of this session",
         has_plans
     ),
-    bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", |ui, state| ui.ctx.is_live()
-        && state.is_measuring()),
-    bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "cell", "the cell to the left (also h)", on_grid),
-    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the cell to the right (also l)", on_grid),
+    cancel_race(|ui, state| ui.ctx.is_live() && state.is_measuring()),
+    bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "cell", "the cell to the left", on_grid),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the cell to the right", on_grid),
     bind!(
         Action::Left,
         [plain(KeyCode::Left), letter('h')],
         "←→",
         "layer",
-        "the layer before, of a read that goes layer by layer (also h)",
+        "the layer before, of a read that goes layer by layer",
         on_layers
     ),
-    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the next layer (also l)", on_layers),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the next layer", on_layers),
     bind!(
         Action::Layers,
         [letter('L')],
@@ -43,41 +46,13 @@ pub(super) const TABLE: &[Row<Race>] = &[
         "for a read that goes layer by layer: its layers in place of the charts, and back",
         has_layers
     ),
-    bind!(
-        Action::Left,
-        [plain(KeyCode::Left), letter('h')],
-        "←→",
-        "read chart",
-        "move the cursor in the charts (also h)",
-        reads_charts
-    ),
-    bind!(
-        Action::Right,
-        [plain(KeyCode::Right), letter('l')],
-        "→",
-        "",
-        "move the cursor in the charts (also l)",
-        reads_charts
-    ),
-    bind!(
-        Action::ZoomIn,
-        [letter('+'), letter('=')],
-        "+ - 0",
-        "zoom",
-        "a shorter time in the charts, around the cursor",
-        shows_charts
-    ),
-    bind!(Action::ZoomOut, [letter('-')], "-", "", "a longer time in the charts", shows_charts),
-    bind!(Action::ZoomAll, [letter('0')], "0", "", "the complete time in the charts", shows_charts),
-    bind!(
-        Action::PanBack,
-        [letter(','), letter('[')],
-        ", .",
-        "pan",
-        "charts: earlier; at the right end the charts follow what happens (also [ in a live session)",
-        can_pan
-    ),
-    bind!(Action::PanForward, [letter('.'), letter(']')], ".", "", "charts: later (also ] in a live session)", can_pan),
+    chart_left(reads_charts),
+    chart_right(reads_charts),
+    zoom_in(shows_charts),
+    zoom_out(shows_charts),
+    zoom_all(shows_charts),
+    pan_back(can_pan),
+    pan_forward(can_pan),
     bind!(
         Action::OlderPlan,
         [letter('[')],
@@ -87,29 +62,11 @@ pub(super) const TABLE: &[Row<Race>] = &[
         several_plans
     ),
     bind!(Action::NewerPlan, [letter(']')], "]", "", "the results of the next plan", several_plans),
-    bind!(
-        Action::Hold,
-        [letter(' ')],
-        "space",
-        "hold",
-        "hold the charts still while the session goes on, and let go",
-        can_hold
-    ),
-    bind!(Action::Expand, [letter('e')], "e", "back", "one chart on the full screen, and back", |ui, state| {
-        has_charts(ui, state) && ui.screen.expanded
-    }),
-    bind!(Action::Expand, [letter('e')], "e", "charts", "one chart on the full screen, and back", hides_charts),
-    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the full screen, and back", |ui, state| {
-        has_charts(ui, state) && !ui.screen.expanded && !hides_charts(ui, state)
-    }),
-    bind!(
-        Action::Copy,
-        [letter('y')],
-        "y",
-        "copy",
-        "copy the answer and the selected line to the clipboard, over SSH too",
-        always
-    ),
+    hold(can_hold),
+    expand(|ui, state| has_charts(ui, state) && ui.screen.expanded).footer("back"),
+    expand(hides_charts).footer("charts"),
+    expand(|ui, state| has_charts(ui, state) && !ui.screen.expanded && !hides_charts(ui, state)),
+    copy(always),
     bind!(
         Action::NextChart,
         [letter('n')],
@@ -124,7 +81,7 @@ pub(super) const TABLE: &[Row<Race>] = &[
 pub(super) const PLANS: &[Row<Race>] = &[
     up(always),
     down(always),
-    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
+    close(always),
     bind!(
         Action::RunPlan,
         [plain(KeyCode::Enter)],

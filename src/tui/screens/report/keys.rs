@@ -4,7 +4,8 @@ use super::state::{Report, Ui};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::letter;
-use crate::tui::keys::table::{Row, always, bind, down, up};
+use crate::tui::keys::rows::{down, up};
+use crate::tui::keys::table::{Row, always, bind};
 
 pub(super) const TABLE: &[Row<Report>] = &[
     up(always),

@@ -5,29 +5,21 @@ use super::state::{Tensors, Ui};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
-use crate::tui::keys::table::{Row, bind, down, up};
+use crate::tui::keys::rows::{down, filter, next_pane, open, reverse, sort, up};
+use crate::tui::keys::table::{Row, bind};
 use crossterm::event::KeyCode;
 
 pub(super) const TABLE: &[Row<Tensors>] = &[
     up(has_rows),
     down(has_rows),
-    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", |ui, state| {
-        ui.ctx.narrow && has_rows(ui, state)
-    }),
-    bind!(
-        Action::Open,
-        [plain(KeyCode::Enter)],
-        "⏎",
-        "open",
-        "open or fold a group; on a check, go to its details; on a process or a tensor, look at it alone",
-        has_rows
-    ),
+    next_pane(|ui, state| ui.ctx.narrow && has_rows(ui, state)),
+    open(has_rows),
     bind!(
         Action::NextEngine,
         [plain(KeyCode::Right), letter('l')],
         "←→",
         "engine",
-        "the tensors of the next engine (also l)",
+        "the tensors of the next engine",
         has_rows
     ),
     bind!(
@@ -35,11 +27,11 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
         [plain(KeyCode::Left), letter('h')],
         "←",
         "",
-        "the tensors of the engine before (also h)",
+        "the tensors of the engine before",
         has_rows
     ),
-    bind!(Action::Sort, [letter('s')], "s", "sort", "sort by the next column", has_rows),
-    bind!(Action::Reverse, [letter('S')], "S", "", "turn the order around", has_rows),
+    sort(has_rows),
+    reverse(has_rows),
     bind!(
         Action::Compare,
         [letter('C')],
@@ -48,9 +40,7 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
         "compare with the next engine, at last with none",
         |ui, state| has_rows(ui, state) && entries_with_spans(state).len() > 1
     ),
-    bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", |ui, state| {
-        has_rows(ui, state) || !ui.screen.filter.is_empty()
-    }),
+    filter(|ui, state| has_rows(ui, state) || !ui.screen.filter.is_empty()),
 ];
 
 fn has_rows(ui: &Ui<'_>, _: &State) -> bool {
