@@ -1,11 +1,10 @@
 //! Groups nodes by the cause of their verdict, and finds nodes that differ from their peers.
 
-use super::node::{Node, Workload, badness};
+use super::node::{Node, Property, Workload, badness};
 use super::read::Fleet;
 use crate::analysis::median;
 use crate::core::Route;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Nodes with the same verdict and the same reason.
 #[derive(Clone, Debug)]
@@ -117,13 +116,13 @@ impl Fleet {
     pub fn oddities(&self) -> Vec<Oddity<'_>> {
         let mut all = Vec::new();
         for peers in self.peers().values().filter(|peers| peers.len() >= FEWEST_PEERS) {
-            let mut facts: BTreeMap<&Arc<str>, BTreeMap<&str, Vec<&Node>>> = BTreeMap::new();
+            let mut facts: BTreeMap<&Property, BTreeMap<&str, Vec<&Node>>> = BTreeMap::new();
             for node in peers {
-                for (fact, value) in &node.facts {
-                    facts.entry(fact).or_default().entry(value).or_default().push(node);
+                for (property, value) in &node.facts {
+                    facts.entry(property).or_default().entry(value).or_default().push(node);
                 }
             }
-            facts.into_iter().for_each(|(fact, values)| odd_values(fact, values, peers, &mut all));
+            facts.into_iter().for_each(|(property, values)| odd_values(property, values, peers, &mut all));
         }
         for group in self.bandwidth() {
             odd_rates(&group, &mut all);
@@ -176,14 +175,14 @@ fn most<'a>(texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 const ABSENT: &str = "absent";
 
 fn odd_values<'a>(
-    fact: &str,
+    property: &Property,
     mut values: BTreeMap<&'a str, Vec<&'a Node>>,
     peers: &[&'a Node],
     all: &mut Vec<Oddity<'a>>,
 ) {
     let with: usize = values.values().map(Vec::len).sum();
-    if with < peers.len() && fact.starts_with("cufile.json ") {
-        let lacks = |node: &&&Node| !node.facts.iter().any(|(name, _)| &**name == fact);
+    if with < peers.len() && matches!(property, Property::Setting(_)) {
+        let lacks = |node: &&&Node| !node.facts.iter().any(|(name, _)| name == property);
         values.insert(ABSENT, peers.iter().filter(lacks).copied().collect());
     }
     // Nodes on which a check did not run are excluded from its comparison.
@@ -199,7 +198,7 @@ fn odd_values<'a>(
     for (value, nodes) in values {
         if value != usual && (nodes.len() == 1 || nodes.len() * ONE_IN <= compared) {
             all.push(Oddity {
-                fact: fact.to_owned(),
+                fact: property.to_string(),
                 value: value.to_owned(),
                 usual: usual.to_owned(),
                 usual_nodes,

@@ -2,6 +2,8 @@
 
 use crate::core::Route;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// The key of comparable runs: the same engine, cache state, model and size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,8 +51,29 @@ pub struct Node {
     pub rates: BTreeMap<Workload, f64>,
 }
 
-/// Names and values, sorted by name. Nodes share the strings, because most nodes have the same ones.
-pub type Facts = Vec<(std::sync::Arc<str>, std::sync::Arc<str>)>;
+/// A property of a node that is compared with those of its peers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Property {
+    /// Of the machine: `driver`.
+    Machine(&'static str),
+    /// The status of a check.
+    Check(Arc<str>),
+    /// A key of cufile.json. A node without it has the default, which differs from a value.
+    Setting(Arc<str>),
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(name) => f.write_str(name),
+            Self::Check(id) => write!(f, "check {id}"),
+            Self::Setting(key) => write!(f, "cufile.json {key}"),
+        }
+    }
+}
+
+/// Properties and values, sorted by property. Texts are shared by all nodes: most nodes have the same.
+pub type Facts = Vec<(Property, Arc<str>)>;
 
 /// The rank of a route: no cuFile is the worst, then host memory.
 pub(super) const fn badness(route: Route) -> u8 {

@@ -2,7 +2,7 @@
 
 use super::error::FleetError;
 use super::input::{self, Unread};
-use super::node::{Facts, Node, badness};
+use super::node::{Facts, Node, Property, badness};
 use crate::core::{Route, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -142,7 +142,7 @@ fn gpus(machine: &input::Machine) -> String {
 /// each check.
 fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) -> Facts {
     let mut facts = Facts::new();
-    let mut put = |name: &str, value: &str| facts.push((names.get(name), names.get(value)));
+    let mut put = |property: &'static str, value: &str| facts.push((Property::Machine(property), names.get(value)));
     let or = |value: Option<&String>, absent: &'static str| value.map_or(absent.to_owned(), Clone::clone);
     if let Some(worst) = report.verdicts.iter().max_by_key(|verdict| badness(verdict.route)) {
         put("route", &worst.route.to_string());
@@ -180,12 +180,12 @@ fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) ->
         put("PCIe links", &text.join(", "));
     }
     for setting in &machine.cufile_settings {
-        put(&format!("cufile.json {}", setting.key), &setting.value);
+        facts.push((Property::Setting(names.get(&setting.key)), names.get(&setting.value)));
     }
     for check in &report.checks {
         // Whether a check applies depends on the examined paths.
         if check.status != Status::Na {
-            put(&format!("check {}", check.id), check.status.word());
+            facts.push((Property::Check(names.get(&check.id)), names.get(check.status.word())));
         }
     }
     facts.sort();
