@@ -7,12 +7,18 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
+/// `NVML_ERROR_LIB_RM_VERSION_MISMATCH` of nvml.h.
+const LIB_RM_VERSION_MISMATCH: u32 = 18;
+
 /// The facts from NVML, in the format of `nvml.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlFacts {
     /// The reason why NVML failed. The other fields are then empty.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
+    /// The number of NVML's error; `None` if NVML did not answer, or in captures of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
+    pub error_code: Option<u32>,
     /// Driver version, for example `580.159.04`.
     #[serde(default, deserialize_with = "lenient::text")]
     pub driver_version: Option<String>,
@@ -108,6 +114,22 @@ pub struct GpuAttributes {
     pub stream_mem_ops: Option<bool>,
 }
 
+impl NvmlFacts {
+    /// Facts of an NVML that failed.
+    fn failed(error: String, error_code: Option<u32>) -> Self {
+        Self { error: Some(error), error_code, ..Self::default() }
+    }
+
+    /// Whether NVML failed because the loaded module and the libraries are of different versions. Captures of earlier versions have only NVML's sentence.
+    #[must_use]
+    pub fn is_mismatched(&self) -> bool {
+        match self.error_code {
+            Some(code) => code == LIB_RM_VERSION_MISMATCH,
+            None => self.error.as_ref().is_some_and(|text| text.to_lowercase().contains("mismatch")),
+        }
+    }
+}
+
 /// Queries NVML on this machine. `GDS_TOP_NVML` can name another library, so that tests can use a stand-in.
 pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
     let (tx, rx) = mpsc::channel();
@@ -117,39 +139,41 @@ pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
     });
     if let Err(error) = begun {
         let error = format!("NVML was not queried: {}", units::no_thread(error));
-        return NvmlFacts { error: Some(error), ..NvmlFacts::default() };
+        return NvmlFacts::failed(error, None);
     }
     match rx.recv_timeout(limit) {
         Ok(Ok(facts)) => facts,
-        Ok(Err(error)) => NvmlFacts { error: Some(error), ..NvmlFacts::default() },
-        Err(mpsc::RecvTimeoutError::Timeout) => NvmlFacts {
-            error: Some(format!("NVML did not answer within {} s", limit.as_secs())),
-            ..NvmlFacts::default()
-        },
+        Ok(Err(failed)) => failed,
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            NvmlFacts::failed(format!("NVML did not answer within {} s", limit.as_secs()), None)
+        }
         Err(mpsc::RecvTimeoutError::Disconnected) => {
-            NvmlFacts { error: Some("NVML's thread ended without an answer".to_owned()), ..NvmlFacts::default() }
+            NvmlFacts::failed("NVML's thread ended without an answer".to_owned(), None)
         }
     }
 }
 
-fn ask() -> Result<NvmlFacts, String> {
-    use nvml_wrapper::Nvml;
+fn ask() -> Result<NvmlFacts, NvmlFacts> {
+    use nvml_wrapper::{Nvml, error::NvmlError};
+    let refused = |error: NvmlError| NvmlFacts::failed(error.to_string(), Some(u32::from(error)));
     // The versioned file name is used, because only development packages contain the unversioned one.
     let library = std::env::var_os("GDS_TOP_NVML").unwrap_or_else(|| "libnvidia-ml.so.1".into());
-    let nvml = Nvml::builder().lib_path(&library).init().map_err(|e| e.to_string())?;
+    let nvml = Nvml::builder().lib_path(&library).init().map_err(refused)?;
     let cuda = nvml.sys_cuda_driver_version().ok().map(|v| format!("{}.{}", v / 1000, v % 1000 / 10));
-    let count = nvml.device_count().map_err(|e| e.to_string())?;
+    let count = nvml.device_count().map_err(refused)?;
     let mut gpus = Vec::new();
     for index in 0..count {
         match nvml.device_by_index(index) {
             Ok(device) => gpus.push(gpu(index, &device)),
             Err(error) => {
-                return Err(format!("GPU {index} of {count} does not answer NVML: {error}"));
+                let text = format!("GPU {index} of {count} does not answer NVML: {error}");
+                return Err(NvmlFacts::failed(text, Some(u32::from(error))));
             }
         }
     }
     Ok(NvmlFacts {
         error: None,
+        error_code: None,
         driver_version: nvml.sys_driver_version().ok(),
         cuda_version: cuda,
         gpus,
@@ -210,6 +234,15 @@ fn sysfs_address(domain: u32, bus_id: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_the_error_decides_and_old_captures_have_only_its_sentence() {
+        let facts = |json| serde_json::from_value::<NvmlFacts>(json).unwrap();
+        assert!(facts(serde_json::json!({"error": "in any language", "error_code": 18})).is_mismatched());
+        assert!(!facts(serde_json::json!({"error": "a mismatch of another kind", "error_code": 9})).is_mismatched());
+        assert!(facts(serde_json::json!({"error": "Driver/library version mismatch"})).is_mismatched());
+        assert!(!facts(serde_json::json!({"error": "driver not loaded"})).is_mismatched());
+    }
 
     #[test]
     fn an_address_is_written_as_in_sysfs() {

@@ -108,7 +108,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::DriverMismatch;
     let driver = machine::Driver::of(ctx.root);
     let nvml = ctx.root.nvml();
-    let refused = nvml.error.as_deref().filter(|e| e.to_lowercase().contains("mismatch"));
+    let refused = nvml.error.as_deref().filter(|_| nvml.is_mismatched());
     let loaded = match (driver.version.clone(), refused) {
         (Some(version), _) => version,
         (None, Some(_)) => "not readable".to_owned(),
