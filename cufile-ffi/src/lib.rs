@@ -57,7 +57,7 @@ pub use handle::{Direction, FileHandle};
 pub use library::Library;
 pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
-pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, children, python_folders};
+pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, cached_libraries, children, python_folders};
 pub use stream::{AsyncIo, IoStream, Notice, StreamIo};
 pub use trust::{distrust, unmapped_owner};
 pub use version::Version;

@@ -24,7 +24,7 @@ pub struct Tried {
     pub error: Option<String>,
 }
 
-/// What the search tries.
+/// The names and files that the search tries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// The only file to try, if it is set.
@@ -182,7 +182,7 @@ pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Ve
 /// The entries of the loader's cache for libcufile, including older copies. The cache file is read directly, because
 /// `ldconfig -p` takes several milliseconds.
 fn ldconfig() -> Vec<PathBuf> {
-    if let Some(entries) = std::fs::read("/etc/ld.so.cache").ok().and_then(|bytes| parse_cache(&bytes)) {
+    if let Some(entries) = std::fs::read("/etc/ld.so.cache").ok().and_then(|bytes| cached_libraries(&bytes)) {
         let named = entries.into_iter().filter(|(name, _)| name.starts_with("libcufile.so"));
         return named.map(|(_, path)| PathBuf::from(path)).filter(|path| path.is_file()).collect();
     }
@@ -195,9 +195,10 @@ fn ldconfig() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// The names and paths in a glibc cache (`dl-cache.h`). After the magic text it has the number of entries, and
-/// entries of 24 bytes with the offsets of name and path. An older table can precede it. `None` for other formats.
-fn parse_cache(bytes: &[u8]) -> Option<Vec<(String, String)>> {
+/// Names and paths of the libraries in the loader's cache (`dl-cache.h` of glibc): after the magic text the number of entries, then entries of 24 bytes
+/// with the offsets of name and path. An older table may come first. `None` for another format.
+#[must_use]
+pub fn cached_libraries(bytes: &[u8]) -> Option<Vec<(String, String)>> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
     const ENTRY: usize = 24;
@@ -252,12 +253,12 @@ mod tests {
         cache.extend(u32::try_from(offset + 15).unwrap().to_ne_bytes());
         cache.extend(vec![0; 12]);
         cache.extend(strings);
-        let found = parse_cache(&cache).unwrap();
+        let found = cached_libraries(&cache).unwrap();
         assert_eq!(found, [("libcufile.so.0".to_owned(), "/usr/lib/libcufile.so.0".to_owned())]);
         for length in 0..cache.len() {
-            let _ = parse_cache(&cache[..length]);
+            let _ = cached_libraries(&cache[..length]);
         }
-        assert_eq!(parse_cache(b"something else"), None);
+        assert_eq!(cached_libraries(b"something else"), None);
     }
 
     #[test]

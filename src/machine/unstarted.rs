@@ -3,6 +3,7 @@
 //! the output, the result is `None` and the command is run.
 
 use super::command::CommandOutput;
+use crate::trust::cached_libraries;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +18,7 @@ pub(super) fn answer(argv: &[String]) -> Option<CommandOutput> {
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let stdout = match words.as_slice() {
         ["journalctl", "-k", "-b", "-o", "cat"] => kernel_messages()?,
-        ["ldconfig", "-p"] => listed(&cached_libraries(&std::fs::read("/etc/ld.so.cache").ok()?)?),
+        ["ldconfig", "-p"] => listed(&libraries(&std::fs::read("/etc/ld.so.cache").ok()?)?),
         _ => return None,
     };
     Some(CommandOutput { argv: argv.to_vec(), exit_code: Some(0), stdout, stderr: String::new() })
@@ -95,27 +96,9 @@ fn unescaped(line: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The name and path of each library in the loader's cache (`dl-cache.h` of glibc). The format is: magic text, number
-/// of entries, then entries of 24 bytes with the offsets of name and path. A table in an older format may come first.
-fn cached_libraries(bytes: &[u8]) -> Option<Vec<(String, String)>> {
-    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-    const HEADER: usize = 48;
-    const ENTRY: usize = 24;
-    let start = bytes.windows(MAGIC.len()).position(|window| window == MAGIC)?;
-    let cache = bytes.get(start..)?;
-    let number = |at: usize| -> Option<usize> {
-        let bytes: [u8; 4] = cache.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        usize::try_from(u32::from_ne_bytes(bytes)).ok()
-    };
-    let text = |at: usize| -> Option<String> {
-        let rest = cache.get(at..)?;
-        let end = rest.iter().position(|byte| *byte == 0)?;
-        String::from_utf8(rest[..end].to_vec()).ok()
-    };
-    let count = number(MAGIC.len())?.min(cache.len() / ENTRY);
-    let entry = |at: usize| Some((text(number(at + 4)?)?, text(number(at + 8)?)?));
-    let entries: Option<Vec<_>> = (0..count).map(|index| entry(HEADER + index * ENTRY)).collect();
-    entries.filter(|entries| !entries.is_empty())
+/// The libraries in the loader's cache; `None` if it has none.
+fn libraries(cache: &[u8]) -> Option<Vec<(String, String)>> {
+    cached_libraries(cache).filter(|libraries| !libraries.is_empty())
 }
 
 /// Formats the libraries as in `ldconfig -p`, without the kinds in parentheses.
@@ -172,10 +155,10 @@ mod tests {
             };
             text.lines().filter_map(pair).collect()
         };
-        let own = listed(&cached_libraries(&bytes).unwrap());
+        let own = listed(&libraries(&bytes).unwrap());
         assert_eq!(pairs(&own), pairs(&String::from_utf8_lossy(&output.stdout)));
         for length in 0..bytes.len().min(4096) {
-            let _ = cached_libraries(&bytes[..length]);
+            let _ = libraries(&bytes[..length]);
         }
     }
 }

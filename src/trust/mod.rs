@@ -5,7 +5,7 @@ mod folder;
 mod maker;
 mod scratch;
 
-pub use cufile_ffi::{distrust, unmapped_owner};
+pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
 pub use maker::Maker;
 pub use scratch::Scratch;
