@@ -23,7 +23,7 @@ mod verdict;
 pub use logs::signatures as log_signatures;
 pub use report::Report;
 pub use round::run;
-pub use spec::{CheckId, CheckSpec};
+pub use spec::{CheckId, CheckSpec, Scope};
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
 use crate::core::Machine;

@@ -1,6 +1,7 @@
 //! cufile.json: parsing with positions, linting, the values in effect, a file for a model, and edits that preserve
 //! the user's text.
 
+mod bounds;
 mod edit;
 mod effective;
 mod environment;
@@ -20,6 +21,7 @@ mod tune;
 mod types;
 mod values;
 mod without_effect;
+mod words;
 
 pub use edit::{EditError, set_keys};
 pub use effective::{Effective, Origin, defaults, effective, settings};

@@ -52,7 +52,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         });
     }
     let mut judged = Judged::warn(ID, "kernel or module settings are in files, but not in effect");
-    let mut steps = Vec::new();
+    let (mut steps, mut reboots) = (Vec::new(), false);
     if !waiting.is_empty() {
         let image = image(ctx);
         let after = |option: &&&Line| {
@@ -61,6 +61,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         };
         let is_newer = waiting.iter().all(|option| after(&option).is_some_and(|(image, file)| image >= file));
         if is_newer {
+            reboots = true;
             steps.push("reboot, because the initramfs is newer; after a reboot, another line of modprobe.d or of the kernel command line overrides it".to_owned());
         } else {
             judged = judged.fix(FixId::Initramfs);
@@ -80,7 +81,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
             None => menu(ctx, BootLoader::Grub).to_owned(),
         });
     }
-    if steps.iter().all(|step| !step.starts_with("reboot")) {
+    if !reboots {
         steps.push("reboot".to_owned());
     }
     for option in waiting {

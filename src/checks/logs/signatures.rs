@@ -17,6 +17,18 @@ struct Signature {
     todo: &'static str,
     /// The check that examines the cause. `None` if there is none.
     check: Option<CheckId>,
+    kind: Kind,
+}
+
+/// The value of a line for the search of a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It names a cause.
+    Cause,
+    /// It follows every failure. It is reported only if the log contains no cause.
+    Consequence,
+    /// It only reports that no direct route is used. This is expected for host memory.
+    NoDirect,
 }
 
 const fn sign(
@@ -26,24 +38,24 @@ const fn sign(
     todo: &'static str,
     check: Option<CheckId>,
 ) -> Signature {
-    Signature { pieces, status, meaning, todo, check }
+    Signature { pieces, status, meaning, todo, check, kind: Kind::Cause }
+}
+
+impl Signature {
+    /// The same for a line that follows from any failure.
+    const fn follows(self) -> Self {
+        Self { kind: Kind::Consequence, ..self }
+    }
+}
+
+/// A line by which libcufile reports that it has no direct route.
+const fn no_direct(pieces: &'static [&'static str]) -> Signature {
+    let meaning = "no direct route is open: reads go through host memory";
+    let todo = "gds-top check shows which route needs the fewest steps";
+    Signature { kind: Kind::NoDirect, ..sign(pieces, Warn, meaning, todo, None) }
 }
 
 const OVERLAY: &str = "the file is on an overlay or another anonymous device, unknown to udev";
-
-const ORDER: &str = "nvidia-fs was loaded before the NVIDIA driver";
-
-const NO_DIRECT: &str = "no direct route is open: reads go through host memory";
-const COMPAT: &str = "a file is read through host memory (compat mode)";
-
-const REFUSED: &str = "a file was rejected: it has no direct route, and compat mode is forbidden";
-
-const UNKNOWN: &str = "libcufile could not find the device of a file";
-
-const NOT_OPEN: &str = "cuFile could not be opened in the program";
-
-/// Meanings that follow every failure. They are reported only if the log contains no cause.
-const CONSEQUENCES: &[&str] = &[ORDER, COMPAT, REFUSED, UNKNOWN, NOT_OPEN];
 
 /// Lines of cufile.log and of libcufile's output. The first match is used.
 #[rustfmt::skip]
@@ -95,8 +107,8 @@ const CUFILE: &[Signature] = &[
     sign(&["cufile using p2pdma"], Info, "the route P2PDMA is open", "", None),
     sign(&["cufile enabled with p2pdma mode"], Info, "the route P2PDMA is open", "", None),
     sign(&["nvidia_fs not loaded, operating on p2p mode"], Info, "the route P2PDMA is open, without nvidia-fs", "", None),
-    sign(&["no native gds - compat mode only"], Warn, NO_DIRECT, "gds-top check shows which route needs the fewest steps", None),
-    sign(&["running in compatible mode"], Warn, NO_DIRECT, "gds-top check shows which route needs the fewest steps", None),
+    no_direct(&["no native gds - compat mode only"]),
+    no_direct(&["running in compatible mode"]),
     sign(&["unsupported block device: /dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
     sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
     sign(&["unsupported block device:"], Fail, "this kind of block device has no direct route", "put the model on a local NVMe disk", Some(CheckId::FsType)),
@@ -110,10 +122,10 @@ const CUFILE: &[Signature] = &[
     sign(&["no matching pair for network device to closest gpu"], Info, "not relevant for local disks", "", None),
     sign(&["rdma_dev_addr_list not set"], Info, "not relevant for local disks", "", None),
     sign(&["no gpus found under same root port"], Info, "disk and GPU are below different root ports, which only affects the speed", "", Some(CheckId::PcieTopology)),
-    sign(&["gds not supported or disabled by config, using cufile posix"], Warn, COMPAT, "gds-top check shows the blockers of each route", None),
-    sign(&["gpudirect storage not supported on current file"], Fail, REFUSED, "gds-top check shows the missing parts", None),
-    sign(&["unable to get volume attributes"], Fail, UNKNOWN, "gds-top check shows the missing parts", Some(CheckId::UdevDatabase)),
-    sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check shows the missing parts", None),
+    sign(&["gds not supported or disabled by config, using cufile posix"], Warn, "a file is read through host memory (compat mode)", "gds-top check shows the blockers of each route", None).follows(),
+    sign(&["gpudirect storage not supported on current file"], Fail, "a file was rejected: it has no direct route, and compat mode is forbidden", "gds-top check shows the missing parts", None).follows(),
+    sign(&["unable to get volume attributes"], Fail, "libcufile could not find the device of a file", "gds-top check shows the missing parts", Some(CheckId::UdevDatabase)).follows(),
+    sign(&["cufile initialization failed"], Fail, "cuFile could not be opened in the program", "gds-top check shows the missing parts", None).follows(),
 ];
 
 /// Lines of the kernel log. The first match is used.
@@ -122,7 +134,7 @@ const KERNEL: &[Signature] = &[
     sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load next to the proprietary driver modules", "gds-top fix nvidia-driver-open", Some(CheckId::DriverFlavour)),
     sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", Some(CheckId::NvfsBuildInputs)),
     sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", Some(CheckId::NvfsDkms)),
-    sign(&["unknown symbol nvidia_p2p_"], Fail, ORDER, "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)),
+    sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)).follows(),
     sign(&["nvidia", "version magic", "should be"], Fail, "the module was built for another kernel", "rebuild it with dkms", Some(CheckId::NvfsDkms)),
     sign(&["loading of module with unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
     sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
@@ -164,9 +176,12 @@ pub struct Explained {
     pub todo: String,
     /// The check that examines the cause. `None` if there is none.
     pub check: Option<CheckId>,
-    /// Whether it only reports that no direct route is used. This is expected for host memory.
+    /// Whether it is expected if data goes to host memory.
     #[serde(skip)]
     pub needs_gpu: bool,
+    /// Whether it follows from any failure.
+    #[serde(skip)]
+    is_consequence: bool,
 }
 
 impl Explained {
@@ -212,13 +227,14 @@ fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
                 meaning: signature.meaning.to_owned(),
                 todo: signature.todo.to_owned(),
                 check: signature.check,
-                needs_gpu: signature.check == Some(CheckId::GpuPresent) || signature.meaning == NO_DIRECT,
+                needs_gpu: signature.check == Some(CheckId::GpuPresent) || signature.kind == Kind::NoDirect,
+                is_consequence: signature.kind == Kind::Consequence,
             }),
         }
     }
-    let is_cause = |known: &Explained| known.status == Fail && !CONSEQUENCES.contains(&known.meaning.as_str());
+    let is_cause = |known: &Explained| known.status == Fail && !known.is_consequence;
     if out.iter().any(is_cause) {
-        out.retain(|known| !CONSEQUENCES.contains(&known.meaning.as_str()));
+        out.retain(|known| !known.is_consequence);
     }
     out.sort_by_key(|explained| std::cmp::Reverse(explained.status));
     out
@@ -320,16 +336,13 @@ mod tests {
             (
                 "NOTICE  cufio:293 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n",
                 None,
-                COMPAT,
+                "a file is read through host memory (compat mode)",
             ),
         ] {
             let said = explain_cufile(log);
             assert_eq!(said[0].check, check, "{log}: {said:?}");
             assert!(said[0].meaning.contains(meaning), "{log}: {said:?}");
-            assert!(
-                said.len() == 1 || said[1..].iter().all(|more| !CONSEQUENCES.contains(&more.meaning.as_str())),
-                "{said:?}"
-            );
+            assert!(said.len() == 1 || said[1..].iter().all(|more| !more.is_consequence), "{said:?}");
         }
         let harmless = "NOTICE  cufio-rdma:175 nvidia_peermem.ko is not loaded. Disabling UserSpace RDMA access.\n\
                         ERROR  cufio-dr:229 No matching pair for network device to closest GPU found in the platform\nERROR  0:140 unable to load,  liburcu-bp.so.6\n";

@@ -1,0 +1,126 @@
+//! Bounds of numbers in a cufile.json: those of the installed library, else the documented or measured ones.
+
+use super::known::{Known, Takes, minor};
+use super::lint::{ABORTS, FATAL, Linter};
+use super::syntax::{Kind, Node};
+use super::types::Severity;
+
+impl Linter<'_> {
+    pub(super) fn range(&mut self, known: &Known, node: &Node) {
+        let key = known.key;
+        let Kind::Number(written) = &node.kind else { return };
+        let Ok(number) = written.parse::<f64>() else { return };
+        match known.takes {
+            Takes::Whole(low, high, multiple) => {
+                let (low, high, source) = self.limits(known, low, high);
+                if high == u64::from(u32::MAX) && number > f64::from(u32::MAX) {
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} is {written}, which does not fit into 32 bits"),
+                        ABORTS,
+                        format!("Write a number from {low} to {high}."),
+                    );
+                    return;
+                }
+                // The library ignores digits after the decimal point.
+                let effective = number.trunc();
+                // Some keys accept 0 outside of their range. 0 then disables the bounce buffers or the limit.
+                let zero = effective == 0.0
+                    && (key == "properties.max_device_pinned_mem_size_kb"
+                        || (key == "properties.per_buffer_cache_size_kb"
+                            && minor(self.around.version).is_some_and(|minor| minor < 20)));
+                if !zero && (effective < low as f64 || effective > high as f64) {
+                    let range = if high >= 18_014_398_509_481_980 {
+                        format!("at least {low}")
+                    } else {
+                        format!("from {low} to {high}")
+                    };
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} must be {range} ({source}), but is {written}"),
+                        FATAL,
+                        format!("Write a number {range}."),
+                    );
+                } else if multiple > 1 && effective % multiple as f64 != 0.0 {
+                    let below = (effective / multiple as f64).floor() * multiple as f64;
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} must be a multiple of {multiple}, but is {written}"),
+                        FATAL,
+                        format!("Write {} or {}.", below.max(low as f64), below + multiple as f64),
+                    );
+                } else if number != effective {
+                    self.say(
+                        "L3",
+                        Severity::Warning,
+                        node.start,
+                        key,
+                        format!("{key} is {written}, and {effective} is in effect"),
+                        "libcufile cuts off digits after the point.",
+                        format!("Write {effective}."),
+                    );
+                }
+                if key == "profile.cufile_stats" && effective > 3.0 {
+                    self.say(
+                        "L4",
+                        Severity::Warning,
+                        node.start,
+                        key,
+                        format!("{key} is {written}; levels go from 0 to 3"),
+                        "The library accepts it, but its effect is not documented.",
+                        "Write 3 for everything.",
+                    );
+                }
+            }
+            Takes::Int(low, high) if number < low as f64 || number > high as f64 => self.say(
+                "L4",
+                Severity::Error,
+                node.start,
+                key,
+                format!("{key} must be from {low} to {high}, but is {written}"),
+                FATAL,
+                format!("Write a number from {low} to {high}."),
+            ),
+            Takes::Signed(low, high) if number == 0.0 || number < low as f64 || number > high as f64 => {
+                self.say(
+                    "L4",
+                    Severity::Error,
+                    node.start,
+                    key,
+                    format!("{key} must be {low} (unlimited) or from 1 to {high}, but is {written}"),
+                    FATAL,
+                    "Write 32, the default.",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The range of a key: from the installed library if it reports one, otherwise from the table.
+    pub(super) fn limits(&self, known: &Known, low: u64, high: u64) -> (u64, u64, &'static str) {
+        let said = self
+            .around
+            .ranges
+            .get(known.parameter)
+            .and_then(|pair| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?)));
+        match said {
+            // Before the driver is open, the library reports no upper bound for some keys: [64, 0] or [0, 0].
+            Some((0, 0)) => (low, high, "documented"),
+            Some((low, 0)) => (low, high, "reported by the installed library"),
+            Some((low, high)) => (low, high, "reported by the installed library"),
+            None if known.key == "execution.max_io_threads" && minor(self.around.version).is_some_and(|m| m < 16) => {
+                (0, 32, "measured with 1.14 and 1.15")
+            }
+            None => (low, high, "measured with libcufile 1.20, not with the installed one"),
+        }
+    }
+}
