@@ -1,6 +1,6 @@
 //! The engines and their settings as Markdown tables, from the specification. docs/settings.md contains a copy.
 
-use crate::core::spec::ENGINES;
+use crate::core::engine_spec::ENGINES;
 use crate::core::{Need, Setting};
 
 const fn need(need: Need) -> &'static str {

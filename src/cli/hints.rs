@@ -1,6 +1,6 @@
 //! The values that shell completions suggest for arguments. The program accepts other values too.
 
-use crate::core::spec::ENGINES;
+use crate::core::engine_spec::ENGINES;
 use crate::core::{CacheState, Engine, EngineError};
 use crate::models::Profile;
 use clap::builder::{PossibleValue, TypedValueParser};

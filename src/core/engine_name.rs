@@ -1,7 +1,7 @@
 //! The names of engines on the command line and in reports.
 
 use super::engine::{Engine, LOADERS};
-use super::spec::ENGINES;
+use super::engine_spec::ENGINES;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -157,7 +157,7 @@ pub struct Finding {
     pub status: Status,
     /// The summary, one sentence.
     pub summary: String,
-    /// What the check observed.
+    /// The observation of the check.
     pub evidence: Vec<Evidence>,
     /// The reason why it is relevant, in one or two sentences.
     pub why: String,

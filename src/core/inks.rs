@@ -1,6 +1,6 @@
 //! The eleven colours of the runs in a session, and the numbers of engines without a fixed colour.
 
-use super::Engine;
+use super::engine::Engine;
 
 /// The colours for engines without a fixed one. The first ones are distinct in every theme. `Engine::place` defines
 /// the indices.
@@ -67,7 +67,7 @@ impl LaneInks {
         self.others.iter().position(|(known, _)| *known == key)
     }
 
-    /// Whether every engine has the colour of its own name.
+    /// Whether every engine of the session has a fixed colour.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.others.is_empty()

@@ -4,6 +4,7 @@ mod access;
 pub mod ceiling;
 pub mod engine;
 mod engine_name;
+pub mod engine_spec;
 pub mod event;
 mod failure;
 pub mod finding;
@@ -40,6 +41,7 @@ pub use access::Access;
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use engine_name::EngineError;
+pub use engine_spec::Need;
 pub use event::{Event, EventBody, LaneStage, LogLevel};
 pub use failure::Failure;
 pub use finding::{Basis, Evidence, Finding, FindingFact, Group, Route, Status, Verdict};
@@ -61,7 +63,7 @@ pub use settings::{EngineSettings, SettingError, SettingOrder};
 pub use share::{LaneShare, Part, together};
 pub use span::Span;
 pub use span_columns::SpanColumns;
-pub use spec::{Need, Setting};
+pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
     AttachedFile, AttachedProcess, BufferUse, CallTotal, DriverProperties, KvName, LatencyClass, PlainReads, ProcessIo,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a slot (the timeline of a worker) does.
+/// The activity of a slot (the timeline of a worker).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]

@@ -1,8 +1,8 @@
-//! The specification of engines and their settings: names, units, bounds, defaults and help. All other code uses
-//! these two tables and never an engine or a setting as a string. The tables are in `core` because orders and results
-//! use them.
+//! The specification of the engines' settings: names, units, bounds, defaults and help. All other code uses this table
+//! and never a setting as a string. The table is in `core` because orders and results use it.
 
-use super::engine::{Engine, NixlPlugin};
+use super::engine::Engine;
+use super::engine_spec::{NIXL_GDS, NIXL_GDS_MT, NIXL_POSIX};
 use super::units::{self, GIB, KIB, MIB};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -109,9 +109,6 @@ const fn swept_up_to(engine: Engine, most: u64, place: u8, values: Values) -> Us
 const SWITCH: (u64, u64) = (0, 1);
 const ON_AND_OFF: Values = Values::Listed(&[0, 1]);
 const THREADS: Values = Values::UpToCpus(&[1, 2, 4, 8, 12, 16, 24, 32]);
-const NIXL_GDS: Engine = Engine::Nixl(NixlPlugin::Gds);
-const NIXL_GDS_MT: Engine = Engine::Nixl(NixlPlugin::GdsMt);
-const NIXL_POSIX: Engine = Engine::Nixl(NixlPlugin::Posix);
 /// In compat mode, each registration pins this size.
 const DIRECT_IO: Values = Values::Listed(&[1024, 4096, 16384]);
 
@@ -332,7 +329,7 @@ impl Setting {
         (least, self.use_of(engine).and_then(|one| one.most).map_or(most, |own| own.min(most)))
     }
 
-    /// A value with its unit: `4.00 MiB`, `8`.
+    /// A value with its unit: `4 MiB`, `8`.
     #[must_use]
     pub fn text(self, value: u64) -> String {
         match self.spec().unit {
@@ -375,186 +372,6 @@ impl<'de> Deserialize<'de> for Setting {
     }
 }
 
-/// A library or device without which an engine cannot run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// libcufile.
-    Libcufile,
-    /// The NIXL library.
-    Nixl,
-    /// A GPU as the target.
-    Gpu,
-}
-
-/// The specification of one engine.
-#[derive(Debug)]
-pub struct EngineSpec {
-    /// The engine.
-    pub engine: Engine,
-    /// The name on the command line and in reports.
-    pub name: &'static str,
-    /// Other accepted names. These are earlier names, which recordings and settings files can contain.
-    pub aliases: &'static [&'static str],
-    /// The libraries and devices that it requires.
-    pub needs: &'static [Need],
-    /// Whether it runs if the user names no engine.
-    pub usual: bool,
-    /// The help text: its method.
-    pub help: &'static str,
-}
-
-/// The engines with a fixed name, in the order of tables. The index of an engine is its colour in palettes.
-pub static ENGINES: [EngineSpec; 12] = [
-    EngineSpec {
-        engine: Engine::Mmap,
-        name: "mmap",
-        aliases: &[],
-        needs: &[],
-        usual: true,
-        help: "map the file, copy each tensor from the mapping",
-    },
-    EngineSpec {
-        engine: Engine::Pread,
-        name: "pread",
-        aliases: &[],
-        needs: &[],
-        usual: true,
-        help: "threads read through the page cache into a pinned ring, copies overlap",
-    },
-    EngineSpec {
-        engine: Engine::Odirect,
-        name: "odirect",
-        aliases: &["direct"],
-        needs: &[],
-        usual: true,
-        help: "O_DIRECT reads into a pinned ring, copies overlap",
-    },
-    EngineSpec {
-        engine: Engine::GdsPerTensor,
-        name: "gds-per-tensor",
-        aliases: &[],
-        needs: &[Need::Libcufile],
-        usual: true,
-        help: "cuFile, tensor by tensor: register, submit, wait, deregister",
-    },
-    EngineSpec {
-        engine: Engine::GdsBounce,
-        name: "gds-bounce",
-        aliases: &[],
-        needs: &[Need::Libcufile],
-        usual: true,
-        help: "cuFile into unregistered memory",
-    },
-    EngineSpec {
-        engine: Engine::GdsSlab,
-        name: "gds-slab",
-        aliases: &[],
-        needs: &[Need::Libcufile],
-        usual: true,
-        help: "cuFile into one slab, coalesced aligned reads over threads",
-    },
-    EngineSpec {
-        engine: Engine::GdsBatch,
-        name: "gds-batch",
-        aliases: &[],
-        needs: &[Need::Libcufile],
-        usual: true,
-        help: "cuFile batch I/O",
-    },
-    EngineSpec {
-        engine: Engine::GdsStream,
-        name: "gds-stream",
-        aliases: &[],
-        needs: &[Need::Libcufile, Need::Gpu],
-        usual: true,
-        help: "cuFile asynchronous reads on streams",
-    },
-    EngineSpec {
-        engine: NIXL_GDS,
-        name: "nixl",
-        aliases: &["nixl:GDS"],
-        needs: &[Need::Nixl, Need::Libcufile],
-        usual: true,
-        help: "the NIXL library, tensor by tensor, with its plugin GDS (cuFile batches)",
-    },
-    EngineSpec {
-        engine: Engine::Auto,
-        name: "auto",
-        aliases: &[],
-        needs: &[],
-        usual: true,
-        help: "the fastest for this path, machine and cache state",
-    },
-    EngineSpec {
-        engine: NIXL_GDS_MT,
-        name: "nixl:GDS_MT",
-        aliases: &[],
-        needs: &[Need::Nixl, Need::Libcufile],
-        usual: false,
-        help: "the NIXL library, tensor by tensor, with its plugin GDS_MT (threads over cuFile)",
-    },
-    EngineSpec {
-        engine: NIXL_POSIX,
-        name: "nixl:POSIX",
-        aliases: &[],
-        needs: &[Need::Nixl],
-        usual: false,
-        help: "the NIXL library, tensor by tensor, with its plugin POSIX (host memory)",
-    },
-];
-
-impl EngineSpec {
-    /// Whether the engine requires this.
-    #[must_use]
-    pub fn needs(&self, need: Need) -> bool {
-        self.needs.contains(&need)
-    }
-}
-
-impl Engine {
-    /// The specification of the engine. `None` for commands, loaders and workloads.
-    #[must_use]
-    pub fn spec(&self) -> Option<&'static EngineSpec> {
-        ENGINES.iter().find(|spec| spec.engine == *self)
-    }
-
-    /// The engines with a fixed name.
-    pub fn named() -> impl DoubleEndedIterator<Item = &'static Self> {
-        ENGINES.iter().map(|spec| &spec.engine)
-    }
-
-    /// The engines that run if the user names none, in order.
-    #[must_use]
-    pub fn usual() -> Vec<Self> {
-        ENGINES.iter().filter(|spec| spec.usual).map(|spec| spec.engine.clone()).collect()
-    }
-
-    fn needs(&self, need: Need) -> bool {
-        self.spec().is_some_and(|spec| spec.needs(need))
-    }
-
-    /// Whether the engine calls cuFile itself.
-    #[must_use]
-    pub fn uses_cufile(&self) -> bool {
-        match self {
-            Self::Workload(lane) => lane.uses_cufile(),
-            _ => self.needs(Need::Libcufile) && !self.needs(Need::Nixl),
-        }
-    }
-
-    /// Whether its process opens cuFile, either to use it or to read its statistics while another library uses it.
-    #[must_use]
-    pub fn opens_cufile(&self) -> bool {
-        self.uses_cufile() || self.needs(Need::Libcufile)
-    }
-
-    /// Whether the target must be a GPU.
-    #[must_use]
-    pub fn needs_gpu(&self) -> bool {
-        self.needs(Need::Gpu)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -574,12 +391,6 @@ mod tests {
                 assert!(values.iter().all(|value| (least..=most).contains(value) && value.is_multiple_of(spec.step)));
             }
         }
-        let mut names: Vec<&str> =
-            ENGINES.iter().flat_map(|spec| spec.aliases.iter().chain([&spec.name])).copied().collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all);
     }
 
     #[test]

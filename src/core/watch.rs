@@ -251,7 +251,7 @@ pub struct WatchedFile {
     pub tensors: Vec<WatchedTensor>,
     /// The number of tensors in the file. 0 if it is not a safetensors file.
     pub tensors_of_file: u64,
-    /// What the file of a KV-cache system contains, according to its name.
+    /// The content of a file of a KV-cache system, according to its name.
     #[serde(default)]
     pub kv: Option<KvName>,
     /// The reads with libc and through mappings.

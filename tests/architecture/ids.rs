@@ -9,8 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files that define ids.
-const SPECIFICATIONS: [&str; 4] =
-    ["src/checks/spec/table.rs", "src/core/fix_id.rs", "src/core/spec.rs", "src/workloads/kv/params.rs"];
+const SPECIFICATIONS: [&str; 5] = [
+    "src/checks/spec/table.rs",
+    "src/core/fix_id.rs",
+    "src/core/engine_spec.rs",
+    "src/core/spec.rs",
+    "src/workloads/kv/params.rs",
+];
 
 /// Words that are an id but also have another meaning, with the files in which they have the other meaning.
 const OTHER_MEANING: &[(&str, &[&str])] = &[
@@ -21,7 +26,7 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     // Columns of files and tables. In JSON and CSV, some have the names of settings.
     ("slots", &["src/report/"]),
     ("block_bytes", &["src/report/"]),
-    ("threads", &["src/report/", "src/present/watch.rs", "src/tui/screens/"]),
+    ("threads", &["src/report/", "src/present/watch/", "src/tui/screens/"]),
     // A value of `--require`, and the direct route in sentences and in the glossary.
     ("direct", &["src/cli/check.rs", "src/present/verdict.rs", "src/tui/help.rs", "src/config/taste.rs"]),
     // The library, in the text of another program.
