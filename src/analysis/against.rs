@@ -1,6 +1,6 @@
 //! Compares runs with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
-use super::median_u64;
+use crate::core::median::median_u64;
 use crate::core::{CacheState, Engine, RunResult};
 use serde::Deserialize;
 

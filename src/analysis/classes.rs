@@ -1,7 +1,7 @@
 //! The time of tensors, grouped by size.
 
-use super::median_u64;
 use super::rows::TensorRow;
+use crate::core::median::median_u64;
 use crate::core::{Phase, PhaseTimes};
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Compares engines by the median time of their runs, relative to the fastest engine of the group.
 
-use super::median_u64;
+use crate::core::median::median_u64;
 use crate::core::{Access, CacheState, Engine, RunResult, units};
 
 /// The runs of one engine in a group.

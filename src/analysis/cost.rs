@@ -1,8 +1,8 @@
 //! The overhead per tensor of an engine, and the tensor size at which two engines take the same time.
 
 use super::fit::{Fit, fit};
-use super::median;
 use super::rows::TensorRow;
+use crate::core::median::median;
 use std::collections::BTreeMap;
 
 /// The overhead and bandwidth of an engine.

@@ -1,7 +1,7 @@
 //! The time of a tensor as a line: `t = overhead + bytes / bandwidth`.
 
-use super::median;
 use super::rows::TensorRow;
+use crate::core::median::median;
 
 /// A fitted line.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Predicts the load of another model from measured runs. Each run gives one prediction. The median is shown, and the
 //! differences between them give the interval.
 
-use super::median;
 use super::timing::{Parts, Timing, Untold, along, nearest};
 use crate::core::CacheState;
+use crate::core::median::median;
 
 /// The model whose load is predicted.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 //! measured model, their sum is the measured time.
 
 use super::fit::fit;
-use super::median;
 use super::rows::TensorRow;
+use crate::core::median::median;
 use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ pub struct DeviceError {
     pub cuda_code: Option<u32>,
     /// The error number. `None` if the error is not from the kernel.
     pub errno: Option<i32>,
-    /// What the user can do. `None` if there is no advice.
+    /// The advice for the user. `None` if there is none.
     pub advice: Option<&'static str>,
 }
 

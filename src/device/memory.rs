@@ -1,8 +1,8 @@
 //! The memory that a model is loaded into: one allocation on the GPU or the host.
 
-use super::Device;
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
+use super::target::Device;
 use crate::core::units;
 use cudarc::driver::result;
 use std::ffi::c_void;

@@ -5,6 +5,7 @@
 //! when it has finished.
 
 mod cuda;
+
 pub mod endings;
 mod error;
 mod extents;
@@ -16,6 +17,7 @@ mod scatter;
 mod shared;
 mod staging;
 mod stream;
+mod target;
 mod uring;
 
 pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_cuda_devices};
@@ -28,45 +30,5 @@ pub use scatter::Piece;
 pub use shared::SharedWords;
 pub use staging::{CopyQueue, InFlight, Slot, Staging};
 pub use stream::IoQueue;
+pub use target::Device;
 pub use uring::{Completed, ReadBuffer, ReadRing};
-
-use std::sync::Arc;
-
-/// Where the bytes of a run are stored.
-#[derive(Clone, Debug)]
-pub enum Device {
-    /// A GPU. Its primary context is retained.
-    Cuda(Arc<CudaDevice>),
-    /// Host memory.
-    Host,
-}
-
-impl Device {
-    /// Makes the device usable on the calling thread, because CUDA contexts are current per thread.
-    ///
-    /// # Errors
-    /// If CUDA reports an error.
-    pub fn bind(&self) -> Result<(), DeviceError> {
-        match self {
-            Self::Cuda(cuda) => cuda.bind(),
-            Self::Host => Ok(()),
-        }
-    }
-
-    /// Waits until all queued work of the device is done.
-    ///
-    /// # Errors
-    /// If CUDA reports an error of earlier work.
-    pub fn synchronize(&self) -> Result<(), DeviceError> {
-        match self {
-            Self::Cuda(cuda) => cuda.synchronize(),
-            Self::Host => Ok(()),
-        }
-    }
-
-    /// Whether this is a GPU.
-    #[must_use]
-    pub const fn is_gpu(&self) -> bool {
-        matches!(self, Self::Cuda(_))
-    }
-}

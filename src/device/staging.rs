@@ -1,10 +1,10 @@
 //! Pinned staging buffers: reads fill their slots, and queues copy the slots to the target.
 
-use super::Device;
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
 use super::memory::{DeviceMemory, map_huge, unmap_huge};
 use super::stream::Stream;
+use super::target::Device;
 use crate::core::units;
 use cudarc::driver::{result, sys};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,9 +1,9 @@
 //! CUDA streams for copies and for cuFile reads in stream order. Host memory has no streams: its copies and reads are
 //! complete when the call returns.
 
-use super::Device;
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
+use super::target::Device;
 use cudarc::driver::{result, sys};
 use cufile_ffi::Notice;
 use std::ffi::c_void;

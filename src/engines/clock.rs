@@ -86,7 +86,7 @@ pub fn record_spans(count: usize) -> usize {
     rec.into_spans().len()
 }
 
-/// What a span was for: a tensor, a block, or set-up.
+/// The purpose of a span: a tensor, a block, or set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct What {
     pub(crate) tensor: Option<u32>,

@@ -181,7 +181,7 @@ impl CuFile {
         let mut counts = TransferCounts::none(access);
         // The counter of nvidia-fs is read only if it can show something that the library does not count.
         if self.direct_possible && access == Access::Read {
-            counts.module = super::nvfs_reads();
+            counts.module = super::nvfs::nvfs_reads();
         }
         if self.statistics.is_err() {
             return counts;
@@ -262,8 +262,8 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
             Route::Nvfs,
             Some(reads),
             format!(
-                "inferred: {} counted {} of all processes during the run; {why}",
-                super::NVFS_STATS,
+                "inferred: {} counted {} of all processes meanwhile; {why}",
+                super::nvfs::NVFS_STATS,
                 units::plural(reads, "read")
             ),
             false,

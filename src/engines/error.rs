@@ -64,7 +64,7 @@ pub enum LoadError {
         needs: u64,
         /// The free memory, in words.
         free: String,
-        /// What the user can do.
+        /// The advice for the user.
         advice: &'static str,
     },
     /// A read found the end of the file before the bytes that the header promises.

@@ -55,7 +55,7 @@ impl Ready<'_> {
     fn warm_up(&self, parts: &mut SetupParts) -> Result<(), LoadError> {
         let loads = self.order.settings.get(Setting::Warmup).unwrap_or(0);
         for _ in 0..loads {
-            super::load(&self.context(&Counters::default(), None))?;
+            super::load::load(&self.context(&Counters::default(), None))?;
         }
         if loads > 0 {
             parts.end("earlier_loads");
@@ -174,7 +174,7 @@ fn measured(
     }
     let cpu_before = cpu_ns();
     let context = ready.context(counters, result.cache_resident_before_fraction);
-    let mut loaded = super::load(&context)?;
+    let mut loaded = super::load::load(&context)?;
     let wall_ns = context.clock.now_ns();
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
     if !loaded.staging.is_empty() {

@@ -23,6 +23,7 @@ mod gds_stream;
 mod host;
 mod lane;
 mod life_cycle;
+mod load;
 mod mmap;
 mod nixl;
 mod nixl_library;
@@ -50,7 +51,6 @@ pub use nvfs::{NVFS_STATS, nvfs_reads};
 pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
 
-use crate::core::Engine;
 // Parts from which other modules build their runs.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
@@ -62,20 +62,3 @@ pub(crate) use life_cycle::{
     Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, process, send_spans, verify as verify_run,
     with_progress,
 };
-
-/// Runs the engine that the order names.
-fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    match &context.order.engine {
-        Engine::Mmap => mmap::load(context),
-        Engine::Pread => pread::load(context),
-        Engine::Odirect => odirect::load(context),
-        Engine::GdsPerTensor => gds_per_tensor::load(context),
-        Engine::GdsBounce => gds_bounce::load(context),
-        Engine::GdsSlab => gds_slab::load(context),
-        Engine::GdsBatch => gds_batch::load(context),
-        Engine::GdsStream => gds_stream::load(context),
-        Engine::Nixl(_) => nixl::load(context),
-        Engine::Auto => auto::load(context),
-        other => Err(LoadError::Unsupported { engine: other.to_string() }),
-    }
-}

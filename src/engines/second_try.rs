@@ -20,7 +20,7 @@ pub(super) struct SecondTries {
 /// The position of missing bytes in the file and on the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing<'a> {
-    /// What the read was for, for the error message.
+    /// The purpose of the read, for the error message.
     pub(super) what: &'a str,
     pub(super) path: &'a Path,
     pub(super) file_offset: u64,

@@ -8,7 +8,7 @@ use crate::core::FixId;
 pub(super) struct Page {
     /// The id of the check.
     pub(super) id: &'static str,
-    /// What the check examines.
+    /// The subject of the check.
     pub(super) subject: &'static str,
     /// Why it is relevant.
     pub(super) why: &'static str,

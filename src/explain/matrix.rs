@@ -1,6 +1,8 @@
 //! Explains the support matrix: one page for each class of GPU, for each kind of storage, and for a pair of them.
 
-use super::{Answer, Fact, Kind};
+use super::answer::Answer;
+use super::answer::Fact;
+use super::answer::Kind;
 use crate::checks::matrix::{GpuClass, ROUTES, Row, Storage, Support, support};
 use crate::core::Route;
 

@@ -1,7 +1,16 @@
 //! Builds answers from the tables.
 
+use super::answer::Answer;
+use super::answer::Cause;
+use super::answer::Fact;
+use super::answer::Kind;
+use super::answer::Remedy;
 use super::causes::Cause as Row;
-use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, keys, lines};
+use super::checks;
+use super::cuda_codes;
+use super::cufile_codes;
+use super::keys;
+use super::lines;
 use crate::checks::log_signatures::Explained;
 use crate::checks::{CheckId, cufile_json};
 use crate::core::FixId;

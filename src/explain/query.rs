@@ -1,6 +1,10 @@
 //! Finds the answers to a query: a code, a name, a key, an id or a line.
 
-use super::{Answer, checks, cuda_codes, keys, page};
+use super::answer::Answer;
+use super::checks;
+use super::cuda_codes;
+use super::keys;
+use super::page;
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
 use crate::core::FixId;

@@ -1,6 +1,9 @@
 //! Formats answers as text for a terminal or a pipe.
 
-use super::{Answer, Cause, Kind, Remedy};
+use super::answer::Answer;
+use super::answer::Cause;
+use super::answer::Kind;
+use super::answer::Remedy;
 use crate::text::{paragraph, strong};
 use crate::text::{sanitise_line, wrap};
 

@@ -2,13 +2,14 @@
 //! undone.
 
 use super::editable::may_edit;
+use super::error::FixError;
 use super::files::{Found, has_text, look, missing_folders, spot};
 use super::journal::{Before, CommandRun, CommandState, ENTRY_VERSION, Entry, Journal, Stage, Written};
 use super::lock::lock;
+use super::place::Place;
 use super::resume::boot_id;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
-use super::{FixError, Place};
 use crate::core::{Change, FixPlan, FixPolicy, Needs};
 use crate::text::quoted_line;
 use rustix::fd::OwnedFd;

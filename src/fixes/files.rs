@@ -1,6 +1,6 @@
 //! Writes files atomically and never through a symbolic link.
 
-use super::FixError;
+use super::error::FixError;
 use super::store::is_link;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};

@@ -4,7 +4,7 @@ use super::parts::family;
 use super::plans::{fix_of, for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
-use crate::checks::{CheckId, Report};
+use crate::checks::{CheckId, Report, Scope};
 use crate::core::{Finding, FixId, Guide, GuideStep as Step, Route, Status};
 use crate::machine::{Root, nvidia_driver};
 use std::fmt::Write as _;
@@ -330,8 +330,8 @@ fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
 
 fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
     // The GPU and the kind of system cannot be changed, so advice about them is not a step.
-    let is_given =
-        finding.fix.is_none() && fix.is_none() && (finding.id.starts_with("gpu-") || finding.id == CheckId::Wsl);
+    let is_of_gpu = CheckId::of(&finding.id).is_some_and(|check| check.spec().scope == Scope::Gpu);
+    let is_given = finding.fix.is_none() && fix.is_none() && (is_of_gpu || GIVEN.iter().any(|id| finding.id == *id));
     // A GPU without a working driver is not an obstacle, because the driver can be fixed.
     let is_missing = finding.id != CheckId::GpuPresent || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {

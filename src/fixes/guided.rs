@@ -1,8 +1,10 @@
 //! Selects the next step of the guided set-up, with as few reboots as possible.
 
 use super::journal::{Journal, Stage};
+use super::place::Place;
 use super::resume::boot_id;
-use super::{Place, spec, statement};
+use super::spec;
+use super::statement;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
 
 /// The next action of the guided set-up.
@@ -97,9 +99,7 @@ fn executable(plan: &FixPlan) -> FixPlan {
     out.changes.retain(|change| !is_reboot(change));
     if out.changes.len() < count {
         out.needs = Needs::Reboot;
-        if !out.remaining.iter().any(|line| line == "sudo reboot") {
-            out.remaining.push("sudo reboot".to_owned());
-        }
+        out.remaining.push("sudo reboot".to_owned());
     }
     if plan.policy != FixPolicy::Ask {
         out.undo = statement::of_plan(&FixPlan { undo: String::new(), ..out.clone() });

@@ -1,6 +1,7 @@
 //! Pauses before a step, so that a test can kill the program at this point.
 
-use super::{Place, Step};
+use super::place::Place;
+use super::step::Step;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 

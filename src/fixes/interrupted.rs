@@ -1,12 +1,14 @@
 //! Handles interrupted fixes. Commands that change nothing report them. Commands that apply or undo fixes resume
 //! them.
 
+use super::error::FixError;
 use super::files::{has_text, spot};
+use super::hold;
 use super::journal::{CommandState, Entry, Journal, Stage};
 use super::lock::{is_locked, lock};
+use super::place::Place;
 use super::rollback::{RolledBack, roll_back};
 use super::step::{Hook, Step, step};
-use super::{FixError, Place, hold};
 use crate::core::FixId;
 use crate::text::quoted_line;
 

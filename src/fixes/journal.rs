@@ -1,8 +1,10 @@
 //! The journal of fixes: their changes, the previous contents and the progress. It is written to disk before a fix
 //! changes anything.
 
+use super::editable;
+use super::error::FixError;
+use super::place::Place;
 use super::store::{Closed, distrust};
-use super::{FixError, Place, editable};
 use crate::core::{FixId, FixRisk, Needs};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -159,7 +161,7 @@ fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
 /// The file that a process locks while it uses the journal. Only its owner can open it. A lock on the directory could
 /// be taken by any user.
 pub(super) const LOCK: &str = "lock";
-/// The record of a guided set-up.
+/// The record of a guided set-up. `None` if there is none.
 const SETUP: &str = "set-up";
 /// The prefix of the names of unfinished entries.
 const TEMPORARY: &str = ".entry-";

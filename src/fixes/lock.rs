@@ -1,6 +1,6 @@
 //! Ensures that only one process changes the journal at a time, so that a running fix is not treated as interrupted.
 
-use super::FixError;
+use super::error::FixError;
 use super::journal::{Journal, LOCK};
 use super::store::distrust;
 use rustix::fd::OwnedFd;

@@ -1,6 +1,6 @@
 //! Where fixes are applied and where their journal is.
 
-use super::FixError;
+use super::error::FixError;
 use super::store::{Chain, Closed};
 use crate::core::{FixPlan, Needs};
 use rustix::fd::OwnedFd;

@@ -1,7 +1,8 @@
 //! Fixes that wait for a reboot: their progress, the next step, and whether the check passes.
 
+use super::files;
 use super::journal::{CommandState, Entry, Journal, Stage};
-use super::{Place, files};
+use super::place::Place;
 use crate::checks::Report;
 use crate::core::{OpenPlan, OpenStep, Status, StepState};
 use crate::text::quoted_line;

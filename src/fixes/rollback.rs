@@ -1,10 +1,11 @@
 //! Restores the files of a fix and describes the result. The description is derived from the actual work, so that "no
 //! file was changed" is always true.
 
+use super::error::FixError;
 use super::files::{has_text, remove_folders, spot};
 use super::journal::{Entry, Written};
+use super::place::Place;
 use super::step::{Hook, Step, step};
-use super::{FixError, Place};
 use std::fmt;
 use std::path::PathBuf;
 

@@ -66,7 +66,7 @@ impl Module {
         }
     }
 
-    /// What does not work without the module.
+    /// The features that do not work without the module.
     const fn loss(self) -> &'static str {
         match self {
             Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU does not work after the reboot",

@@ -1,8 +1,10 @@
 //! The record of a guided set-up in the journal, from which it is resumed after a reboot. It contains the route, the
 //! paths and the completed steps. The state of the machine determines the remaining steps.
 
+use super::error::FixError;
+use super::journal::Journal;
+use super::place::Place;
 use super::resume::boot_id;
-use super::{FixError, Journal, Place};
 use crate::core::{FixId, Route};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

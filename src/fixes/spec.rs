@@ -4,7 +4,7 @@
 use crate::checks::CheckId;
 use crate::core::{FixId, Needs};
 
-/// What an undo restores.
+/// The effect of an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
     /// Undo restores all changes.
@@ -31,9 +31,9 @@ pub enum Systems {
 pub struct Spec {
     /// The title, one line. A plan can replace it by a title with a file or disk of the machine.
     pub title: &'static str,
-    /// What it changes.
+    /// Its changes.
     pub changes: &'static str,
-    /// What an undo restores.
+    /// The effect of an undo.
     pub undo: Undo,
     /// The highest rights that it can need.
     pub needs: Needs,
@@ -66,7 +66,7 @@ impl Spec {
         format!("{rights}{systems}.")
     }
 
-    /// What an undo restores, as a sentence.
+    /// The effect of an undo, as a sentence.
     #[must_use]
     pub fn undo_text(&self) -> String {
         match self.undo {

@@ -1,6 +1,6 @@
 //! The steps of applying, undoing and resuming a fix. A hook is called before each step.
 
-use super::FixError;
+use super::error::FixError;
 
 /// A step of the work. Tests use the hook to stop the work before it, as after a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

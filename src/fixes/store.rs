@@ -1,7 +1,7 @@
 //! The directory of the journal. It is opened component by component without following links. It is used only if no
 //! other user can write to it or to a directory above it.
 
-use super::FixError;
+use super::error::FixError;
 use crate::trust::unmapped_owner;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};

@@ -1,11 +1,13 @@
 //! Undoes an applied fix.
 
+use super::error::FixError;
 use super::files::look;
 use super::journal::{Before, Entry, Journal, Stage};
 use super::lock::lock;
+use super::merge;
+use super::place::Place;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
-use super::{FixError, Place, merge};
 use crate::core::FixId;
 use crate::text::quoted_line;
 

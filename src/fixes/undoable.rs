@@ -1,8 +1,8 @@
 //! The applied fixes of all journals, as plans that can be shown and undone. They can be from any session.
 
-use super::Place;
 use super::files::has_text;
 use super::journal::{Entry, Journal, Stage};
+use super::place::Place;
 use super::statement;
 use crate::core::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
 use rustix::fd::OwnedFd;

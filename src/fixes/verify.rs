@@ -1,7 +1,11 @@
 //! Applies or undoes a fix and verifies the result: written files are read back, and the check runs again.
 
+use super::apply::apply_with;
 use super::commands::run_for_root;
-use super::{FixError, Place, apply_with, hold, undo_with};
+use super::error::FixError;
+use super::hold;
+use super::place::Place;
+use super::undo::undo_with;
 use crate::checks;
 use crate::core::{Change, FixId, FixPlan, FixProgress, FixStage, Needs, Status};
 use crate::machine::Root;

@@ -69,7 +69,7 @@ pub fn built_in(root: &Root, module: &str, option: &str) -> Option<(String, Stri
     if is_loaded(module) {
         return None;
     }
-    let release = super::kernel_release(root)?;
+    let release = super::summary::kernel_release(root)?;
     let list = format!("/lib/modules/{release}/modules.builtin");
     if let Ok(text) = root.read_text(&list) {
         let stem = |line: &str| Some(line.trim().rsplit('/').next()?.strip_suffix(".ko")?.replace('-', "_"));

@@ -354,8 +354,8 @@ impl Root {
         }
     }
 
-    /// The symbols of [`super::SYMBOLS`] that the kernel has, from `/proc/kallsyms`. All users can read the names,
-    /// and addresses are not needed.
+    /// The symbols of [`super::symbols::SYMBOLS`] that the kernel has, from `/proc/kallsyms`. All users can read the
+    /// names, and addresses are not needed.
     ///
     /// # Errors
     /// Returns the reason why the list could not be read.

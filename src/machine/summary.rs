@@ -36,7 +36,7 @@ pub fn container(root: &Root) -> Option<Container> {
         return seen("enroot", "environment", &format!("{name} is set"));
     }
     let mounts = root.read_text("/proc/self/mountinfo").unwrap_or_default();
-    let top = super::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
+    let top = super::mounts::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
     // If a container image was unpacked onto a disk, as in small virtual machines, `/.dockerenv` still exists. The
     // root of a real container is not on a disk.
     let on_disk = top

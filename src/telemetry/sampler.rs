@@ -21,7 +21,7 @@ pub struct SamplerConfig {
     pub gpu: Option<GpuRef>,
     /// The path of NVML. `None` means the path in `GDS_TOP_NVML`, or else `libnvidia-ml.so.1`.
     pub nvml_library: Option<PathBuf>,
-    /// Device number (major, minor) of the block device with the model (see [`super::device_of`]).
+    /// Device number (major, minor) of the block device with the model (see [`super::meters::device_of`]).
     pub model_device: Option<(u32, u32)>,
 }
 

@@ -1,7 +1,7 @@
 //! The facts of a run that advice is based on, and a piece of advice as data.
 
 use crate::analysis::cost::CostModel;
-use crate::analysis::median_u64;
+use crate::core::median::median_u64;
 use crate::core::{CacheState, Engine, Phase, RunResult, Span};
 use std::collections::BTreeMap;
 

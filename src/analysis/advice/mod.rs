@@ -5,7 +5,7 @@ mod beside;
 mod facts;
 
 use super::compare::ComparisonGroup;
-use super::of_median_time;
+use crate::core::median::of_median_time;
 use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
 use beside::{compat_loses, crossing, disk_decides, pageable, read_again};
 pub use facts::{Advice, Lesson, RunFacts};
