@@ -180,7 +180,7 @@ mod tests {
             let mut report = WatchReport { wall_ns: seconds * 1_000_000_000, ..WatchReport::default() };
             report.files = vec![crate::core::WatchedFile {
                 plain: PlainReads { bytes: read, ..PlainReads::default() },
-                ..watch::tests::file_without_route()
+                ..watch::answer::tests::file_without_route()
             }];
             state.reduce(&Event { at_ns: seconds, body: EventBody::ProgramSeen { report: Box::new(report) } });
         }

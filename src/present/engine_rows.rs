@@ -244,21 +244,28 @@ impl<'s> RowGroup<'s> {
     /// The title of the group within its session: `cold cache, into host memory`.
     #[must_use]
     pub fn title(&self) -> String {
+        let [cache, what] = self.title_parts();
+        if what.is_empty() { cache } else { format!("{cache}, {what}") }
+    }
+
+    /// The two parts of the name: the cache with the direction, and the rest, which may be empty.
+    #[must_use]
+    pub fn title_parts(&self) -> [String; 2] {
         let cache = self.cache;
         let direction = self.rows.first().and_then(|row| row.engine.direction());
         let direction = direction.map_or_else(String::new, |direction| format!("{direction}, "));
         let what = match self.share {
             Some(LaneShare { group: Some(_), part: Some(part), .. }) => {
-                format!("{cache} cache, {} parts load at the same time", part.of)
+                format!("{} parts load at the same time", part.of)
             }
             Some(LaneShare { group: Some(_), .. }) => {
-                format!("{cache} cache, all models at the same time, compared with each alone")
+                "all models at the same time, compared with each alone".to_owned()
             }
-            Some(share) => format!("{cache} cache, {} alone on {}", share.model, self.target),
-            None if *self.target == Target::Host => format!("{cache} cache, into host memory"),
-            None => format!("{cache} cache"),
+            Some(share) => format!("{} alone on {}", share.model, self.target),
+            None if *self.target == Target::Host => "into host memory".to_owned(),
+            None => String::new(),
         };
-        direction + &what
+        [format!("{direction}{cache} cache"), what]
     }
 
     /// The engines with successful runs, the fastest first. Empty for runs that load together, because these are
@@ -297,7 +304,7 @@ impl<'s> RowGroup<'s> {
         self.ranked().first().copied()
     }
 
-    /// Whether all of its runs have ended.
+    /// Whether all runs have ended.
     #[must_use]
     pub fn settled(&self) -> bool {
         self.rows.iter().all(EngineRow::settled)
@@ -315,10 +322,9 @@ pub fn without_run(row: &EngineRow<'_>, over: bool) -> (Status, String) {
     }
 }
 
-/// The engines that cannot run. Engines with the same reason are combined: `gds-slab, gds-batch` and `cannot run
-/// here: …`.
+/// Engines that cannot run, those with the same reason together: `gds-slab`, `gds-batch`, and `cannot run here: …`.
 #[must_use]
-pub fn unavailable(state: &State) -> Vec<(String, String)> {
+pub fn unavailable(state: &State) -> Vec<(Vec<String>, String)> {
     let mut reasons: Vec<(Vec<String>, &str)> = Vec::new();
     for (engine, why) in &state.unavailable {
         let name = labels::engine(engine);
@@ -329,7 +335,7 @@ pub fn unavailable(state: &State) -> Vec<(String, String)> {
             None => reasons.push((vec![name], why)),
         }
     }
-    reasons.into_iter().map(|(names, why)| (names.join(", "), cannot_run(why))).collect()
+    reasons.into_iter().map(|(names, why)| (names, cannot_run(why))).collect()
 }
 
 /// The text that follows the name of an engine that cannot run.

@@ -16,11 +16,43 @@ const WINDOW_NS: u64 = NS_PER_S;
 /// the time before the load.
 const SHORTEST_METERED_NS: u64 = NS_PER_S;
 
+/// A place through which bytes pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Station {
+    /// The storage device.
+    Storage,
+    /// The kernel's page cache.
+    PageCache,
+    /// Pinned staging buffers.
+    PinnedMemory,
+    /// Memory of a watched process.
+    ProcessMemory,
+    /// Host memory as the target.
+    HostMemory,
+    /// A GPU.
+    Gpu,
+}
+
+impl Station {
+    /// Its name on the screens.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::PageCache => "page cache",
+            Self::PinnedMemory => "pinned memory",
+            Self::ProcessMemory => "process memory",
+            Self::HostMemory => "host memory",
+            Self::Gpu => "GPU",
+        }
+    }
+}
+
 /// One hop of the path, from one station to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
     /// The station at the start of the hop.
-    pub from: &'static str,
+    pub from: Station,
     /// Bytes per second; `None` if the rate was not measured.
     pub bytes_per_s: Option<f64>,
     /// The rate divided by the measured ceiling of the hop.
@@ -35,7 +67,7 @@ pub struct Flow {
     /// The hops from the storage to the target.
     pub hops: Vec<Hop>,
     /// The last station, which is the target.
-    pub to: &'static str,
+    pub to: Station,
     /// Whether bytes are moving now.
     pub moves: bool,
 }
@@ -46,7 +78,7 @@ impl Flow {
     #[must_use]
     pub fn bottleneck(&self) -> Option<String> {
         let hop = self.hops.iter().find(|hop| hop.limits)?;
-        Some(format!("Limited by {}: {:.0} % of its ceiling.", hop.from, hop.share? * 100.0))
+        Some(format!("Limited by {}: {:.0} % of its ceiling.", hop.from.name(), hop.share? * 100.0))
     }
 
     /// Marks the hop with the highest share of its ceiling, if that share is high enough.
@@ -78,11 +110,12 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
     let engine = run.and_then(|run| run.chosen_engine()).unwrap_or(&lane.engine);
     let counts = run.and_then(|run| run.route.as_ref());
     let direct = counts.is_some_and(|counts| counts.route.is_direct());
-    let to = if lane.target == Target::Host { "host memory" } else { "GPU" };
+    let to = if lane.target == Target::Host { Station::HostMemory } else { Station::Gpu };
     let through = through(engine, direct, to)?;
     let disk = read_rate(state, from, end);
     let from_storage = disk.is_none_or(|disk| disk >= landed * LEAST_SOURCE);
-    let into_gpu = if to == "GPU" && end - from >= SHORTEST_METERED_NS { pcie_rate(state, from, end) } else { None };
+    let into_gpu =
+        if to == Station::Gpu && end - from >= SHORTEST_METERED_NS { pcie_rate(state, from, end) } else { None };
     let bound = |kind: CeilingKind, rate: Option<f64>| {
         let model = state.model_of(lane).map(|model| model.name.as_str());
         let of = state.ceilings.iter().filter(|c| c.kind == kind && c.bytes_per_s > 0.0);
@@ -92,11 +125,13 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
     let mut hops = Vec::new();
     let mut add = |from, bytes_per_s, share| hops.push(Hop { from, bytes_per_s, share, limits: false });
     if from_storage || through.is_empty() {
-        add("storage", disk.or(Some(landed)), bound(CeilingKind::DirectRead, disk.or(Some(landed))));
+        add(Station::Storage, disk.or(Some(landed)), bound(CeilingKind::DirectRead, disk.or(Some(landed))));
     }
     for station in through {
-        let rate = if station == "pinned memory" { into_gpu.or(Some(landed)) } else { Some(landed) };
-        let kind = if station == "pinned memory" { CeilingKind::PinnedCopy } else { CeilingKind::CachedRead };
+        let (rate, kind) = match station {
+            Station::PinnedMemory => (into_gpu.or(Some(landed)), CeilingKind::PinnedCopy),
+            _ => (Some(landed), CeilingKind::CachedRead),
+        };
         // While the page cache is being filled, it is as fast as the storage, so its ceiling does not apply.
         let share = if kind == CeilingKind::CachedRead && from_storage { None } else { bound(kind, Some(landed)) };
         add(station, rate, share);
@@ -105,16 +140,16 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
 }
 
 /// The stations between the storage and the target.
-fn through(engine: &Engine, direct: bool, to: &str) -> Option<Vec<&'static str>> {
+fn through(engine: &Engine, direct: bool, to: Station) -> Option<Vec<Station>> {
     let mut stations = match engine {
         Engine::Workload(_) | Engine::Auto => return None,
         _ if direct => Vec::new(),
-        Engine::Mmap | Engine::Command(_) | Engine::Loader(_) => vec!["page cache"],
-        Engine::Pread | Engine::Nixl(NixlPlugin::Posix) => vec!["page cache", "pinned memory"],
-        _ => vec!["pinned memory"],
+        Engine::Mmap | Engine::Command(_) | Engine::Loader(_) => vec![Station::PageCache],
+        Engine::Pread | Engine::Nixl(NixlPlugin::Posix) => vec![Station::PageCache, Station::PinnedMemory],
+        _ => vec![Station::PinnedMemory],
     };
-    if to != "GPU" {
-        stations.retain(|station| *station != "pinned memory");
+    if to != Station::Gpu {
+        stations.retain(|station| *station != Station::PinnedMemory);
     }
     Some(stations)
 }
@@ -147,17 +182,17 @@ pub fn of_process(process: &ProcessUse, into_gpu: Option<f64>) -> Flow {
     let storage = process.storage_bytes_per_s;
     let calls = process.call_bytes_per_s;
     let hop = |from, bytes_per_s| Hop { from, bytes_per_s, share: None, limits: false };
-    let mut hops = vec![hop("storage", storage)];
+    let mut hops = vec![hop(Station::Storage, storage)];
     // If read calls returned more bytes than the storage delivered, the rest was in the page cache.
     let cached = calls.unwrap_or(0.0) > storage.unwrap_or(0.0) * (1.0 + LEAST_SOURCE) + 1e6;
     if cached {
-        hops.push(hop("page cache", calls));
+        hops.push(hop(Station::PageCache, calls));
     }
     if process.cuda {
-        hops.push(hop("process memory", into_gpu));
+        hops.push(hop(Station::ProcessMemory, into_gpu));
     }
     let moves = [storage, calls].into_iter().flatten().any(|rate| rate > 1e6);
-    Flow { hops, to: if process.cuda { "GPU" } else { "process memory" }, moves }
+    Flow { hops, to: if process.cuda { Station::Gpu } else { Station::ProcessMemory }, moves }
 }
 
 #[cfg(test)]
@@ -177,13 +212,13 @@ mod tests {
         let mut seen = 0;
         for lane in state.lanes.iter().filter(|lane| lane.result.as_deref().is_some_and(|run| run.is_good())) {
             let Some(flow) = of_run(&state, lane, state.now_ns) else { continue };
-            let stations: Vec<&str> = flow.hops.iter().map(|hop| hop.from).collect();
+            let stations: Vec<Station> = flow.hops.iter().map(|hop| hop.from).collect();
             match lane.engine {
-                Engine::Odirect => assert_eq!(stations.last(), Some(&"pinned memory"), "{:?}", lane.id),
-                Engine::Mmap => assert_eq!(stations.last(), Some(&"page cache"), "{:?}", lane.id),
+                Engine::Odirect => assert_eq!(stations.last(), Some(&Station::PinnedMemory), "{:?}", lane.id),
+                Engine::Mmap => assert_eq!(stations.last(), Some(&Station::PageCache), "{:?}", lane.id),
                 _ => {}
             }
-            assert_eq!(flow.to, "GPU");
+            assert_eq!(flow.to, Station::Gpu);
             assert!(!flow.moves && flow.hops.iter().filter(|hop| hop.limits).count() <= 1);
             assert!(flow.hops.iter().all(|hop| hop.bytes_per_s.is_none_or(|rate| rate > 0.0)), "{flow:?}");
             seen += 1;
@@ -194,8 +229,10 @@ mod tests {
     #[test]
     fn the_hop_nearest_to_its_ceiling_limits_the_run_and_none_does_far_below() {
         let hop = |from, share| Hop { from, bytes_per_s: Some(1e9), share, limits: false };
-        let flow =
-            |a, b| Flow { hops: vec![hop("storage", a), hop("pinned memory", b)], to: "GPU", moves: false }.mark();
+        let flow = |a, b| {
+            let hops = vec![hop(Station::Storage, a), hop(Station::PinnedMemory, b)];
+            Flow { hops, to: Station::Gpu, moves: false }.mark()
+        };
         assert_eq!(flow(Some(0.97), Some(0.2)).bottleneck().unwrap(), "Limited by storage: 97 % of its ceiling.");
         assert!(flow(Some(0.75), Some(0.8)).hops[1].limits);
         assert_eq!(flow(Some(0.5), None).bottleneck(), None);

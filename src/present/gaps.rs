@@ -17,6 +17,7 @@ pub fn gaps(state: &State) -> Vec<String> {
         }
     };
     for (engines, why) in super::engine_rows::unavailable(state) {
+        let engines = engines.join(", ");
         say(format!("{engines} {why}"));
     }
     for finding in state.checks.iter().filter(|finding| finding.status == Status::Na) {

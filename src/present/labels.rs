@@ -114,28 +114,25 @@ pub fn route_status(counts: &RouteCounts) -> Status {
 /// its number of runs.
 #[must_use]
 pub fn routes(runs: &[&RunResult]) -> String {
-    each_once(runs, |run| route(run.route.as_ref()), "not known")
+    each_once(runs, |run| run.route.as_ref().map(|counts| route(Some(counts))))
 }
 
 /// The evidence for the routes of several runs: `proven by cuFile level-3 statistics`. `None` if no run has a route.
 #[must_use]
 pub fn routes_evidence(runs: &[&RunResult]) -> Option<String> {
     let evidence = |run: &RunResult| {
-        run.route.as_ref().map_or_else(
-            || GAP.to_owned(),
-            |counts| match counts.proven {
-                true => format!("{}, proven by {}", counts.route, counts.source),
-                false => format!("{}, not proven: {}", counts.route, counts.source),
-            },
-        )
+        run.route.as_ref().map(|counts| match counts.proven {
+            true => format!("{}, proven by {}", counts.route, counts.source),
+            false => format!("{}, not proven: {}", counts.route, counts.source),
+        })
     };
-    runs.iter().any(|run| run.route.is_some()).then(|| each_once(runs, evidence, "not known"))
+    runs.iter().any(|run| run.route.is_some()).then(|| each_once(runs, evidence))
 }
 
 /// Combines a text of several runs. If all texts are equal, the text appears once; otherwise each text appears with
 /// its number of runs, because the proof of one run does not apply to another.
-fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> String, unknown: &str) -> String {
-    let mut texts: Vec<(String, usize)> = Vec::new();
+fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> Option<String>) -> String {
+    let mut texts: Vec<(Option<String>, usize)> = Vec::new();
     for text in runs.iter().map(|run| text(run)) {
         match texts.iter_mut().find(|(known, _)| *known == text) {
             Some((_, count)) => *count += 1,
@@ -143,12 +140,11 @@ fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> String, unknown: 
         }
     }
     match texts.as_slice() {
-        [] => GAP.to_owned(),
-        [(only, _)] => only.clone(),
+        [] | [(None, _)] => GAP.to_owned(),
+        [(Some(only), _)] => only.clone(),
         several => {
-            let one = |(text, count): &(String, usize)| {
-                let text = if text == GAP { unknown } else { text };
-                format!("{text} ({count} of {})", runs.len())
+            let one = |(text, count): &(Option<String>, usize)| {
+                format!("{} ({count} of {})", text.as_deref().unwrap_or("not known"), runs.len())
             };
             several.iter().map(one).collect::<Vec<_>>().join("; ")
         }

@@ -32,13 +32,31 @@ pub fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
 /// The facts about the machine and the model. Empty if the machine was not examined.
 #[must_use]
 pub fn facts(state: &State) -> Vec<Fact> {
+    of_machine(state, false)
+}
+
+/// The facts; with `detailed` those of a report too: CPU, kernel parameters, and where each GPU is.
+fn of_machine(state: &State, detailed: bool) -> Vec<Fact> {
     let Some(machine) = &state.machine else { return Vec::new() };
     let (cpus, memory) = machine.size();
-    let mut facts = vec![
-        ("Host", format!("{}, {cpus}, {memory}", machine.host)),
-        ("System", format!("{}, kernel {}", machine.distribution, machine.kernel)),
-    ];
-    facts.extend(gpus(machine));
+    let mut facts = vec![("Host", format!("{}, {cpus}, {memory}", machine.host))];
+    let cpu = machine.cpu.as_ref().filter(|_| detailed);
+    facts.extend(cpu.map(|cpu| ("CPU", cpu.clone())));
+    facts.push(("System", format!("{}, kernel {}", machine.distribution, machine.kernel)));
+    // Recordings of earlier versions have neither a CPU nor parameters.
+    facts.extend(cpu.map(|_| match machine.kernel_parameters.as_slice() {
+        [] => ("Kernel parameters", "none that concern devices or memory".to_owned()),
+        words => ("Kernel parameters", words.join(" ")),
+    }));
+    let mut gpus = gpus(machine);
+    for ((_, text), gpu) in gpus.iter_mut().zip(&machine.gpus).filter(|_| detailed) {
+        let node = gpu.numa_node.map(|node| format!("NUMA node {node}"));
+        let more = [Some(gpu.pci_bus_id.clone()), node, Some(gpu.uuid.clone())];
+        for part in more.into_iter().flatten().filter(|part| !part.is_empty()) {
+            *text = if text.is_empty() { part } else { format!("{text}, {part}") };
+        }
+    }
+    facts.extend(gpus);
     let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "not found".to_owned());
     facts.push(("Driver", format!("{}, CUDA {}", or_none(&machine.driver), or_none(&machine.cuda))));
     facts.push((
@@ -75,33 +93,7 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
     if !state.tool.is_empty() {
         all.push(("Program", state.tool.clone()));
     }
-    let facts = facts(state);
-    let Some(machine) = state.machine.as_ref().filter(|_| !facts.is_empty()) else { return all };
-    for (label, value) in facts {
-        let is_gpu = label == "GPU" && !machine.gpus.is_empty();
-        if !is_gpu {
-            all.push((label, value));
-        }
-        if label == "Host" {
-            all.extend(machine.cpu.iter().map(|cpu| ("CPU", cpu.clone())));
-        }
-        if label == "System" {
-            let parameters = match machine.kernel_parameters.as_slice() {
-                [] => "none that concern devices or memory".to_owned(),
-                words => words.join(" "),
-            };
-            // Recordings of earlier versions do not contain kernel parameters.
-            all.extend(machine.cpu.is_some().then_some(("Kernel parameters", parameters)));
-            all.extend(gpus(machine).into_iter().zip(&machine.gpus).map(|((label, text), gpu)| {
-                let mut parts = vec![text];
-                parts.push(gpu.pci_bus_id.clone());
-                parts.extend(gpu.numa_node.map(|node| format!("NUMA node {node}")));
-                parts.push(gpu.uuid.clone());
-                parts.retain(|part| !part.is_empty());
-                (label, parts.join(", "))
-            }));
-        }
-    }
+    all.extend(of_machine(state, true));
     all
 }
 

@@ -3,7 +3,7 @@
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::cost::{heads, named};
 use super::view::{Table, number, text};
-use crate::core::{CacheState, RunResult, units};
+use crate::core::{CacheState, RunResult, Setting, units};
 
 /// The part of the set-up that happens after the clock stops.
 const AFTER: &str = "release_after_clock";
@@ -29,7 +29,7 @@ fn label(run: &RunResult, several: bool) -> String {
 
 /// The value of a setting with its unit.
 fn value_text(name: &str, value: u64) -> String {
-    if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
+    Setting::named(name).map_or_else(|| value.to_string(), |setting| setting.text(value))
 }
 
 /// The table of the process start-up; `None` if nothing was loaded.

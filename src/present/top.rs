@@ -1,8 +1,11 @@
 //! The processes that use cuFile and GPUs now, as an answer and as tables.
 
 use super::view::{Answer, GAP, Table, number, or_gap, text};
-use crate::core::units::{bytes, plural};
+use crate::core::units::{bytes, plural, rate};
 use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
+
+/// A process or disk below this many bytes a second reads nothing worth a sentence.
+const LEAST_READ: f64 = 1e6;
 
 /// The answer with the number of processes that have libcufile mapped.
 #[must_use]
@@ -34,6 +37,69 @@ pub const fn route(route: SeenRoute) -> &'static str {
         SeenRoute::Mapped => "mapping",
         SeenRoute::Cached => "page-cache",
     }
+}
+
+/// The method by which a process seems to read, for people.
+#[must_use]
+pub const fn method(route: SeenRoute) -> &'static str {
+    match route {
+        SeenRoute::Unknown => "not seen",
+        SeenRoute::NvidiaFs => "cuFile, nvidia-fs",
+        SeenRoute::Cufile => "cuFile",
+        SeenRoute::Direct => "O_DIRECT",
+        SeenRoute::Mapped => "mapped",
+        SeenRoute::Cached => "page cache",
+    }
+}
+
+/// The read rate of a process in bytes per second. It is the larger one of two counters: read calls from the page
+/// cache cause no storage reads, and mapped files cause no read calls.
+#[must_use]
+pub fn reading(process: &ProcessUse) -> f64 {
+    process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
+}
+
+/// The reads of one process, or of the busiest one.
+#[must_use]
+pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String {
+    let of = |process: &ProcessUse| {
+        let reads = match reading(process) {
+            bytes_per_s if bytes_per_s > LEAST_READ => format!("reads {}", rate(bytes_per_s)),
+            _ => "reads nothing now".to_owned(),
+        };
+        format!("{} ({}) {reads}: {}.", process.name, process.pid, process.evidence)
+    };
+    let busiest = sample.processes.iter().max_by(|a, b| reading(a).total_cmp(&reading(b)));
+    if let Some(process) = opened.or(busiest.filter(|process| reading(process) > LEAST_READ)) {
+        return of(process);
+    }
+    let read = sample.disks.iter().filter_map(|disk| disk.read_bytes_per_s).fold(0.0, f64::max);
+    match sample.processes.len() {
+        0 if read > LEAST_READ => {
+            format!("No process with CUDA or cuFile is seen; the busiest disk is read at {}.", rate(read))
+        }
+        0 => "No process with CUDA or cuFile is seen, and the disks are at rest.".to_owned(),
+        1 => "One process uses CUDA or cuFile; it reads nothing now.".to_owned(),
+        n => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
+    }
+}
+
+/// The libraries and the owner of a process.
+#[must_use]
+pub fn libraries(process: &ProcessUse) -> String {
+    let libraries = match (process.cuda, process.cufile.as_deref()) {
+        (true, Some(cufile)) => format!("libcuda and {cufile} mapped"),
+        (false, Some(cufile)) => format!("{cufile} mapped, libcuda not"),
+        _ => "libcuda mapped, no libcufile".to_owned(),
+    };
+    let owner = process.uid.map_or_else(String::new, |uid| format!(", user {uid}"));
+    format!("{libraries}{owner}")
+}
+
+/// The method by which a process seems to read, with the evidence.
+#[must_use]
+pub fn seems(process: &ProcessUse) -> String {
+    format!("seems to read by {}: {} (seen from outside, no proof)", method(process.route), process.evidence)
 }
 
 /// The tables of processes and GPUs. Processes with cuFile are first.

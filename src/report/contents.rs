@@ -1,13 +1,11 @@
 //! The table of contents of a page: titles with their anchors.
 
 use super::section::Section;
-use super::sections::ADVICE;
 use std::collections::BTreeMap;
 
-/// Splits the sections at the place of the table of contents. The advice is before the table of contents, because it
-/// follows the answers.
-pub(super) fn after_advice(sections: &[Section]) -> (&[Section], &[Section]) {
-    let first = sections.iter().take_while(|section| section.title == ADVICE).count();
+/// The sections before the table of contents, and the others.
+pub(super) fn split(sections: &[Section]) -> (&[Section], &[Section]) {
+    let first = sections.iter().take_while(|section| section.leads).count();
     sections.split_at(first)
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn page(answers: &[Answer], sections: &[Section], footer: &str) -> St
         page.push_str("</p>");
     }
     page.push_str("</section>\n");
-    let (first, rest) = contents::after_advice(sections);
+    let (first, rest) = contents::split(sections);
     let anchors = contents::anchors(sections.iter().map(|section| section.title.as_str()));
     let mut anchored = sections.iter().zip(&anchors);
     anchored.by_ref().take(first.len()).for_each(|(section, (_, anchor))| write_section(&mut page, section, anchor));

@@ -24,7 +24,7 @@ pub fn markdown(state: &State) -> String {
     }
     page.blank();
     let sections = sections(&analysis, Extent::Full);
-    let (first, rest) = contents::after_advice(&sections);
+    let (first, rest) = contents::split(&sections);
     first.iter().for_each(|section| page.section(section));
     let rest: Vec<&Section> = rest.iter().filter(|section| !is_drawn(section)).collect();
     page.contents(&rest);

@@ -11,6 +11,8 @@ pub(crate) struct Section {
     pub(crate) title: String,
     /// Its paragraphs below the title.
     pub(crate) text: Vec<String>,
+    /// Whether a page shows it before the table of contents.
+    pub(crate) leads: bool,
     /// Its blocks below the paragraphs.
     pub(crate) blocks: Vec<Block>,
 }

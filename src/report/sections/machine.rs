@@ -13,7 +13,7 @@ pub(super) fn sections(state: &State) -> Vec<Section> {
     let storage = storage_facts(state);
     if !storage.is_empty() {
         let blocks = storage.into_iter().map(Block::Facts).collect();
-        all.push(Section { title: "Storage".to_owned(), text: Vec::new(), blocks });
+        all.push(Section { title: "Storage".to_owned(), blocks, ..Section::default() });
     }
     all.extend(cufile_settings(state).map(|table| match table.rows.is_empty() {
         true => Section::new(table.title).text(table.note),

@@ -22,7 +22,6 @@ mod workload;
 use super::section::Section;
 use crate::present::SessionAnalysis;
 
-pub(super) use advice::ADVICE;
 pub(super) use answers::answers;
 pub(super) use earlier::folder_name;
 

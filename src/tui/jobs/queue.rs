@@ -1,10 +1,10 @@
 //! The queue of jobs for another thread. It is needed because analysing a million spans takes longer than a frame.
 
 use super::lane::{LaneFacts, LaneJob};
-use super::lesson::{Lesson, ModelLoads, ModelLoadsJob};
 use super::names::NameIndex;
 use super::tensor_rows::TensorRows;
 use crate::core::{LaneId, ModelInfo};
+use crate::present::lesson::{Lesson, ModelLoads, ModelLoadsJob};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

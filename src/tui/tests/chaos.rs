@@ -3,9 +3,9 @@
 use super::{app, environment, frame, learn, race, system, tensors};
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::core::{Event, EventBody, LaneId, Metric, PackedSpans, Sample, Span};
+use crate::present::lesson::Lesson;
 use crate::session::State;
 use crate::tui::app::App;
-use crate::tui::jobs::lesson::Lesson;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene, events};
 use crate::tui::theme::Theme;

@@ -4,11 +4,11 @@
 use super::{app, environment, frame, learn, system, text};
 use crate::config::Taste;
 use crate::core::FixId;
+use crate::present::lesson::Lesson;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::context::Ui;
 use crate::tui::effect::Effect;
-use crate::tui::jobs::lesson::Lesson;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::screens::environment::{Pane, RowKey, is_open};
 use crate::tui::screens::system::order;

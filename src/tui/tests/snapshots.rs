@@ -108,7 +108,7 @@ fn the_system_screen_in_every_situation() {
 
 #[test]
 fn the_learn_screen_in_every_situation() {
-    let lesson = crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new);
+    let lesson = crate::present::lesson::Lesson::load().map(std::sync::Arc::new);
     for (scene, step, at, lesson) in [
         (Scene::Loading, 0, 0.0, None),
         (Scene::Live, 2, 0.4, Some(lesson.clone())),
@@ -126,7 +126,7 @@ fn the_learn_screen_in_every_situation() {
 fn the_steps_of_the_lesson() {
     let mut ui = app(ScreenId::Learn);
     let state = State::default();
-    learn(&mut ui).lesson = Some(crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new));
+    learn(&mut ui).lesson = Some(crate::present::lesson::Lesson::load().map(std::sync::Arc::new));
     for step in 0..crate::tui::screens::learn::STEPS {
         (learn(&mut ui).step, learn(&mut ui).at) = (step, if step == 1 { 0.5 } else { 1.0 });
         for size in [(60, 20), (120, 36)] {
@@ -138,7 +138,7 @@ fn the_steps_of_the_lesson() {
 #[test]
 fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
     let mut ui = app(ScreenId::Learn);
-    let lesson = crate::tui::jobs::lesson::Lesson::load().unwrap();
+    let lesson = crate::present::lesson::Lesson::load().unwrap();
     learn(&mut ui).lesson = Some(Ok(std::sync::Arc::new(lesson.clone())));
     for number in 0..crate::tui::screens::learn::STEPS {
         learn(&mut ui).go(number);
@@ -159,7 +159,7 @@ fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
 #[test]
 fn every_pane_of_a_small_terminal_has_something_in_it() {
     let state = testdata::in_use(testdata::state(Scene::Done), true);
-    let lesson = crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new);
+    let lesson = crate::present::lesson::Lesson::load().map(std::sync::Arc::new);
     for (screen, panes) in [
         (ScreenId::Environment, 2),
         (ScreenId::Race, 5),

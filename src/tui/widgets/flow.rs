@@ -16,8 +16,8 @@ const APART: u64 = 5;
 /// Number of columns of the stations with the shortest arrows.
 pub(crate) fn least_columns(flow: &Flow) -> u16 {
     let arrow = |hop: &Hop| label(hop).map_or(ARROW, |label| width(&label) + 4);
-    let hops: usize = flow.hops.iter().map(|hop| width(hop.from) + 2 + arrow(hop)).sum();
-    (hops + width(flow.to)) as u16
+    let hops: usize = flow.hops.iter().map(|hop| width(hop.from.name()) + 2 + arrow(hop)).sum();
+    (hops + width(flow.to.name())) as u16
 }
 
 fn label(hop: &Hop) -> Option<String> {
@@ -37,13 +37,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, flow: &Flow, frame: u64, theme: &Theme) {
     let mut x = 0;
     for hop in &flow.hops {
         let warn = theme.status(Status::Warn);
-        x = pen.text(x, 0, hop.from, if hop.limits { warn } else { theme.strong }) + 1;
+        x = pen.text(x, 0, hop.from.name(), if hop.limits { warn } else { theme.strong }) + 1;
         let label = label(hop);
         let columns = label.as_ref().map_or(ARROW, |label| width(label) + 4) as u16 + more;
         arrow(&mut pen.part(x, 0, columns, 1), label.as_deref(), hop, flow.moves.then_some(frame), theme);
         x += columns + 1;
     }
-    pen.text(x, 0, flow.to, theme.strong);
+    pen.text(x, 0, flow.to.name(), theme.strong);
 }
 
 fn arrow(pen: &mut Pen<'_>, label: Option<&str>, hop: &Hop, frame: Option<u64>, theme: &Theme) {

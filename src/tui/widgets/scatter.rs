@@ -1,7 +1,7 @@
 //! A scatter chart of size and time with logarithmic axes, fitted lines, and the size at which two lines cross.
 
 use super::canvas::Canvas;
-use crate::core::units::{bytes, duration};
+use crate::core::units::bytes;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
@@ -53,14 +53,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     let decades = (y.1 - y.0).round().max(1.0);
     for i in 0..=decades as u16 {
         let row = (f64::from(rows - 1) * (1.0 - f64::from(i) / decades)).round() as u16;
-        pen.right(label, row, &round(&duration(10_f64.powf(y.0 + f64::from(i)) as u64)), theme.dim);
+        pen.right(label, row, &decade(y.0 as u32 + u32::from(i)), theme.dim);
         pen.cell(label, row, '┤', theme.faint);
     }
     let steps = (x.1 - x.0).round().max(1.0);
     let every = (steps / f64::from((columns / 10).max(1))).ceil().max(1.0);
     let mut free = 0;
     for i in (0..=steps as u32).step_by(every as usize) {
-        let text = round(&bytes(2_f64.powf(x.0 + f64::from(i)) as u64));
+        let text = bytes(2_f64.powf(x.0 + f64::from(i)) as u64);
         let column = (f64::from(columns - 1) * f64::from(i) / steps) as u16;
         let start =
             (label + 1 + column).saturating_sub(width(&text) as u16 / 2).min(w.saturating_sub(width(&text) as u16));
@@ -124,9 +124,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     }
 }
 
-/// Removes zeros after the decimal point, so that `10.0 ms` becomes `10 ms`, because axis labels are integers.
-fn round(text: &str) -> String {
-    text.replace(".00 ", " ").replace(".0 ", " ")
+/// A power of ten as the label of an axis: `10 ms`, which `duration` would show with a digit after the point.
+fn decade(power: u32) -> String {
+    let unit = ["ns", "µs", "ms", "s"][(power / 3).min(3) as usize];
+    format!("{} {unit}", 10_u64.pow(power - (power / 3).min(3) * 3))
 }
 
 /// The integer powers of `base` around the values.

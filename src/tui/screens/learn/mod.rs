@@ -4,19 +4,18 @@ mod keys;
 pub(crate) mod page;
 mod simulation;
 mod state;
-mod steps;
 mod view;
 
 #[cfg(test)]
-pub(crate) use steps::{STEPS, step};
+pub(crate) use crate::present::lesson_steps::{STEPS, step};
 
 pub(crate) use state::Learn;
 
 use crate::present::headline;
+use crate::present::lesson::ModelLoadsJob;
 use crate::session::{Command, State};
 use crate::tui::context::{Context, Ui};
 use crate::tui::effect::Effect;
-use crate::tui::jobs::lesson::ModelLoadsJob;
 use crate::tui::jobs::queue::{Job, JobResult};
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Place;

@@ -2,12 +2,12 @@
 //! background, and no external resources.
 
 use super::state::Learn;
-use super::steps::{Figure, STEPS, Step, step};
 use super::view;
 use crate::config::{ColourDepth, Taste, ThemeName};
+use crate::present::lesson::Lesson;
+use crate::present::lesson_steps::{Figure, STEPS, Step, step};
 use crate::present::study;
 use crate::tui::context::{Context, Ui};
-use crate::tui::jobs::lesson::Lesson;
 use crate::tui::pen::Pen;
 use crate::tui::svg;
 use crate::tui::theme::Theme;

@@ -1,9 +1,9 @@
 //! The state of the Learn screen.
 
 use super::simulation::Simulation;
-use super::steps;
+use crate::present::lesson::{Lesson, ModelLoads};
+use crate::present::lesson_steps as steps;
 use crate::tui::context;
-use crate::tui::jobs::lesson::{Lesson, ModelLoads};
 use crate::tui::widgets::scroll::Scroll;
 use std::sync::Arc;
 use std::time::Duration;

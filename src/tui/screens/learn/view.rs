@@ -11,12 +11,12 @@
 
 use super::simulation::Simulation;
 use super::state::Ui;
-use super::steps::{Figure, STEPS, Step, step};
 use crate::core::units::{bytes, count, duration, three_digits};
 use crate::core::{CacheState, Engine, Phase, Route, Status};
+use crate::present::lesson::{Lesson, Load, ModelLoads};
+use crate::present::lesson_steps::{Figure, STEPS, Step, step};
 use crate::present::phases::title;
 use crate::session::State;
-use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};
 use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;

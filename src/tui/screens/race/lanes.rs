@@ -217,13 +217,13 @@ pub(crate) fn draw(
                     theme.dim,
                 );
             }
-            Row::Unavailable(number, engine, why) => {
+            Row::Unavailable(number, engines, why) => {
                 line.hit(0, 0, w, Spot::Row(index + number));
                 line.text(2, 0, "–", theme.status(Status::Na));
                 // A single engine uses the column of names. Several engines with the same reason use as many columns
                 // as they need.
-                let room = if engine.contains(", ") { w } else { columns.name.saturating_sub(5) };
-                let name = line.fit(4, 0, room, engine, theme.dim);
+                let room = if engines.len() > 1 { w } else { columns.name.saturating_sub(5) };
+                let name = line.fit(4, 0, room, &engines.join(", "), theme.dim);
                 let at = columns.name.max(name + 1);
                 line.fit(at, 0, w.saturating_sub(at + 1), why, theme.dim);
                 if Some(*number) == refused {
@@ -246,7 +246,7 @@ enum Row<'a, 's> {
     Group(&'a RowGroup<'s>),
     Entry(&'a RowGroup<'s>, &'a EngineRow<'s>, usize),
     StderrTail(String),
-    Unavailable(usize, String, String),
+    Unavailable(usize, Vec<String>, String),
 }
 
 fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<usize>), theme: &Theme) {
@@ -262,8 +262,8 @@ fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<u
         pen.text(4, y, &key, theme.accent);
         pen.text(8.max(5 + width(&key) as u16), y, words, theme.text);
     }
-    for (i, (engine, why)) in refusals.iter().enumerate() {
-        let text = format!("– {engine} {why}");
+    for (i, (engines, why)) in refusals.iter().enumerate() {
+        let text = format!("– {} {why}", engines.join(", "));
         let y = 3 + i as u16;
         pen.fit(2, y, pen.width().saturating_sub(4), &text, theme.dim);
         pen.hit(y, 0, pen.width(), Spot::Row(i));
@@ -340,12 +340,11 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], b
 }
 
 fn group_row(pen: &mut Pen<'_>, group: &RowGroup<'_>, theme: &Theme) {
-    let words = group.title();
+    let (words, [clause, _]) = (group.title(), group.title_parts());
     // If the sentence does not fit, only its first clause is shown.
     let room = usize::from(pen.width().saturating_sub(2));
-    let clause = words.rsplit_once(", ").map_or(words.as_str(), |(first, _)| first);
-    let shown = if width(&words) <= room { words.as_str() } else { clause };
-    let end = pen.fit(1, 0, room as u16, shown, theme.text);
+    let shown = if width(&words) <= room { words } else { clause };
+    let end = pen.fit(1, 0, room as u16, &shown, theme.text);
     for x in end + 1..pen.width().saturating_sub(1) {
         pen.cell(x, 0, '╌', theme.faint);
     }

@@ -14,8 +14,7 @@
 
 use super::state::Ui;
 use crate::core::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
-use crate::present::row_groups;
-use crate::present::workload::hidden;
+use crate::present::{layers as sentences, row_groups};
 use crate::session::{Lane, State};
 use crate::tui::pen::{Pen, Run};
 use crate::tui::selection::selected_entry;
@@ -92,20 +91,7 @@ impl Read<'_> {
     /// A sentence about the share of loading that computing hides. It has at most `room` columns, unless a word is
     /// longer.
     fn headline(&self, room: u16) -> (Status, String) {
-        let layers = &self.result.layers;
-        let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();
-        let slow = layers.iter().filter(|layer| layer.wait_ns > layer.compute_ns / 10).count();
-        let Some(hidden) = self.result.hidden_fraction else {
-            return (Status::Na, hidden(self.result));
-        };
-        let percent = (hidden * 100.0).floor();
-        let status = if hidden >= 0.9 { Status::Pass } else { Status::Warn };
-        let (hides, waited) = (self::hidden(self.result), units::duration(waited));
-        let texts = [
-            format!("{hides}; computing waited {waited}, noticeably for {slow} of {} layers.", layers.len()),
-            format!("{hides}; computing waited {waited}."),
-            format!("{percent} % of loading is hidden, waited {waited}"),
-        ];
+        let (status, texts) = sentences::headline(self.result);
         (status, shortest(texts, room))
     }
 
@@ -175,16 +161,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &Ui<'_>, theme: &Them
         rows_of(&mut inside, &all, (cursor, rows.min(layers.len())), &inks, theme);
     }
     if let Some(layer) = layers.get(cursor).filter(|_| h > 4) {
-        let (load, start) = (units::duration(layer.load_ns), units::duration(layer.load_start_ns));
-        let (compute, wait) = (units::duration(layer.compute_ns), units::duration(layer.wait_ns));
-        let words = [
-            format!(
-                "layer {cursor} of {}: loaded in {load} from {start} on, computed in {compute}, waited for {wait}",
-                layers.len()
-            ),
-            format!("layer {cursor}: load {load}, compute {compute}, waited {wait}"),
-            format!("{cursor}: load {load}, waited {wait}"),
-        ];
+        let words = sentences::layer(cursor, layers.len(), layer);
         let words = shortest(words, w.saturating_sub(2));
         let style = if layer.wait_ns > 0 { theme.status(Status::Warn) } else { theme.text };
         inside.fit(1, h - 1, w.saturating_sub(2), &words, style);

@@ -249,7 +249,7 @@ impl Race {
     fn select(&mut self, number: usize, page: &State, ctx: &mut Context) {
         self.refused = number.checked_sub(entry_count(page));
         match self.refused.and_then(|at| unavailable(page).into_iter().nth(at)) {
-            Some((engines, why)) => ctx.notice = Some(format!("{engines}: {why}")),
+            Some((engines, why)) => ctx.notice = Some(format!("{}: {why}", engines.join(", "))),
             None => ctx.entry = Some(number),
         }
     }

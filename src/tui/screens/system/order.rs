@@ -1,7 +1,8 @@
 //! The order of the processes in the table, and the selected process.
 
 use super::state::{ProcessSort, Ui};
-use crate::core::{ProcessUse, SeenRoute, SystemSample};
+use crate::core::{ProcessUse, SystemSample};
+use crate::present::top;
 use crate::session::State;
 
 /// The processes in the order of the table: by the chosen column, or else by read rate and then by GPU memory.
@@ -12,7 +13,7 @@ pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s Proces
             || p.command.to_lowercase().contains(&filter)
             || p.name.to_lowercase().contains(&filter)
             || p.pid.to_string().contains(&filter)
-            || route_word(p.route).to_lowercase().contains(&filter)
+            || top::method(p.route).to_lowercase().contains(&filter)
     };
     let mut all: Vec<&ProcessUse> = sample.processes.iter().filter(matches).collect();
     let whole = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
@@ -20,7 +21,7 @@ pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s Proces
     let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
         match ui.screen.sort {
             // Small read rates are rounded away, so that noise does not change the order of the rows.
-            ProcessSort::Activity => (Some(reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
+            ProcessSort::Activity => (Some(top::reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
             ProcessSort::Storage => (whole(p.storage_bytes_per_s), None),
             ProcessSort::Calls => (whole(p.call_bytes_per_s), None),
             ProcessSort::Memory => (p.rss_bytes, None),
@@ -42,22 +43,4 @@ pub(super) fn selected<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s ProcessU
     let order = order(sample, ui);
     let chosen = ui.screen.pid.and_then(|pid| order.iter().find(|p| p.pid == pid));
     chosen.or_else(|| order.first()).copied()
-}
-
-/// The read rate of a process in bytes per second. It is the larger one of two counters: read calls from the page
-/// cache cause no storage reads, and mapped files cause no read calls.
-pub(super) fn reading(process: &ProcessUse) -> f64 {
-    process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
-}
-
-/// The route as a word, and whether it should be coloured.
-pub(super) const fn route_word(route: SeenRoute) -> &'static str {
-    match route {
-        SeenRoute::Unknown => "not seen",
-        SeenRoute::NvidiaFs => "cuFile, nvidia-fs",
-        SeenRoute::Cufile => "cuFile",
-        SeenRoute::Direct => "O_DIRECT",
-        SeenRoute::Mapped => "mapped",
-        SeenRoute::Cached => "page cache",
-    }
 }

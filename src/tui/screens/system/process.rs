@@ -1,12 +1,12 @@
 //! One process on the System screen: its reads over time, and the model files that it has open or mapped.
 
 use super::charts;
-use super::order::route_word;
 use super::state::Ui;
 use super::time::{self, over_time, series};
 use crate::core::ProcessUse;
 use crate::core::units::bytes;
 use crate::present::flow::{self as flows, Flow};
+use crate::present::top;
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
@@ -97,15 +97,8 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     for line in wrap(&process.command, room).into_iter().take(3) {
         lines.push(vec![(line, theme.text)]);
     }
-    let libraries = match (process.cuda, process.cufile.as_deref()) {
-        (true, Some(cufile)) => format!("libcuda and {cufile} mapped"),
-        (false, Some(cufile)) => format!("{cufile} mapped, libcuda not"),
-        _ => "libcuda mapped, no libcufile".to_owned(),
-    };
-    let owner = process.uid.map_or_else(String::new, |uid| format!(", user {uid}"));
-    lines.push(vec![(format!("{libraries}{owner}"), theme.dim)]);
-    let seen =
-        format!("seems to read by {}: {} (seen from outside, no proof)", route_word(process.route), process.evidence);
+    lines.push(vec![(top::libraries(process), theme.dim)]);
+    let seen = top::seems(process);
     lines.extend(wrap(&seen, room).into_iter().map(|line| vec![(line, theme.text)]));
     lines
 }

@@ -6,11 +6,12 @@
 //! ╭ Processes with CUDA or cuFile ──────────────────╮
 //! ```
 
-use super::order::{order, reading, route_word, selected};
+use super::order::{order, selected};
 use super::state::{ProcessSort, Ui, is_past};
 use super::{charts, past};
 use crate::core::units::{bytes, duration, rate};
 use crate::core::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
+use crate::present::top;
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::layout::SIDE_BY_SIDE;
@@ -117,25 +118,8 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
         };
     };
     // Only the selected process is examined.
-    if let Some(p) = selected(state, ui).filter(|_| ui.screen.open) {
-        let reads =
-            if reading(p) > 1e6 { format!("reads {}", rate(reading(p))) } else { "reads nothing now".to_owned() };
-        return say(Status::Info, format!("{} ({}) {reads}: {}.", p.name, p.pid, p.evidence));
-    }
-    let busiest = sample.processes.iter().max_by(|a, b| reading(a).total_cmp(&reading(b))).filter(|p| reading(p) > 1e6);
-    let read = sample.disks.iter().filter_map(|d| d.read_bytes_per_s).fold(0.0, f64::max);
-    let text = match (sample.processes.len(), busiest) {
-        (0, _) if read > 1e6 => {
-            format!("No process with CUDA or cuFile is seen; the busiest disk is read at {}.", rate(read))
-        }
-        (0, _) => "No process with CUDA or cuFile is seen, and the disks are at rest.".to_owned(),
-        (_, Some(p)) => {
-            format!("{} ({}) reads {}: {}.", p.name, p.pid, rate(reading(p)), p.evidence)
-        }
-        (1, None) => "One process uses CUDA or cuFile; it reads nothing now.".to_owned(),
-        (n, None) => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
-    };
-    say(Status::Info, text)
+    let opened = selected(state, ui).filter(|_| ui.screen.open);
+    say(Status::Info, top::reading_now(sample, opened))
 }
 
 fn or_gap(text: Option<String>) -> String {
@@ -332,7 +316,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         let end = figures(&mut inside, y, name, &columns(texts), theme);
         if way > 0 {
             let style = if process.route == SeenRoute::Unknown { theme.dim } else { theme.text };
-            inside.fit(end + 2, y, way, route_word(process.route), style);
+            inside.fit(end + 2, y, way, top::method(process.route), style);
         }
         if first + i == at {
             inside.restyle(0, y, w, 1, theme.selected);

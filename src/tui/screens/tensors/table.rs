@@ -3,7 +3,7 @@
 use super::state::Ui;
 use crate::analysis::TensorRow;
 use crate::core::units::{bytes, duration, rate};
-use crate::core::{Engine, ModelInfo, Phase, Status};
+use crate::core::{ModelInfo, Phase, Status};
 use crate::session::Lane;
 use crate::tui::clicks::Spot;
 use crate::tui::jobs::tensor_rows::TensorRows;
@@ -201,7 +201,7 @@ fn heads(
     };
     let style = |sort: Option<Sort>| if sort == Some(chosen) { theme.strong } else { theme.faint_text() };
     inside.hit(0, 0, name, Spot::Column(Sort::Name as usize));
-    let thing = if matches!(shown.lane.engine, Engine::Workload(_)) { "piece" } else { "tensor" };
+    let thing = crate::present::tensors::thing(&shown.lane.engine);
     inside.text(1, 0, &format!("{thing}{}", mark(Some(Sort::Name))), style(Some(Sort::Name)));
     let mut x = name + 1;
     for column in columns {

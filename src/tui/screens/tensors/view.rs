@@ -9,9 +9,8 @@
 use super::state::Ui;
 use super::{detail, table};
 use crate::analysis::TensorRow;
-use crate::core::units::{bytes, duration, rate};
 use crate::core::{Engine, Status};
-use crate::present::cost::NO_CROSSOVER;
+use crate::present::tensors as sentences;
 use crate::session::{Lane, State};
 use crate::tui::jobs::tensor_rows::TensorRows;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
@@ -90,66 +89,25 @@ fn headline(
 ) -> Headline {
     let say = |text: String| Headline { status: Status::Info, text };
     let (Some(lane), Some(run)) = (lane, run) else {
-        let text = if lane.is_some() {
-            "Working out what each tensor cost, from the load's timeline …"
-        } else if state.running_lane().is_some() {
-            "The first load is running; its tensors are shown when it has finished."
-        } else if state.grid.is_some() && state.lanes.is_empty() {
-            "This session measured the storage and loaded no model, so there are no tensors."
-        } else if state.lanes.is_empty() {
-            "No load yet, so there are no tensor times."
-        } else {
-            "No load has finished with its timeline, so there are no tensor times."
-        };
+        let text = sentences::nothing(state, lane.is_some());
         return say(text.to_owned());
     };
-    let name =
-        |row: &TensorRow| state.model_of(lane).and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.clone());
-    let slowest = run.slowest.and_then(|at| Some((at, run.rows.get(at)?)));
-    let thing = if matches!(lane.engine, Engine::Workload(_)) { "piece" } else { "tensor" };
-    let briefly = slowest.map_or_else(String::new, |(_, row)| {
-        format!("Slowest: {}, {} for {}.", name(row).unwrap_or_default(), duration(row.busy_ns()), bytes(row.bytes))
-    });
-    let slowest = slowest.map_or_else(String::new, |(at, row)| {
-        let theirs = other.and_then(|(lane, run)| Some((lane, run.points.get(at)?.1))).filter(|(_, ns)| *ns > 0);
-        let theirs =
-            theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine.label()));
-        let name = name(row).unwrap_or_default();
-        let of_wall = lane.result.as_deref().map_or_else(String::new, |run| format!(" of {}", duration(run.wall_ns)));
-        format!(
-            "The slowest {thing} is {name} ({}): {}{of_wall} with {}{theirs}.",
-            bytes(row.bytes),
-            duration(row.busy_ns()),
-            lane.engine.label()
-        )
-    });
-    let fitted = |cost: &crate::analysis::CostModel| format!(" ({} {thing}s, R² {:.2})", cost.fit.used, cost.fit.r2);
-    let line = |proof: bool| match &run.cost {
-        Some(cost) if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) => format!(
-            "The overhead per {thing} is within noise; bytes arrive at {}{}{}.",
-            rate(cost.fit.bytes_per_s),
-            a_worker(cost),
-            if proof { fitted(cost) } else { String::new() }
-        ),
-        Some(cost) => format!(
-            "Each {thing} has an overhead of {}, then its bytes arrive at {}{}{}.",
-            duration(cost.fit.overhead_ns.max(0.0) as u64),
-            rate(cost.fit.bytes_per_s),
-            a_worker(cost),
-            if proof { fitted(cost) } else { String::new() }
-        ),
-        None => format!("No line fits the times of its {thing}s."),
+    let name = |row: &TensorRow| {
+        state.model_of(lane).and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.as_str())
     };
+    let [slowest, briefly] = match run.slowest.and_then(|at| Some((at, run.rows.get(at)?))) {
+        Some((at, row)) => {
+            let theirs = other.and_then(|(lane, run)| Some((lane, run.points.get(at)?.1))).filter(|(_, ns)| *ns > 0);
+            sentences::slowest(lane, name(row).unwrap_or_default(), row, theirs)
+        }
+        None => Default::default(),
+    };
+    let line = |proof: bool| sentences::overhead(lane, run.cost.as_ref(), proof);
     [true, false]
         .map(|proof| format!("{slowest} {}", line(proof)).trim_start().to_owned())
         .into_iter()
         .find(|text| slowest.is_empty() || wrap(text, room).len() <= 3)
         .map_or_else(|| say(if wrap(&slowest, room).len() <= 3 { slowest } else { briefly }), say)
-}
-
-/// The text after a rate: if several workers ran, the rate is per worker, otherwise it is the rate of the load.
-fn a_worker(cost: &crate::analysis::CostModel) -> &'static str {
-    if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -220,16 +178,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
             y += 1;
         }
         if let Some((other, _)) = shown.other {
-            let text = match crossing {
-                Some(at) => {
-                    let (below, above) = if at.first_wins_below { (lane, other) } else { (other, lane) };
-                    let guess = if at.extrapolated { " (outside what was measured)" } else { "" };
-                    let (below, above) = (below.engine.label(), above.engine.label());
-                    format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
-                }
-                None if together => NO_CROSSOVER.to_owned(),
-                None => "no crossover without two fitted lines".to_owned(),
-            };
+            let text = sentences::crossing(lane, other, crossing, together);
             let room = inside.width().saturating_sub(2);
             for line in wrap(&text, room).iter().take(2) {
                 inside.text(1, y, line, if crossing.is_some() { theme.accent } else { theme.dim });
@@ -249,7 +198,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
     let line = own_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
     let (style, marker) = (theme.lane(&lane.engine), theme.marker(&lane.engine));
     clouds.push(Cloud { points: &run.cloud, line, style, marker, slots: slots(run) });
-    let mark = crossing.map(|at| (at.bytes, format!("even at {}", bytes(at.bytes))));
+    let mark = crossing.map(|at| (at.bytes, sentences::even(at)));
     let (w, h) = (inside.width(), inside.height());
     scatter::draw(&mut inside.part(0, y, w, h.saturating_sub(y)), &clouds, mark, theme);
 }
@@ -257,18 +206,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
 /// The formula of the fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`. It is for one slot or, with `on_clock`, for all
 /// slots together.
 fn formula(lane: &Lane, run: &TensorRows, on_clock: bool, theme: &Theme) -> Vec<Run> {
-    let line = match &run.cost {
-        Some(cost) if on_clock => {
-            let overhead = duration(cost.per_tensor_ns().max(0.0) as u64);
-            format!("t = {overhead} + bytes / {}", rate(cost.bytes_per_s()))
-        }
-        Some(cost) => {
-            format!("t = {} + bytes / {}", duration(cost.fit.overhead_ns.max(0.0) as u64), rate(cost.fit.bytes_per_s))
-        }
-        None => "no line fits".to_owned(),
-    };
-    let several = run.cost.as_ref().filter(|cost| on_clock && cost.parallelism >= 1.05);
-    let slots = several.map_or_else(String::new, |cost| format!(", {:.1} at once", cost.parallelism));
+    let [line, slots] = sentences::formula(run.cost.as_ref(), on_clock);
     vec![
         (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
         (format!("{}  ", short_engine(&lane.engine, 18)), theme.text),

@@ -1,9 +1,9 @@
 //! The loads that the lesson shows, with figures and timelines: recorded loads of a small and a large model, and
 //! loads of this session.
 
+use super::engine_rows::{EngineRow, row_groups};
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
 use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
-use crate::present::{EngineRow, row_groups};
 use crate::session::State;
 use crate::session::shipped;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The text of the eight steps in the lesson. Every figure in it is computed from the recordings.
 
+use super::lesson::{Lesson, Load, ModelLoads};
 use crate::core::units::{bytes, count, duration, rate, three_digits};
 use crate::core::{CacheState, Engine, Phase};
-use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};
 
 /// Number of steps.
 pub(crate) const STEPS: usize = 8;

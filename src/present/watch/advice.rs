@@ -1,0 +1,94 @@
+//! The advice for a watched program, each with the calls that prove it.
+
+use crate::analysis::{WatchAdvice, watch_advice};
+use crate::core::units::{bytes, duration, plural};
+use crate::core::{WatchReport, WatchedFailure};
+
+/// Advice with the calls that prove it.
+#[must_use]
+pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
+    watch_advice(report)
+        .into_iter()
+        .map(|advice| {
+            let (text, proof) = sentence(&advice);
+            (advice, text, proof)
+        })
+        .collect()
+}
+
+fn sentence(advice: &WatchAdvice) -> (String, String) {
+    let of = |count: u64, of: u64| format!("{} of {of}", plural(count, "transfer"));
+    match advice {
+        WatchAdvice::Failed(failure) => failed(failure),
+        WatchAdvice::RegistersPerCall { registered, transfers, total_ns } => (
+            "Register one large buffer once and use parts of it.".to_owned(),
+            format!("cuFileBufRegister {}, transfers {transfers}, {} to register", registered, duration(*total_ns)),
+        ),
+        WatchAdvice::Unregistered { count, of: all } => (
+            "Register the buffers: unregistered memory goes through a bounce buffer.".to_owned(),
+            format!("{} use unregistered memory", of(*count, *all)),
+        ),
+        WatchAdvice::Unaligned { count, of: all } => (
+            "Align offsets, sizes and addresses to 4 KiB: other transfers need a bounce buffer or a second read."
+                .to_owned(),
+            format!("{} are not aligned", of(*count, *all)),
+        ),
+        WatchAdvice::SmallReads { count, of } => (
+            "Read at least 1 MiB at a time: small reads are dominated by the time of the call.".to_owned(),
+            format!("{} of {of} are below 1 MiB", plural(*count, "read")),
+        ),
+        WatchAdvice::OneThread { reads, bytes: read } => (
+            "Read with several threads, or in batches: one synchronous reader rarely fills the device.".to_owned(),
+            format!("one thread made all {}, {}", plural(*reads, "read"), bytes(*read)),
+        ),
+        WatchAdvice::NoODirect { files, of } => (
+            "Open the files with O_DIRECT: without it, libcufile may read through the page cache.".to_owned(),
+            format!("{} of {of} registered without O_DIRECT", plural(*files, "file")),
+        ),
+        WatchAdvice::Compat { files, proven } => (
+            "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
+            format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
+        ),
+        WatchAdvice::NotByCuFile { plain_bytes, cufile_bytes, mapped } => (
+            "Check why the program does not use the libcufile that it loaded: 'gds-top check' shows what blocks it."
+                .to_owned(),
+            format!(
+                "{} {}, {} by cuFile",
+                bytes(*plain_bytes),
+                if *mapped { "mostly by mappings" } else { "by read calls" },
+                bytes(*cufile_bytes)
+            ),
+        ),
+        WatchAdvice::RouteUnknown => (
+            "Run again with --statistics: libcufile 1.15 and later then counts transfers by route.".to_owned(),
+            "no counter shows the route".to_owned(),
+        ),
+        WatchAdvice::Unfinished(count) => (
+            "Synchronize the streams before the end, and check the result of each transfer.".to_owned(),
+            format!("no result was seen of {}", plural(*count, "stream transfer")),
+        ),
+        WatchAdvice::Lost(count) => (
+            "Counts of files, tensors and sizes are lower bounds; the table of calls is complete.".to_owned(),
+            format!("details of {} were lost", plural(*count, "call")),
+        ),
+        WatchAdvice::LibrariesLeftOut(count) => (
+            "Use one libcufile per process: only the first four copies are recorded.".to_owned(),
+            format!(
+                "{} not recorded",
+                if *count == 1 { "1 copy is".to_owned() } else { format!("{count} copies are") }
+            ),
+        ),
+    }
+}
+
+fn failed(failure: &WatchedFailure) -> (String, String) {
+    let name = failure.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
+    let file = failure.file.as_deref().map_or_else(String::new, |file| format!(", first on {file}"));
+    let proof = format!("{} failed {} times with {}{name}{file}", failure.function, failure.count, failure.code);
+    let text = if failure.after_submission {
+        "Check the result of each transfer: these failed after a submission that succeeded."
+    } else {
+        "Check the return value of each call; 'gds-top explain CODE' shows what an error means."
+    };
+    (text.to_owned(), proof)
+}

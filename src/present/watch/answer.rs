@@ -1,0 +1,261 @@
+//! The answer of a watched program, and its facts.
+
+use crate::analysis::is_proven_direct;
+use crate::core::units::{self, bytes, count, duration, plural};
+use crate::core::{AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport};
+use crate::present::view::Answer;
+
+/// The answer: which route the program's transfers take.
+#[must_use]
+pub fn answer(report: &WatchReport) -> Answer {
+    if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
+        return attached(process);
+    }
+    let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
+    let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
+    if report.processes == 0 {
+        return Answer::new(
+            Status::Warn,
+            "The program could not be recorded.",
+            "It is statically linked, uses another libc than glibc or runs with elevated rights.",
+        );
+    }
+    let plain = plain_bytes(report);
+    let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    if report.libraries.is_empty() {
+        let conditions = format!("None of {} loaded libcufile.{read}", plural_es(report.processes, "process"));
+        return Answer::new(Status::Info, "The program does not use cuFile.", conditions);
+    }
+    if reads + writes == 0 {
+        let headline = "The program loaded libcufile but transferred nothing with it.";
+        return Answer::new(Status::Info, headline, read.trim_start().to_owned());
+    }
+    let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
+    let conditions = format!(
+        "{} and {}, {} in {}.",
+        plural(reads, "read"),
+        plural(writes, "write"),
+        bytes(moved),
+        duration(report.wall_ns)
+    );
+    let used = || report.files.iter().filter(|file| file.reads.count + file.writes.count > 0);
+    let first = used().next().map_or(Route::None, |file| file.route);
+    let one_route = used().all(|file| file.route == first);
+    match (is_proven_direct(report), first) {
+        (Some(true), route) if one_route => Answer::new(
+            Status::Pass,
+            format!("All cuFile transfers take the direct route {route}, proven."),
+            conditions,
+        ),
+        (Some(true), _) => Answer::new(Status::Pass, "All cuFile transfers take direct routes, proven.", conditions),
+        (_, Route::Compat) if one_route => {
+            let proven = if used().all(|file| file.proven) { "proven" } else { "inferred" };
+            let headline = format!("The cuFile transfers go through host memory (compat), {proven}.");
+            Answer::new(Status::Warn, headline, conditions)
+        }
+        (_, Route::None) if used().all(|file| file.proof == RouteProof::AllFailed) => {
+            Answer::new(Status::Fail, "All cuFile transfers failed.", conditions)
+        }
+        (_, Route::None) if one_route => {
+            Answer::new(Status::Info, "The route of the cuFile transfers is not proven.", conditions)
+        }
+        (_, route) if one_route => {
+            Answer::new(Status::Info, format!("The cuFile transfers seem to take {route}; not proven."), conditions)
+        }
+        _ => Answer::new(Status::Warn, "The cuFile transfers take different routes.", conditions),
+    }
+}
+
+/// Bytes of files that were read without cuFile, if they were recorded.
+fn plain_bytes(report: &WatchReport) -> u64 {
+    units::sum(report.files.iter().map(|file| file.plain.bytes.saturating_add(file.plain.touched_bytes)))
+}
+
+/// The facts of a running process from procfs. They do not prove a route.
+fn attached(process: &AttachedProcess) -> Answer {
+    let start = "Start it with 'gds-top watch -- COMMAND' to see its calls.";
+    match (&process.libcufile, process.readable) {
+        (Some(_), _) => {
+            let why = process
+                .not_recorded
+                .as_deref()
+                .map_or_else(String::new, |why| format!("Calls are not recorded: {why}. "));
+            let headline = "The process has libcufile loaded; its route is not proven.";
+            Answer::new(Status::Info, headline, why + start)
+        }
+        (None, true) => Answer::new(Status::Info, "The process does not have libcufile loaded.", ""),
+        (None, false) => Answer::new(
+            Status::Warn,
+            "The process could not be examined.",
+            "Its mappings belong to another user. Run gds-top as that user or as root.",
+        ),
+    }
+}
+
+/// The end of the program, if it failed.
+#[must_use]
+pub fn end(report: &WatchReport) -> Option<Answer> {
+    let headline = match report.ended? {
+        ProgramEnd::Status(0) | ProgramEnd::Unknown => return None,
+        ProgramEnd::Status(code) => format!("The program failed with exit status {code}."),
+        ProgramEnd::Signal(signal) => format!("The program was ended by signal {signal}."),
+    };
+    Some(Answer::new(Status::Fail, headline, ""))
+}
+
+/// Labelled facts about the program.
+#[must_use]
+pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
+    if let Some(process) = &report.attached {
+        let gap = || crate::present::view::GAP.to_owned();
+        facts.push(("process", process.pid.to_string()));
+        facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
+        facts.push(("read calls", process.read_call_bytes.map_or_else(gap, bytes)));
+        facts.push(("storage", process.storage_read_bytes.map_or_else(gap, bytes)));
+        let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
+        facts.push(("nvidia-fs", counted.unwrap_or_else(gap)));
+        if !process.recorded {
+            return facts;
+        }
+    }
+    facts.push(("processes", count(report.processes)));
+    facts.push(("threads", format!("{} called cuFile, {} read", count(report.threads), count(report.reading_threads))));
+    for library in &report.libraries {
+        let version = library.version.map_or_else(String::new, |v| format!(", version {}.{}", v / 1000, v % 1000 / 10));
+        let processes = plural_es(library.processes, "process");
+        facts.push(("libcufile", format!("{}{version}, loaded by {processes}", library.path)));
+    }
+    for configuration in report.configurations.iter().filter(|_| !report.libraries.is_empty()) {
+        let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
+        let is = if configuration.exists { "" } else { ", does not exist: defaults" };
+        facts.push(("cufile.json", format!("{}{origin}{is}", configuration.path)));
+    }
+    if let Some(properties) = &report.properties {
+        facts.push(("driver", driver(properties)));
+    }
+    if let Some(io) = &report.process_io {
+        let requests = match io.io_uring_requests {
+            0 => String::new(),
+            requests => format!(", at least {}", plural(requests, "request of io_uring")),
+        };
+        facts.push((
+            "input",
+            format!(
+                "{} by read calls, {} from storage, {}{requests}",
+                bytes(io.read_call_bytes),
+                bytes(io.storage_read_bytes),
+                plural(io.major_faults, "page fault with storage access")
+            ),
+        ));
+    }
+    if report.buffers.registered > 0 {
+        facts.push((
+            "buffers",
+            format!(
+                "{} in {}, at most {} at a time",
+                plural(report.buffers.registered, "registration"),
+                duration(report.buffers.total_ns),
+                bytes(report.buffers.most_bytes)
+            ),
+        ));
+    }
+    if let Some(seen) = report.statistics {
+        facts.push((
+            "statistics",
+            format!(
+                "libcufile counted {}, {} and {} of batches; by route: nvfs {}, p2pdma {}, POSIX {}",
+                plural(seen.reads, "read"),
+                plural(seen.writes, "write"),
+                plural_ies(seen.batch_entries, "entr"),
+                count(seen.nvfs),
+                count(seen.p2pdma),
+                count(seen.posix)
+            ),
+        ));
+    }
+    facts
+}
+
+/// Bits of `dcontrolflags` and `fflags`, see cufile.h.
+fn driver(properties: &DriverProperties) -> String {
+    let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
+    let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
+    let mut parts = vec![match (properties.nvfs_major, properties.nvfs_minor) {
+        (0, 0) => "without nvidia-fs".to_owned(),
+        (major, minor) => format!("nvidia-fs {major}.{minor}"),
+    }];
+    let set = |flags: u32, names: &[(u32, &str)]| -> Vec<String> {
+        names.iter().filter(|(bit, _)| flags & (1 << bit) != 0).map(|(_, name)| (*name).to_owned()).collect()
+    };
+    parts.extend(set(properties.control_flags, &control));
+    parts.extend(set(properties.features, &features));
+    parts.join(", ")
+}
+
+/// `1 process`, `3 processes`.
+fn plural_es(value: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(value), if value == 1 { "" } else { "es" })
+}
+
+/// `1 entry`, `3 entries`.
+fn plural_ies(value: u64, stem: &str) -> String {
+    format!("{} {stem}{}", count(value), if value == 1 { "y" } else { "ies" })
+}
+
+#[cfg(test)]
+pub(in crate::present) mod tests {
+    use super::*;
+    use crate::core::{Transfers, WatchedFile, WatchedLibrary};
+
+    fn file(route: Route, proof: RouteProof) -> WatchedFile {
+        WatchedFile {
+            path: "/m".to_owned(),
+            route,
+            proven: proof == RouteProof::Statistics,
+            proof,
+            reads: Transfers { count: 1, bytes: 4096, ..Transfers::default() },
+            writes: Transfers::default(),
+            registrations: 1,
+            failed_registrations: 0,
+            o_direct: None,
+            tensors: Vec::new(),
+            tensors_of_file: 0,
+            kv: None,
+            plain: crate::core::PlainReads::default(),
+        }
+    }
+
+    pub(in crate::present) fn file_without_route() -> WatchedFile {
+        file(Route::None, RouteProof::NoTransfer)
+    }
+
+    #[test]
+    fn a_direct_route_is_only_called_proven_if_it_is() {
+        let report = |files| WatchReport {
+            processes: 1,
+            libraries: vec![WatchedLibrary::default()],
+            files,
+            ..WatchReport::default()
+        };
+        for (files, status, has) in [
+            (vec![file(Route::P2pdma, RouteProof::Statistics)], Status::Pass, "p2pdma, proven"),
+            (vec![file(Route::Nvfs, RouteProof::NvidiaFsCounter)], Status::Info, "not proven"),
+            (vec![file(Route::Compat, RouteProof::NoDirectRoute)], Status::Warn, "inferred"),
+            (vec![file(Route::None, RouteProof::Nothing)], Status::Info, "not proven"),
+            (vec![file(Route::None, RouteProof::AllFailed)], Status::Fail, "failed"),
+            (
+                vec![file(Route::Compat, RouteProof::Statistics), file(Route::Nvfs, RouteProof::Statistics)],
+                Status::Warn,
+                "different",
+            ),
+            (vec![], Status::Info, "transferred nothing"),
+        ] {
+            let answer = answer(&report(files));
+            assert_eq!(answer.status, status, "{answer:?}");
+            assert!(answer.headline.contains(has), "{answer:?}");
+            assert!(answer.headline.split_whitespace().count() <= 12, "{answer:?}");
+        }
+        assert_eq!(answer(&WatchReport::default()).status, Status::Warn);
+    }
+}

@@ -1,0 +1,45 @@
+//! A watched file in words: its name, its route and the evidence for that.
+
+use crate::core::{Route, RouteProof, WatchedFile};
+use crate::present::view::GAP;
+
+/// Whether cuFile used a file.
+#[must_use]
+pub fn is_of_cufile(file: &WatchedFile) -> bool {
+    file.reads.count + file.writes.count + file.registrations > 0
+}
+
+/// The path, and the chunk of a KV cache that the file holds.
+pub(in crate::present) fn name(file: &WatchedFile) -> String {
+    let Some(kv) = &file.kv else { return file.path.clone() };
+    let layer = match &kv.layer {
+        Some(layer) if layer.bytes().all(|byte| byte.is_ascii_digit()) => format!(" layer {layer}"),
+        Some(layer) => format!(" {layer}"),
+        None => String::new(),
+    };
+    let chunk: String = kv.chunk.chars().take(12).collect();
+    format!("{} chunk {chunk}{layer}: {}", kv.system, file.path)
+}
+
+/// The route of a file's transfers, with a question mark if it is inferred.
+pub(in crate::present) fn route(file: &WatchedFile) -> String {
+    match (file.route, file.proven) {
+        (Route::None, _) => GAP.to_owned(),
+        (route, true) => route.to_string(),
+        (route, false) => format!("{route}?"),
+    }
+}
+
+/// The evidence for the route of a file.
+#[must_use]
+pub const fn proof(proof: RouteProof) -> &'static str {
+    match proof {
+        RouteProof::Nothing => "not proven: run with --statistics",
+        RouteProof::NoTransfer => "no transfer",
+        RouteProof::AllFailed => "all transfers failed",
+        RouteProof::Statistics => "proven by libcufile's level-3 statistics",
+        RouteProof::MixedStatistics => "not proven: libcufile's statistics count several routes",
+        RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
+        RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",
+    }
+}
