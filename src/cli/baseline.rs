@@ -330,7 +330,7 @@ mod pressure_tests {
         let of = |pressure| Baseline { name: String::new(), runs: Vec::new(), threshold: 0.05, pressure };
         assert!((of(0.0).allowed(0.02) - 0.05).abs() < 1e-9);
         assert!((of(0.0).allowed(0.5) - 1.05).abs() < 1e-9);
-        assert!((of(0.5).allowed(0.0) - 1.05).abs() < 1e-9, "a baseline from a busy machine is no better");
+        assert!((of(0.5).allowed(0.0) - 1.05).abs() < 1e-9, "a baseline from a busy machine is not better");
         assert!(of(1.0).allowed(1.0).is_finite());
         assert_eq!((median(vec![90.0, 10.0, 20.0]), median(Vec::new()), median(vec![f64::NAN])), (0.2, 0.0, 0.0));
     }

@@ -10,7 +10,7 @@ use crate::text::write_json;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// What the command does with the fixes.
+/// The action of the command on the fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Asks before each fix.
@@ -30,7 +30,7 @@ pub(super) enum Mode {
 pub(super) struct Order<'a> {
     /// The ids of fixes or of the checks that they resolve.
     pub(super) ids: &'a [String],
-    /// What to do with them.
+    /// The action.
     pub(super) mode: Mode,
     /// The path for which reads must work.
     pub(super) path: Option<&'a Path>,

@@ -16,6 +16,18 @@ use std::time::{Duration, Instant};
 pub(crate) const STANDIN_UUID: &str = "GPU-7374616e-642d-696e-2047-505520202020";
 pub(crate) const STANDIN_NAME: &str = "Stand-in GPU (no hardware)";
 
+/// The engines that load into the stand-in GPU.
+pub(crate) const ENGINES: [Engine; 8] = [
+    Engine::Mmap,
+    Engine::Pread,
+    Engine::Odirect,
+    Engine::GdsPerTensor,
+    Engine::GdsBounce,
+    Engine::GdsSlab,
+    Engine::GdsBatch,
+    Engine::GdsStream,
+];
+
 /// Time limit of the tests. It only prevents that a test hangs, so it is much longer than anything takes on a slow
 /// machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

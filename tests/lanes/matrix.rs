@@ -2,22 +2,11 @@
 //! be correct bytes on another, reported route, or a failed run with the call and its code. Wrong bytes must never be
 //! reported as verified. `--nocapture` prints the figures.
 
-use crate::harness::{Outcome, folder, gpu_order, run, standin_env, with_settings};
+use crate::harness::{ENGINES, Outcome, folder, gpu_order, run, standin_env, with_settings};
 use crate::models;
 use crate::standins::{self, Standins};
 use gds_top::core::{Engine, LaneOrder, ModelInfo};
 use std::collections::BTreeMap;
-
-const ENGINES: [Engine; 8] = [
-    Engine::Mmap,
-    Engine::Pread,
-    Engine::Odirect,
-    Engine::GdsPerTensor,
-    Engine::GdsBounce,
-    Engine::GdsSlab,
-    Engine::GdsBatch,
-    Engine::GdsStream,
-];
 
 /// Calls of cuFile with the error codes that they can return.
 const CUFILE: [(&str, &[&str]); 17] = [
