@@ -27,12 +27,12 @@ pub use spec::{CheckId, CheckSpec, Scope};
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
 use crate::core::Machine;
-use crate::machine::{self, Root};
+use crate::machine::{self, PathFacts, Root};
 
-/// Describes the machine, the storage below the examined paths, and the keys of its cufile.json. It waits for NVML
-/// and libcufile, so call it after the checks.
+/// Describes the machine, the storage below `paths`, and the keys of its cufile.json. It waits for NVML and libcufile.
 #[must_use]
-pub fn machine(root: &Root, report: &Report) -> Machine {
-    let storage = machine::storage(root, &report.paths);
-    Machine { storage, cufile_settings: cufile_json::settings(root), ..machine::machine(root) }
+pub fn machine(root: &Root, paths: &[PathFacts]) -> Machine {
+    let storage = machine::storage(root, paths);
+    let (cufile_settings, cufile_defaults) = cufile_json::settings(root);
+    Machine { storage, cufile_settings, cufile_defaults, ..machine::machine(root) }
 }

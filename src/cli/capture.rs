@@ -15,7 +15,7 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});
     // The capture must also contain the hardware that a report names.
-    let _ = checks::machine(&view, &report);
+    let _ = checks::machine(&view, &report.paths);
     // `config lint --root` and `config show --root` need their input too.
     let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
     // The plans of fixes and the checklist need their input too.

@@ -143,7 +143,7 @@ fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
 /// The findings as a session state, from which the usual report is written.
 pub(super) fn as_state(view: &Root, found: &checks::Report) -> State {
     let mut state = State::default();
-    let bodies = [session::live::started(), EventBody::MachineSeen { machine: checks::machine(view, found) }]
+    let bodies = [session::live::started(), EventBody::MachineSeen { machine: checks::machine(view, &found.paths) }]
         .into_iter()
         .chain(found.findings.iter().map(|finding| EventBody::CheckDone { finding: finding.clone() }))
         .chain(found.verdicts.iter().map(|verdict| EventBody::VerdictReached { verdict: verdict.clone() }))

@@ -41,6 +41,10 @@ pub struct Machine {
     /// earlier versions.
     #[serde(default)]
     pub cufile_settings: Vec<CufileSetting>,
+    /// The other keys that the library supports, with their defaults, by name. It is empty in recordings of earlier
+    /// versions.
+    #[serde(default)]
+    pub cufile_defaults: Vec<CufileSetting>,
 }
 
 /// The storage below a path.
@@ -84,7 +88,7 @@ pub struct CufileSetting {
     pub key: String,
     /// The value as JSON text.
     pub value: String,
-    /// The origin of the value: a file and line, or an environment variable.
+    /// The origin of the value: a file and line, an environment variable, or the library.
     pub origin: String,
 }
 

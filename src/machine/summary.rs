@@ -169,6 +169,7 @@ pub fn machine(root: &Root) -> Machine {
         // The storage is added later, because only the checks know the paths.
         storage: Vec::new(),
         cufile_settings: Vec::new(),
+        cufile_defaults: Vec::new(),
     }
 }
 

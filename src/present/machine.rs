@@ -2,8 +2,8 @@
 
 use super::analysed::model_bytes;
 use super::labels::plural;
-use super::view::{Head, Table};
-use crate::core::{Disk, Fallback, FallbackReason, Machine, Status, Storage, units};
+use super::view::{GAP, Head, Table};
+use crate::core::{CufileSetting, Disk, Fallback, FallbackReason, Machine, Status, Storage, units};
 use crate::session::State;
 
 /// A label and its text.
@@ -124,31 +124,43 @@ fn describe(disk: &Disk) -> String {
     format!("{}: {}", disk.name, parts.join(", "))
 }
 
-/// The keys of cufile.json with the origin of each value. `None` if the keys were not read.
+/// The keys of cufile.json with the origin of each value: those that a file or a variable sets, and those that have the
+/// default. `None` if the machine was not examined for them.
 #[must_use]
-pub fn cufile_settings(state: &State) -> Option<Table> {
-    let machine = state.machine.as_ref().filter(|_| state.checks_took_ns.is_some())?;
-    // Recordings of earlier versions contain neither settings nor storage. Then the settings are unknown.
-    if machine.cufile_settings.is_empty() && machine.storage.is_empty() {
+pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
+    let machine = state.machine.as_ref()?;
+    let (set, defaults) = (&machine.cufile_settings, &machine.cufile_defaults);
+    // Recordings of earlier versions contain no keys, which means unknown.
+    if set.is_empty() && defaults.is_empty() {
         return None;
     }
-    let library = machine.libcufile.as_ref()?.version.as_deref().unwrap_or("of unknown version").to_owned();
-    let rows: Vec<Vec<String>> = machine
-        .cufile_settings
-        .iter()
-        .map(|setting| vec![setting.key.clone(), setting.value.clone(), setting.origin.clone()])
-        .collect();
-    let note = match rows.len() {
-        0 => format!("No file and no variable changes a key: all have the defaults of libcufile {library}."),
-        _ => format!("All other keys have the defaults of libcufile {library}; 'gds-top config show' lists them."),
+    let library = match &machine.libcufile {
+        Some(library) => format!("libcufile {}", library.version.as_deref().unwrap_or("of unknown version")),
+        None => "libcufile 1.20, because none was found here".to_owned(),
     };
-    let head = |title| Head { title, right: false };
-    Some(Table {
-        title: "cufile.json in effect".to_owned(),
+    let note = if set.is_empty() {
+        format!("No file and no variable sets a key: all have the defaults of {library}.")
+    } else {
+        format!("All other keys have the defaults of {library}.")
+    };
+    let table = |title: String, note, settings: &[CufileSetting]| Table {
+        title,
         note,
-        heads: vec![head("key"), head("value"), head("origin")],
-        rows,
-    })
+        heads: ["key", "value", "origin"].map(|title| Head { title, right: false }).into(),
+        rows: settings.iter().map(setting_row).collect(),
+    };
+    let others = format!(
+        "{} with {} default",
+        units::plural(defaults.len() as u64, "key"),
+        if defaults.len() == 1 { "its" } else { "their" }
+    );
+    Some((table("cufile.json in effect".to_owned(), note, set), table(others, String::new(), defaults)))
+}
+
+/// Key, value, origin. A key without a value has a dash.
+fn setting_row(setting: &CufileSetting) -> Vec<String> {
+    let value = if setting.value == "null" { GAP.to_owned() } else { setting.value.clone() };
+    vec![setting.key.clone(), value, setting.origin.clone()]
 }
 
 /// Formats a time as a date in the Gregorian calendar: `2026-11-23 03:05:35 UTC`.

@@ -77,6 +77,11 @@ fn write_section(page: &mut String, section: &Section, anchor: &str) {
 fn write_block(page: &mut String, title: &str, block: &Block) {
     match block {
         Block::Table(cells) => table(page, cells),
+        Block::Folded(line, cells) => {
+            let _ = write!(page, "<details><summary>{}</summary>", markup(line));
+            table(page, cells);
+            page.push_str("</details>");
+        }
         Block::Facts(facts) => {
             page.push_str("<div class=\"card\"><table class=\"facts\">");
             for (label, value) in facts {

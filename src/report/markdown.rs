@@ -70,6 +70,13 @@ impl Page {
     fn block(&mut self, block: &Block) {
         match block {
             Block::Table(cells) => self.table(cells),
+            Block::Folded(line, cells) => {
+                self.line(&format!("<details><summary>{}</summary>", escape(line)));
+                self.blank();
+                self.table(cells);
+                self.line("</details>");
+                self.blank();
+            }
             Block::Facts(facts) => {
                 let rows = facts.iter().map(|(label, value)| vec![(*label).to_owned(), escape(value)]).collect();
                 self.aligned(&[String::new(), String::new()], &[false, false], rows);

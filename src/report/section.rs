@@ -22,6 +22,8 @@ pub(crate) struct Section {
 pub(crate) enum Block {
     /// A table.
     Table(Cells),
+    /// A table that HTML and Markdown show when the reader opens this line. A terminal omits it.
+    Folded(String, Cells),
     /// Facts with labels.
     Facts(Vec<(&'static str, String)>),
     /// A list of sentences.
@@ -174,6 +176,8 @@ impl Section {
 impl From<Table> for Section {
     fn from(table: Table) -> Self {
         let Table { title, note, heads, rows } = table;
-        Self::new(title).text(note).block(Block::Table(Cells { heads, rows, statuses: Vec::new() }))
+        let section = Self::new(title).text(note);
+        // A table without rows has nothing that its note does not say.
+        if rows.is_empty() { section } else { section.block(Block::Table(Cells { heads, rows, statuses: Vec::new() })) }
     }
 }

@@ -87,7 +87,7 @@ impl Text {
                 Block::Commands(lines) => {
                     lines.iter().for_each(|line| self.line(&format!("  {}", sanitise_line(line))))
                 }
-                Block::Bars(_) | Block::Chart(_) | Block::Layers(..) => {}
+                Block::Folded(..) | Block::Bars(_) | Block::Chart(_) | Block::Layers(..) => {}
             }
         }
     }

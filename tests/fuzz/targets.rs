@@ -149,7 +149,7 @@ pub(crate) fn capture_folder(bytes: &[u8]) {
         }
         if let Ok(root) = Root::open(dir.path()) {
             let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-            let _ = checks::machine(&root, &report);
+            let _ = checks::machine(&root, &report.paths);
             let _ = cufile_json::lint_machine(&root, &cufile_json::Hardware::of(&root, &report, None));
         }
         for number in changed {

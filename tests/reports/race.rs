@@ -90,6 +90,11 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             value: "1024".into(),
             origin: "/etc/cufile.json, line 12".into(),
         }],
+        cufile_defaults: vec![CufileSetting {
+            key: "profile.cufile_stats".into(),
+            value: "0".into(),
+            origin: "default of libcufile 1.15".into(),
+        }],
         container: Some("docker".into()),
     };
     put(1_000, EventBody::MachineSeen { machine });

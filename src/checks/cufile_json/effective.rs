@@ -97,18 +97,20 @@ pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
         .collect()
 }
 
-/// The keys whose value is not the default of the library, sorted.
+/// The keys that a file or a variable sets, and those that have the library's default; both sorted.
 #[must_use]
-pub fn settings(root: &Root) -> Vec<CufileSetting> {
-    effective(root, None)
-        .into_iter()
-        .filter(|setting| !matches!(setting.origin, Origin::Default { .. }))
-        .map(|setting| CufileSetting {
+pub fn settings(root: &Root) -> (Vec<CufileSetting>, Vec<CufileSetting>) {
+    let (defaults, set): (Vec<_>, Vec<_>) =
+        effective(root, None).into_iter().partition(|setting| matches!(setting.origin, Origin::Default { .. }));
+    let described = |all: Vec<Effective>| {
+        let one = |setting: Effective| CufileSetting {
             key: setting.key,
             value: setting.value.to_string(),
             origin: setting.origin.to_string(),
-        })
-        .collect()
+        };
+        all.into_iter().map(one).collect()
+    };
+    (described(set), described(defaults))
 }
 
 /// Whether the library uses the value. It treats null as missing and ignores an unknown log level (rule L11).

@@ -4,11 +4,11 @@ use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
 use crate::core::{
-    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, Machine, OpenPlan, Route,
-    RouteCounts, Target, Verdict,
+    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts,
+    Target, Verdict,
 };
 use crate::fixes::{self, FixError, Place, guide};
-use crate::machine::{self, Root};
+use crate::machine::{self, LiveOptions, Root};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
@@ -64,11 +64,16 @@ impl Examiner {
         self.bus.emit(EventBody::MachineSeen { machine: machine::machine(root) });
     }
 
-    /// Reports the machine with the storage below the path, for a session without checks.
-    pub(super) fn machine_and_storage(&self, root: &Root) {
+    /// Reports the machine with the storage below the path and the settings of cufile.json, for a session without checks.
+    /// A child reads the version of libcufile, because the defaults depend on it. It does not open CUDA.
+    pub(super) fn machine_in_detail(&self) {
+        let root = match self.folder.as_deref() {
+            Some(_) => self.look(),
+            None => Some(Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() })),
+        };
+        let Some(root) = root else { return };
         let facts: Vec<_> = root.path_facts(&self.path).into_iter().collect();
-        let machine = Machine { storage: machine::storage(root, &facts), ..machine::machine(root) };
-        self.bus.emit(EventBody::MachineSeen { machine });
+        self.bus.emit(EventBody::MachineSeen { machine: checks::machine(&root, &facts) });
     }
 
     /// Runs a round of checks. Each round uses a new view, so that cached facts do not hide a change.
@@ -92,7 +97,7 @@ impl Examiner {
             })
         });
         // The summary is sent again, because it now contains libcufile. The settings of cufile.json need its version.
-        self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root, &report) });
+        self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root, &report.paths) });
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
         }

@@ -133,7 +133,7 @@ impl Session {
             // The slow facts are collected during the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         } else {
-            examiner.machine_and_storage(&root);
+            examiner.machine_in_detail();
         }
         drop(root);
         // The checks allocate much memory and keep little.
