@@ -74,7 +74,7 @@ fn screens_of(
     let liked = settings::current();
     let replay = feed.replay;
     let authorize =
-        (!replay && super::sudo::is_needed()).then_some(super::sudo::authorize as fn() -> Result<(), String>);
+        (!replay && super::sudo::is_needed(captured)).then_some(super::sudo::authorize as fn() -> Result<(), String>);
     let options = tui::Options {
         taste: look.taste,
         palette: look.palette,

@@ -4,14 +4,14 @@ use rustix::termios::{self, OptionalActions, SpecialCodeIndex};
 use std::io::{self, Write};
 use std::process::Command;
 
-/// Whether a fix needs sudo, because this process is not root.
-pub(super) fn is_needed() -> bool {
+/// Whether a fix of this machine needs sudo, because this process is not root. Fixes of a directory never do.
+pub(super) fn is_needed(directory: bool) -> bool {
     #[cfg(debug_assertions)]
     if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
         // Tests of sudo on the terminal use this as any user. Release builds do not contain it.
         return true;
     }
-    !rustix::process::geteuid().is_root()
+    !directory && !rustix::process::geteuid().is_root()
 }
 
 /// Lets sudo ask for the password on this terminal. The screens are closed during this time.
