@@ -140,15 +140,24 @@ fn a_bad_call_says_what_was_meant() {
     for (words, part) in [
         (&["chek"][..], "did you mean 'gds-top check'?"),
         (&["help", "chek"], "did you mean 'gds-top help check'?"),
+        (&["hlep"], "did you mean 'gds-top help'?"),
+        (&["chekc", "/data"], "did you mean 'gds-top check'?"),
+        (&["bench-oi", ".", "--threads", "1"], "did you mean 'gds-top bench-io'?"),
+        (&["--json", "benhc", "m", "--repeat", "2"], "did you mean 'gds-top bench'?"),
         (&["qwen3-0.6x", "--headless"], "did you mean the shape 'qwen3-0.6b'?"),
         (&["bench", "m", "--engine", "gds-slap"], "did you mean 'gds-slab'?"),
         (&["explain", "io_batchsise"], "properties.io_batchsize"),
         (&["make-model", "qwen3-0.6b", "m"], "--yes"),
+        (&["qwen3-0.6b", "--headless"], "--yes"),
+        (&["bench", "qwen3-0.6b", "--target", "host"], "--yes"),
+        (&["bench", "qwen3-0.6b", "--target", "host", "--sweep"], "--yes"),
+        (&["overhead", "qwen3-0.6b", "--target", "host"], "--yes"),
     ] {
         let output = run(words, folder.path());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(part), "{words:?}: {said}");
     }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
 }
 
 #[test]
@@ -221,6 +230,11 @@ fn all_json_has_a_schema_version() {
         &["make-model", "odd-sizes", "m4", "--theme", "dark"][..],
         &["explain", "5030", "--quiet"],
         &["capture", "x", "--verbose"],
+        &["overhead", "m", "--no-telemetry"],
+        &["selftest", "--yes"],
+        &["m", "--headless", "--theme", "dark"],
+        &["replay", "r.gdsrec", "--headless", "--markers", "ascii"],
+        &["fix", "--undo", "--root", &broken, "--json"],
     ] {
         assert_eq!(run(words, folder.path()).status.code(), Some(2), "{words:?}");
     }

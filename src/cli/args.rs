@@ -25,22 +25,16 @@ pub(super) struct LoadArgs {
     /// among which the model is divided; host,host is two targets without a GPU
     #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host|all,…")]
     pub(super) gpu: Option<String>,
-    /// Do not read meters during the load
-    #[arg(long)]
-    pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER ('gds-top settings --engines' lists them). A setting that
     /// no engine of the benchmark accepts is an error
-    #[arg(long = "set", value_name = "NAME=NUMBER")]
+    #[arg(long = "set", value_name = "NAME=NUMBER", hide_short_help = true)]
     pub(super) settings: Vec<SettingOrder>,
     /// Time limit in seconds for a run of a command or loader (default: 600)
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) limit: Option<u64>,
     /// If files of the model stay in the page cache before a cold load, drop the complete page cache (as root). This slows down all programs
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) drop_caches: bool,
-    /// Write more than 1 GiB (a synthetic model) without asking
-    #[arg(long)]
-    pub(super) yes: bool,
 }
 
 /// Engines and conditions of the benchmark.
@@ -48,13 +42,19 @@ pub(super) struct LoadArgs {
 pub(super) struct RaceArgs {
     #[command(flatten)]
     pub(super) load: LoadArgs,
-    /// Do not compare the loaded bytes with the file
+    /// Write more than 1 GiB (a synthetic model) without asking
     #[arg(long)]
+    pub(super) yes: bool,
+    /// Do not read meters during the load
+    #[arg(long, hide_short_help = true)]
+    pub(super) no_telemetry: bool,
+    /// Do not compare the loaded bytes with the file
+    #[arg(long, hide_short_help = true)]
     pub(super) no_verify: bool,
     /// First measure the ceilings of this machine (about eight seconds per model): pinned copies to the GPU, O_DIRECT
     /// reads and page-cache reads of the model. Each run is then shown as a share of them. Each round of cold loads
     /// also includes one plain read of all files
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) ceilings: bool,
     /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
     /// recording, but no other file
@@ -65,7 +65,7 @@ pub(super) struct RaceArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
     /// Percent by which an engine may be slower than in the baseline, in addition to the spread of the repeats (default: 5)
-    #[arg(long, value_name = "PERCENT", requires = "baseline", value_parser = threshold)]
+    #[arg(long, value_name = "PERCENT", requires = "baseline", hide_short_help = true, value_parser = threshold)]
     pub(super) threshold: Option<f64>,
 }
 
@@ -107,7 +107,7 @@ pub(super) struct ResultArgs {
     #[arg(long)]
     json: bool,
     /// No colours and no progress bar
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     plain: bool,
     /// Colours: auto, always, never. With auto, NO_COLOR and CLICOLOR_FORCE count
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
@@ -134,7 +134,7 @@ pub(super) struct ScreenArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
     /// Characters for the lines of charts: braille, block, ascii
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     markers: Option<String>,
 }
 
@@ -171,6 +171,25 @@ impl RunArgs {
     /// The options for a command with screens.
     pub(super) fn on(&self, screens: &ScreenArgs) -> OutputArgs {
         OutputArgs { theme: screens.theme.clone(), markers: screens.markers.clone(), ..self.output() }
+    }
+}
+
+impl OutputArgs {
+    /// An option that was given and has no effect on the screens.
+    pub(super) fn without_effect_on_screens(&self) -> Option<&'static str> {
+        let given = [
+            ("--json", self.json),
+            ("--quiet", self.quiet),
+            ("--verbose", self.verbose),
+            ("--color", self.color != When::Auto),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// An option that was given and has an effect on the screens only.
+    pub(super) fn without_effect_on_text(&self) -> Option<&'static str> {
+        let given = [("--theme", self.theme.is_some()), ("--markers", self.markers.is_some())];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 }
 

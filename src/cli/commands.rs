@@ -13,7 +13,7 @@ use std::path::PathBuf;
     name = "gds-top",
     version,
     override_usage = "gds-top [OPTIONS] [MODEL]\n       gds-top <COMMAND>",
-    after_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
+    after_long_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
                   Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a folder, GDS_TOP_PYTHON the Python of \
                   loader:NAME; NO_COLOR. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
@@ -30,7 +30,7 @@ pub(super) struct Cli {
     #[arg(long)]
     pub(super) headless: bool,
     /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
-    #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
+    #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true, hide_short_help = true)]
     pub(super) config: Option<PathBuf>,
     /// Show a captured machine, or a directory with etc/, usr/ and so on, on the screens. Nothing is loaded. Fixes
     /// are written below DIR, but never in a capture
@@ -49,9 +49,10 @@ pub(super) struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Sub {
-    /// Run the checks and print the verdict for each PATH (default: the working directory)
+    /// Show whether GDS works for each PATH, why not, and the fix
+    #[command(display_order = 1)]
     Check {
-        /// Files or folders of models
+        /// Files or folders of models (default: the working directory)
         paths: Vec<PathBuf>,
         /// Examine a captured machine: a folder or archive written by 'capture'
         #[arg(long, value_name = "DIR|ARCHIVE")]
@@ -72,6 +73,7 @@ pub(super) enum Sub {
         output: RunArgs,
     },
     /// Show fixes and apply those that you confirm, one by one
+    #[command(display_order = 2)]
     Fix {
         /// Ids of fixes or of checks (default: all that apply); nvidia-gds: the complete set-up, step by step
         ids: Vec<String>,
@@ -104,7 +106,10 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: ResultArgs,
     },
-    /// Explain an error code, a cufile.json key, a check, a fix or a line of a log: meaning, causes, how to check, how to fix
+    /// Explain an error code, a cufile.json key, a check or a log line
+    ///
+    /// The explanation has the meaning, the causes, how to check and how to fix. Fixes and variables are explained too.
+    #[command(display_order = 8)]
     Explain {
         /// A code of cuFile or CUDA (5030, CU_FILE_INTERNAL_ERROR, 801), a key of cufile.json, a variable, the id of a check or fix, a line of
         /// cufile.log or of the kernel log; 'matrix' shows the routes of each GPU and storage; '-' reads a log from standard input
@@ -113,12 +118,16 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: ResultArgs,
     },
-    /// Lint cufile.json, show the effective values, write one for a model, compare two
+    /// Lint, show, compare or write cufile.json
+    #[command(display_order = 9)]
     Config {
         #[command(subcommand)]
-        action: ConfigSub,
+        action: super::config::ConfigSub,
     },
-    /// Write everything that the checks read into one redacted archive, for examination elsewhere
+    /// Write what the checks read into one redacted archive
+    ///
+    /// 'gds-top check --root ARCHIVE' examines it on another machine.
+    #[command(display_order = 16)]
     Capture {
         /// A folder, or an archive whose name ends in .tar.zst
         file: PathBuf,
@@ -128,7 +137,7 @@ pub(super) enum Sub {
         output: ResultArgs,
     },
     /// Load a model with every engine and compare them
-    #[command(name = "bench", alias = "load")]
+    #[command(name = "bench", alias = "load", display_order = 3)]
     Load {
         /// Models, loaded one after another
         #[arg(required_unless_present = "list_loaders")]
@@ -154,9 +163,10 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: RunArgs,
     },
-    /// Measure the storage below DIR: size × threads × read and write × sequential and random × transfer, as a heat
-    /// map
-    #[command(name = "bench-io", alias = "io")]
+    /// Measure the storage below DIR, as a heat map
+    ///
+    /// The cells are size × threads × read and write × sequential and random × transfer.
+    #[command(name = "bench-io", alias = "io", display_order = 4)]
     Io {
         #[command(flatten)]
         io: super::io::IoArgs,
@@ -168,7 +178,7 @@ pub(super) enum Sub {
         screens: ScreenArgs,
     },
     /// Write a synthetic model with a real model's tensor names, shapes and types
-    #[command(name = "make-model", alias = "synth")]
+    #[command(name = "make-model", alias = "synth", display_order = 11)]
     Synth {
         /// Shape profile (see --list)
         #[arg(required_unless_present = "list", value_name = "SHAPE", value_parser = super::hints::profiles(), hide_possible_values = true)]
@@ -194,7 +204,8 @@ pub(super) enum Sub {
         #[arg(short, long)]
         quiet: bool,
     },
-    /// Show tensors, shards, size histogram, alignment, read plan and predicted load times
+    /// Show tensors, sizes, alignment, read plan and predicted load times
+    #[command(display_order = 10)]
     Inspect {
         /// The model
         model: String,
@@ -208,6 +219,7 @@ pub(super) enum Sub {
         output: ResultArgs,
     },
     /// Show a recording on the screens
+    #[command(display_order = 12)]
     Replay {
         /// The recording
         recording: PathBuf,
@@ -225,6 +237,7 @@ pub(super) enum Sub {
         screens: ScreenArgs,
     },
     /// Learn from recorded loads why GDS can be slower on a small model
+    #[command(display_order = 14)]
     Learn {
         /// A model to measure with 'm' during the lesson (without it: a small synthetic one)
         model: Option<String>,
@@ -237,6 +250,9 @@ pub(super) enum Sub {
         /// Print the lesson as HTML on standard output instead of opening the screens
         #[arg(long)]
         headless: bool,
+        /// Write more than 1 GiB (a synthetic model) without asking
+        #[arg(long)]
+        yes: bool,
         /// Do not compare the loaded bytes with the file
         #[arg(long)]
         no_verify: bool,
@@ -244,6 +260,7 @@ pub(super) enum Sub {
         load: LoadArgs,
     },
     /// Write reports from recordings; several recordings are also compared
+    #[command(display_order = 13)]
     Report {
         /// The recordings
         #[arg(required = true)]
@@ -260,16 +277,27 @@ pub(super) enum Sub {
         output: RunArgs,
     },
     /// Serve the result of the checks to Prometheus
+    #[command(display_order = 17)]
     Export(super::exporter::ExporterArgs),
-    /// Merge the reports of many nodes: nodes that cannot use GDS, with the reason, and nodes that differ from their
-    /// peers
+    /// Merge the reports of many nodes and show those that differ
+    ///
+    /// The result has the nodes that cannot use GDS, with the reason, and the nodes that differ from their peers.
+    #[command(display_order = 15)]
     Fleet(super::fleet::FleetArgs),
-    /// Write and read KV caches like UCM, llm-d or LMCache, compared with host memory and plain files
-    #[command(name = "bench-kv", alias = "kv")]
+    /// Write and read KV caches like LMCache, llm-d, vLLM or UCM
+    ///
+    /// They are compared with host memory and plain files.
+    #[command(name = "bench-kv", alias = "kv", display_order = 5)]
     Kv(super::kv::KvArgs),
-    /// Show all processes that have libcufile or libcuda mapped: route as far as procfs shows it, rates, GPU and page-cache memory
+    /// Show all processes that use libcufile or libcuda
+    ///
+    /// The rows have the route as far as procfs shows it, rates, GPU memory and page-cache memory.
+    #[command(display_order = 7)]
     Top(super::top::TopArgs),
-    /// Run a program and show what GDS does in it: every cuFile call, file, route and tensor, child processes included
+    /// Run a program and show every cuFile call, file, route and tensor
+    ///
+    /// Child processes are included. '--pid' shows a running process.
+    #[command(display_order = 6)]
     Watch(super::watch::WatchArgs),
     /// Prove on this hardware that every available engine loads the right bytes
     #[command(hide = true)]
@@ -303,6 +331,9 @@ pub(super) enum Sub {
         model: String,
         #[command(flatten)]
         load: LoadArgs,
+        /// Write more than 1 GiB (a synthetic model) without asking
+        #[arg(long)]
+        yes: bool,
         /// Do not compare the loaded bytes with the file
         #[arg(long)]
         no_verify: bool,
@@ -408,6 +439,14 @@ impl Cli {
 }
 
 impl Cli {
+    /// Whether a word is a command, also a hidden one.
+    pub(super) fn has_command(word: &str) -> bool {
+        word == "help"
+            || Self::command()
+                .get_subcommands()
+                .any(|sub| sub.get_name() == word || sub.get_all_aliases().any(|a| a == word))
+    }
+
     /// The command whose name is similar to a word that is not a model.
     pub(super) fn similar(word: &str) -> Option<String> {
         // A word with a slash or a dot is a path or a repository name, not a misspelt command.
@@ -420,6 +459,7 @@ impl Cli {
             std::iter::once(command.get_name()).chain(command.get_all_aliases()).map(|name| (name, command.get_name()))
         });
         names
+            .chain([("help", "help")])
             .filter(|(name, _)| !name.starts_with("__"))
             .map(|(name, command)| (strsim::jaro_winkler(&word, name), command))
             .filter(|(score, _)| *score >= 0.8)
@@ -467,66 +507,6 @@ impl Sub {
                 | Self::ProbeNixl
         )
     }
-}
-
-/// The commands for cufile.json.
-#[derive(Debug, Subcommand)]
-pub(super) enum ConfigSub {
-    /// Report mistakes (default: in /etc/cufile.json, the file that CUFILE_ENV_PATH_JSON names, and the variables of
-    /// libcufile)
-    Lint {
-        /// The file
-        file: Option<PathBuf>,
-        /// A model to load, to find limits that it would exceed
-        #[arg(long, value_name = "MODEL")]
-        model: Option<String>,
-        /// Exit with 1 also for keys and values that libcufile ignores and for harmful values
-        #[arg(long)]
-        strict: bool,
-        /// Lint the files of a captured machine
-        #[arg(long, value_name = "DIR|ARCHIVE")]
-        root: Option<PathBuf>,
-        #[command(flatten)]
-        output: ResultArgs,
-    },
-    /// Show the value of every key and its origin
-    Show {
-        /// A file to read as if CUFILE_ENV_PATH_JSON named it
-        file: Option<PathBuf>,
-        /// Show the values of a captured machine
-        #[arg(long, value_name = "DIR|ARCHIVE")]
-        root: Option<PathBuf>,
-        #[command(flatten)]
-        output: ResultArgs,
-    },
-    /// Print a file with the keys that matter for a model on this machine, each with its reason
-    Tune {
-        /// The model
-        model: String,
-        /// Write the file here
-        #[arg(long = "output", short = 'o', value_name = "FILE")]
-        output_file: Option<PathBuf>,
-        /// The loader uses memory that is not registered with cuFile (gds-bounce, UCM)
-        #[arg(long)]
-        unregistered: bool,
-        /// Tune for a captured machine; the model is a profile or a local path
-        #[arg(long, value_name = "DIR|ARCHIVE")]
-        root: Option<PathBuf>,
-        #[command(flatten)]
-        output: ResultArgs,
-    },
-    /// Show the differences from the library's defaults, or between two files
-    Diff {
-        /// The file (default: the effective values)
-        file: Option<PathBuf>,
-        /// Another file to compare it with
-        other: Option<PathBuf>,
-        /// Use the effective values of a captured machine
-        #[arg(long, value_name = "DIR|ARCHIVE")]
-        root: Option<PathBuf>,
-        #[command(flatten)]
-        output: ResultArgs,
-    },
 }
 
 #[cfg(test)]

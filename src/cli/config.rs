@@ -1,7 +1,6 @@
 //! The command `config` for cufile.json: lint, show, tune, diff.
 
-use super::args::OutputArgs;
-use super::commands::ConfigSub;
+use super::args::{OutputArgs, ResultArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_coloured, print_json};
 use super::race::headless_options;
 use super::view::{examined, open_view};
@@ -10,13 +9,74 @@ use crate::checks::{self};
 use crate::machine::Root;
 use crate::models;
 use crate::text::{sanitise, sanitise_line};
+use clap::Subcommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The maximum size of a cufile.json in bytes. NVIDIA's file has about five thousand.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// The commands for cufile.json.
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigSub {
+    /// Report mistakes (default: in /etc/cufile.json, the file that CUFILE_ENV_PATH_JSON names, and the variables of
+    /// libcufile)
+    Lint {
+        /// The file
+        file: Option<PathBuf>,
+        /// A model to load, to find limits that it would exceed
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+        /// Exit with 1 also for keys and values that libcufile ignores and for harmful values
+        #[arg(long)]
+        strict: bool,
+        /// Lint the files of a captured machine
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: ResultArgs,
+    },
+    /// Show the value of every key and its origin
+    Show {
+        /// A file to read as if CUFILE_ENV_PATH_JSON named it
+        file: Option<PathBuf>,
+        /// Show the values of a captured machine
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: ResultArgs,
+    },
+    /// Print a file with the keys that matter for a model on this machine, each with its reason
+    Tune {
+        /// The model
+        model: String,
+        /// Write the file here
+        #[arg(long = "output", short = 'o', value_name = "FILE")]
+        output_file: Option<PathBuf>,
+        /// The loader uses memory that is not registered with cuFile (gds-bounce, UCM)
+        #[arg(long)]
+        unregistered: bool,
+        /// Tune for a captured machine; the model is a profile or a local path
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: ResultArgs,
+    },
+    /// Show the differences from the library's defaults, or between two files
+    Diff {
+        /// The file (default: the effective values)
+        file: Option<PathBuf>,
+        /// Another file to compare it with
+        other: Option<PathBuf>,
+        /// Use the effective values of a captured machine
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: ResultArgs,
+    },
+}
 
 /// Runs the command.
 pub(super) fn run(action: ConfigSub) -> Ran {

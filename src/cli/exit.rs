@@ -34,11 +34,14 @@ fn help() -> String {
     format!("Exit status:\n{}", rows.join("\n"))
 }
 
-/// Adds the table to the help of the command and of each subcommand.
+/// Adds the table to the short and the long help of the command and of each subcommand.
 pub(super) fn documented(command: Command) -> Command {
-    let before = command.get_after_help().map(ToString::to_string);
-    let text = before.map_or_else(help, |before| format!("{before}\n\n{}", help()));
-    command.after_help(text).mut_subcommands(documented)
+    let with_table = |before: Option<&clap::builder::StyledStr>| {
+        before.map_or_else(help, |before| format!("{before}\n\n{}", help()))
+    };
+    let short = with_table(command.get_after_help());
+    let long = with_table(command.get_after_long_help().or_else(|| command.get_after_help()));
+    command.after_help(short).after_long_help(long).mut_subcommands(documented)
 }
 
 #[cfg(test)]
@@ -55,9 +58,11 @@ mod tests {
     #[test]
     fn every_command_shows_the_table() {
         all(&documented(Cli::command()), &|command| {
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for (status, meaning) in TABLE {
-                assert!(text.contains(&format!("{status}  {meaning}")), "{}: {text}", command.get_name());
+            for text in [command.get_after_help(), command.get_after_long_help()] {
+                let text = text.map(ToString::to_string).unwrap_or_default();
+                for (status, meaning) in TABLE {
+                    assert!(text.contains(&format!("{status}  {meaning}")), "{}: {text}", command.get_name());
+                }
             }
         });
     }

@@ -115,10 +115,14 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         gpu: args.gpu.clone(),
         cache: args.cache.clone(),
         repeat: Some(args.repeat),
-        no_telemetry: args.no_telemetry,
         ..super::args::LoadArgs::default()
     };
-    let shared = super::args::RaceArgs { no_verify: args.no_verify, record: args.record.clone(), ..load.into() };
+    let shared = super::args::RaceArgs {
+        no_telemetry: args.no_telemetry,
+        no_verify: args.no_verify,
+        record: args.record.clone(),
+        ..load.into()
+    };
     let mut config = race::config(&shared)?;
     let look = settings::look(&output)?;
     let mut settings = args.settings.clone();

@@ -1,6 +1,7 @@
 //! The command `learn`: shows the lesson on the screens or writes it to a file.
 
 use super::args::{OutputArgs, RaceArgs};
+use super::consent;
 use super::outcome::{FINE, Ran, has_terminal, note, print};
 use super::race::{config, screens};
 use super::settings;
@@ -27,6 +28,9 @@ pub(super) fn run(
     }
     if !has_terminal() {
         return Err("the lesson needs a terminal; 'gds-top learn --html FILE' writes it as a page".to_owned());
+    }
+    if let Some(model) = &model {
+        consent::to_make(model, race.yes)?;
     }
     let look = settings::look(output)?;
     let feed = feed(model, race)?;

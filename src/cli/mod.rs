@@ -1,6 +1,7 @@
 //! The command line: parses arguments, selects the command and returns the exit status.
 
 mod args;
+mod bar;
 mod baseline;
 mod capture;
 mod check;
@@ -42,10 +43,11 @@ mod watch;
 
 use crate::device::endings;
 use crate::engines;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
 use outcome::{BAD_CALL, Ran, fail};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -55,7 +57,7 @@ pub fn main() -> ExitCode {
     endings::report_file_size();
     let call = match exit::documented(Cli::command()).try_get_matches() {
         Ok(call) => call,
-        Err(error) => match misspelt(&error) {
+        Err(error) => match misspelt(&error, std::env::args_os().skip(1)) {
             Some(sentence) => return ExitCode::from(fail(BAD_CALL, &sentence)),
             None => error.exit(),
         },
@@ -81,11 +83,19 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The message for `help COMMAND` with a misspelt command.
-fn misspelt(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let command = Cli::similar(word)?;
-    Some(format!("'{word}' is not a command; did you mean 'gds-top help {command}'?"))
+/// A sentence about a misspelt command before other arguments, or after `help`. clap takes the first for a model.
+fn misspelt(error: &clap::Error, words: impl Iterator<Item = OsString>) -> Option<String> {
+    if !matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
+        return None;
+    }
+    let first = words.map(|word| word.to_string_lossy().into_owned()).find(|word| !word.starts_with('-'))?;
+    if first == "help" {
+        let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+        let command = Cli::similar(word)?;
+        return Some(format!("'{word}' is not a command; did you mean 'gds-top help {command}'?"));
+    }
+    let command = Some(&first).filter(|word| !Cli::has_command(word)).and_then(|word| Cli::similar(word))?;
+    Some(format!("'{first}' is not a command; did you mean 'gds-top {command}'?"))
 }
 
 /// Runs the command.
@@ -136,11 +146,13 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Inspect { model, predict: true, from, output }) => Ok(predict::run(&model, &from, &output.output())),
         Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output.output()),
         Some(Sub::Replay { recording, speed, headless, export, output, screens }) => {
-            recordings::replay(&recording, speed, headless, export.plan(), &output.on(&screens))
+            let output = output.on(&screens);
+            has_effect(headless, &output)?;
+            recordings::replay(&recording, speed, headless, export.plan(), &output)
         }
-        Some(Sub::Learn { model, html, theme, headless, no_verify, load }) => {
+        Some(Sub::Learn { model, html, theme, headless, yes, no_verify, load }) => {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
-            learn::run(model, html.as_deref(), headless, &args::RaceArgs { no_verify, ..load.into() }, &output)
+            learn::run(model, html.as_deref(), headless, &args::RaceArgs { yes, no_verify, ..load.into() }, &output)
         }
         Some(Sub::Report { recordings, baseline, threshold, export, output }) => {
             recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output.output())
@@ -148,8 +160,8 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Selftest { load, record, output }) => {
             selftest::run(&args::RaceArgs { record, ..load.into() }, &output.output())
         }
-        Some(Sub::Overhead { load, no_verify, model, output, quiet }) => {
-            overhead::run(&model, &args::RaceArgs { no_verify, ..load.into() }, &output.quiet(quiet))
+        Some(Sub::Overhead { load, yes, no_verify, model, output, quiet }) => {
+            overhead::run(&model, &args::RaceArgs { yes, no_verify, ..load.into() }, &output.quiet(quiet))
         }
         Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
         Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
@@ -172,6 +184,11 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Check { paths, root, no_probe, require, export, output, .. }) => {
             check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output.output())
         }
+        Some(Sub::Fix { dry_run: false, list: false, ids, output, .. })
+            if output.output().json && !ids.iter().any(|id| id == crate::fixes::guide::ID) =>
+        {
+            Err("fix prints JSON with --list or --dry-run only".to_owned())
+        }
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {
                 (true, ..) => fix_work::Mode::DryRun,
@@ -191,12 +208,28 @@ fn run(cli: Cli) -> Ran {
         None if cli.headless && cli.root.is_some() => {
             Err("--headless measures this machine; use 'gds-top check --root DIR' to examine a captured one".to_owned())
         }
-        None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output.output()),
+        None if cli.headless => {
+            has_effect(true, &cli.output.on(&cli.screens))?;
+            race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output.output())
+        }
         None if !outcome::has_terminal() => Err(
             "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top bench MODEL' \
              without one"
                 .to_owned(),
         ),
-        None => race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &cli.output.on(&cli.screens)),
+        None => {
+            let output = cli.output.on(&cli.screens);
+            has_effect(false, &output)?;
+            race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &output)
+        }
+    }
+}
+
+/// Refuses options that would have no effect: those of text on the screens, and those of the screens in text.
+fn has_effect(headless: bool, output: &args::OutputArgs) -> Result<(), String> {
+    match if headless { output.without_effect_on_text() } else { output.without_effect_on_screens() } {
+        Some(option) if headless => Err(format!("{option} is for the screens: leave it out, or leave out --headless")),
+        Some(option) => Err(format!("{option} has no effect on the screens: leave it out, or add --headless")),
+        None => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! The commands `make-model` and `inspect`.
 
 use super::args::OutputArgs;
+use super::bar::Bar;
 use super::consent;
 use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::{columns, ended_by_signals};
@@ -9,7 +10,6 @@ use crate::models::{self, Profile, SynthOptions, WeightsError};
 use crate::present;
 use crate::workloads::kv;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -33,27 +33,14 @@ pub(super) fn synth(
     consent::to_write((bytes as f64 * scale.clamp(0.0, 4.0)) as u64, dir, yes)?;
     let ended = ended_by_signals();
     let started = Instant::now();
-    let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
-    let mut last = None;
+    let mut bar = Bar::new(output);
     let made = Profile::named(name).and_then(|profile| {
         models::synthesize(&profile, dir, &SynthOptions { scale, seed }, &mut |done, total| {
-            let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
-            if bar && last != Some(percent) {
-                last = Some(percent);
-                let filled = "█".repeat((percent as usize * 30).div_ceil(100));
-                let _ = write!(
-                    io::stderr(),
-                    "\r{filled:░<30} {percent:>3} %  {} of {} ",
-                    units::bytes(done),
-                    units::bytes(total)
-                );
-            }
+            bar.show(done, total, &format!("{} of {}", units::bytes(done), units::bytes(total)));
             !ended.load(Ordering::Relaxed)
         })
     });
-    if last.is_some() {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
+    bar.clear();
     let model = match made {
         Err(error @ WeightsError::Stopped) => return Ok(fail(INTERRUPTED, &error.to_string())),
         made => made.map_err(|error| error.to_string())?,

@@ -3,6 +3,7 @@
 //! in each round, so that drift of the machine affects all three.
 
 use super::args::{OutputArgs, RaceArgs};
+use super::bar::Bar;
 use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
 use super::{race, settings};
 use crate::analysis::median;
@@ -84,6 +85,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if std::path::Path::new(model).exists() || !crate::models::Profile::names().contains(&model) {
         crate::models::open(model).map_err(|error| error.to_string())?;
     }
+    super::consent::to_make(model, race.yes)?;
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
@@ -109,11 +111,8 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
 fn refused(race: &RaceArgs) -> Option<String> {
     let of_one_session =
         [("--record", race.record.is_some()), ("--baseline", race.baseline.is_some()), ("--ceilings", race.ceilings)];
-    let (name, _) = of_one_session.into_iter().find(|(_, given)| *given).or(race.no_telemetry.then_some(("", true)))?;
-    Some(match name {
-        "" => "the bare loads have --no-telemetry, and the others are compared with them: leave it out".to_owned(),
-        name => format!("{name} works with one session, but 'overhead' runs many: use it with 'gds-top bench'"),
-    })
+    let (name, _) = of_one_session.into_iter().find(|(_, given)| *given)?;
+    Some(format!("{name} works with one session, but 'overhead' runs many: use it with 'gds-top bench'"))
 }
 
 fn measure(
@@ -127,6 +126,8 @@ fn measure(
 ) -> Result<Outcome, String> {
     let folder = Scratch::new("gds-top-overhead-").map_err(|e| format!("making a temporary folder failed: {e}"))?;
     let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
+    let mut bar = Bar::new(output);
+    let (sessions, mut done) = ((u64::from(rounds) + 1) * Way::ALL.len() as u64, 0);
     // Round 0 is discarded, because the first load has different caches and clock rates.
     for round in 0..=rounds {
         // Each round starts with a different mode.
@@ -135,7 +136,11 @@ fn measure(
             let way = Way::ALL[at];
             let recording = folder.path().join(format!("{}-{round}.gdsrec", way.name()));
             let arguments = arguments(model, race, engine, cache, &recording);
-            session(way, &arguments, ended)?;
+            bar.show(done, sessions, &format!("{engine} ({cache}), {done} of {sessions} sessions"));
+            let ran = session(way, &arguments, ended);
+            bar.clear();
+            ran?;
+            done += 1;
             let (wall_ns, bytes) = result(&recording, way)?;
             outcome.bytes = bytes;
             if round > 0 {
@@ -172,6 +177,8 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     }
     // Verification is not part of the measured time and takes longer than the load.
     arguments.push("--no-verify".into());
+    // The user has consented before the first session.
+    arguments.push("--yes".into());
     arguments
 }
 
@@ -429,7 +436,6 @@ mod tests {
             (RaceArgs { record: Some("/r".into()), ..RaceArgs::default() }, "--record"),
             (RaceArgs { baseline: Some("/b".into()), ..RaceArgs::default() }, "--baseline"),
             (RaceArgs { ceilings: true, ..RaceArgs::default() }, "--ceilings"),
-            (LoadArgs { no_telemetry: true, ..LoadArgs::default() }.into(), "--no-telemetry"),
         ] {
             assert!(refused(&race).is_some_and(|sentence| sentence.contains(name)), "{name}");
         }
@@ -444,7 +450,7 @@ mod tests {
         let told: Vec<_> = told.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(
             told.join(" "),
-            "m --engine odirect --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify"
+            "m --engine odirect --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify --yes"
         );
     }
 }

@@ -2,12 +2,13 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
-use super::race::{config, on_signals};
+use super::race::{config, headless_options, on_signals};
 use super::swept::{PROOF_RUNS, Proof, Swept, Tried, WORTH, because, noise};
 use crate::analysis;
 use crate::core::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
-use crate::session::Command;
+use crate::headless::Progress;
 use crate::session::live::{self, SessionConfig};
+use crate::session::{Command, State};
 use crossbeam_channel::Sender;
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +44,9 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
             super::outcome::BAD_CALL,
             &format!("'{engine}' has no settings to sweep; use one of {}", swept_engines().join(", ")),
         );
+    }
+    if let Err(sentence) = super::consent::to_make(model, race.yes) {
+        return fail(super::outcome::BAD_CALL, &sentence);
     }
     let runner = match Runner::new(model, race, output) {
         Ok(runner) if matches!(runner.base.gpu, live::GpuChoice::All | live::GpuChoice::Several(_)) => {
@@ -85,7 +89,7 @@ enum End {
 struct Runner<'a> {
     base: SessionConfig,
     race: &'a RaceArgs,
-    quiet: bool,
+    output: &'a OutputArgs,
     cpus: u64,
     /// The running session, for the signal handler.
     current: Current,
@@ -105,14 +109,14 @@ pub(super) fn end_on_signals() -> Current {
 }
 
 impl<'a> Runner<'a> {
-    fn new(model: &str, race: &'a RaceArgs, output: &OutputArgs) -> Result<Self, String> {
+    fn new(model: &str, race: &'a RaceArgs, output: &'a OutputArgs) -> Result<Self, String> {
         let mut base = config(race)?;
         base.model = Some(model.to_owned());
         base.checks = false;
         base.telemetry = false;
         base.record = None;
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        Ok(Self { base, race, quiet: output.quiet || output.json, cpus, current: end_on_signals() })
+        Ok(Self { base, race, output, cpus, current: end_on_signals() })
     }
 
     /// Runs the variants of one engine `repeat` times and returns the results of each. The variants alternate, so
@@ -135,14 +139,23 @@ impl<'a> Runner<'a> {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
         let mut results: Vec<Vec<Result<RunResult, String>>> = vec![Vec::new(); variants.len()];
         let place = |lane: LaneId| place(lane, variants.len());
+        let mut state = State::default();
+        let mut progress = Progress::new(&headless_options(self.output, None));
         for event in &feed.events {
+            state.reduce(&event);
+            progress.bar(&state, &mut std::io::stderr());
             match event.body {
                 EventBody::LaneFinished { lane, result } => {
                     let result = result.failure().map_or(Ok(*result), |failure| Err(failure.to_string()));
                     results[place(lane)].push(result);
                 }
                 EventBody::LaneDied { lane, how, .. } => results[place(lane)].push(Err(how)),
-                EventBody::SessionEnded { interrupted: true } => return Err(End::Interrupted),
+                EventBody::SessionEnded { interrupted } => {
+                    progress.clear(&mut std::io::stderr());
+                    if interrupted {
+                        return Err(End::Interrupted);
+                    }
+                }
                 _ => {}
             }
         }
@@ -162,7 +175,7 @@ impl<'a> Runner<'a> {
     }
 
     fn sweep(&self, engine: &Engine, cache: CacheState) -> Result<Swept, End> {
-        if !self.quiet {
+        if !self.output.quiet && !self.output.json {
             note(&format!("sweeping {engine}, {cache}"));
         }
         // The first run shows the settings that the engine chooses. The other runs change them.

@@ -27,7 +27,9 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
     named
         .iter()
         .map(|path| {
-            let absolute = if path.is_absolute() { path.clone() } else { here()?.join(path) };
+            // The components leave out '.', so that 'check .' names the folder as a person does.
+            let absolute: PathBuf =
+                if path.is_absolute() { path.clone() } else { here()?.join(path) }.components().collect();
             match std::fs::metadata(&absolute) {
                 Ok(_) => Ok(absolute),
                 Err(error) => {

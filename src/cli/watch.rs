@@ -24,7 +24,7 @@ pub(super) struct WatchArgs {
     /// The program and its arguments, after '--'
     #[arg(required_unless_present = "pid", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-    /// Show a running process instead, from procfs: its libcufile, files and reads. Its calls cannot be recorded
+    /// Show a running process instead: as root its cuFile calls, else what procfs shows of its libcufile, files and reads
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "statistics", "require"], value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// With --pid: stop after this time (default: when the process ends, or at Ctrl-C)

@@ -66,6 +66,11 @@ impl Progress {
         for line in self.lines(state, &event.body) {
             self.line(&line, err);
         }
+        self.bar(state, err);
+    }
+
+    /// Draws the bar if it was not drawn just before. A command with many sessions uses it without the lines.
+    pub fn bar(&mut self, state: &State, err: &mut impl Write) {
         if self.last.is_none_or(|at| at.elapsed() >= REDRAW) {
             self.tick(state, err);
         }

@@ -1,0 +1,46 @@
+//! The progress bar of a command that runs no session of its own.
+
+use super::args::OutputArgs;
+use super::race::headless_options;
+use std::io::{self, Write as _};
+
+/// Characters of the bar.
+const WIDTH: u64 = 30;
+
+/// A bar on standard error. It is drawn on a terminal only.
+pub(super) struct Bar {
+    on: bool,
+    glyphs: (&'static str, &'static str),
+    /// The percentage that is drawn now.
+    drawn: Option<u64>,
+}
+
+impl Bar {
+    /// A bar of which nothing was drawn.
+    pub(super) fn new(output: &OutputArgs) -> Self {
+        let options = headless_options(output, None);
+        let glyphs = if options.ascii { ("#", "-") } else { ("█", "░") };
+        Self { on: options.progress && !options.quiet, glyphs, drawn: None }
+    }
+
+    /// Draws the bar with a text behind it, if the percentage has changed.
+    pub(super) fn show(&mut self, done: u64, total: u64, text: &str) {
+        let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100).min(100);
+        if !self.on || self.drawn == Some(percent) {
+            return;
+        }
+        self.drawn = Some(percent);
+        let full = (percent * WIDTH).div_ceil(100);
+        let (on, off) = (self.glyphs.0.repeat(full as usize), self.glyphs.1.repeat((WIDTH - full) as usize));
+        let mut err = io::stderr();
+        let _ = write!(err, "\r\x1b[K{on}{off} {percent:>3} %  {text} ").and_then(|()| err.flush());
+    }
+
+    /// Takes the bar away, so that a line can be printed.
+    pub(super) fn clear(&mut self) {
+        if self.drawn.take().is_some() {
+            let mut err = io::stderr();
+            let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+        }
+    }
+}
