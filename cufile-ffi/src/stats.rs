@@ -35,7 +35,7 @@ macro_rules! fields {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name {
             $(#[doc = concat!("The counter `", stringify!($counter), "` of cufile.h.")] pub $counter: OpCounter,)*
-            $(#[doc = concat!("The number `", stringify!($number), "` of cufile.h, in the unit its name says.")] pub $number: u64,)*
+            $(#[doc = concat!("The number `", stringify!($number), "` of cufile.h. The end of its name is the unit.")] pub $number: u64,)*
         }
 
         impl $name {

@@ -72,7 +72,9 @@ pub(super) struct RaceArgs {
 /// Parses a percentage.
 pub(super) fn threshold(text: &str) -> Result<f64, String> {
     let percent = text.trim_end_matches('%').trim().parse::<f64>().ok();
-    percent.filter(|percent| (0.0..=1000.0).contains(percent)).ok_or_else(|| format!("'{text}' is not from 0 to 1000"))
+    percent
+        .filter(|percent| (0.0..=1000.0).contains(percent))
+        .ok_or_else(|| format!("'{text}' is not a number from 0 to 1000"))
 }
 
 impl std::ops::Deref for RaceArgs {

@@ -266,7 +266,7 @@ impl<'a> Runner<'a> {
                         if off >= 0.0 {
                             format!("{off:.0} % slower{}", because(best, so_far))
                         } else {
-                            format!("at most {:.0} % faster, which is not a reason to change it", -off)
+                            format!("at most {:.0} % faster, too little to change it", -off)
                         }
                     ));
                 }

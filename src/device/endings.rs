@@ -13,10 +13,10 @@ const STATUS: libc::c_int = 3;
 /// message.
 const BEFORE_LIMIT_US: i64 = 200_000;
 
-const ABORTED: &[u8] = b"gds-top: the process could not go on: not enough memory or stack, or a library aborted; the lines before show which. \
+const ABORTED: &[u8] = b"gds-top: the process cannot continue: not enough memory or stack, or a library aborted; the previous lines show the reason. \
 'ulimit -v' and 'ulimit -s' show the limits of the shell.\n";
 const NO_CPU: &[u8] =
-    b"gds-top: the process could not go on: its CPU time is used up; 'ulimit -t' shows the limit of the shell.\n";
+    b"gds-top: the process cannot continue: its CPU time limit is reached; 'ulimit -t' shows the limit of the shell.\n";
 
 /// The command line can need more stack than smaller limits allow. This is the usual size of a main thread.
 const LEAST_STACK_BYTES: u64 = 8 << 20;

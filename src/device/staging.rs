@@ -316,7 +316,7 @@ impl InFlight {
     /// If the copy failed.
     pub fn finish(mut self) -> Result<Slot, DeviceError> {
         self.wait()?;
-        self.slot.take().ok_or_else(|| DeviceError::system("finishing a copy", "its slot is gone"))
+        self.slot.take().ok_or_else(|| DeviceError::system("finishing a copy", "its slot was already returned"))
     }
 
     fn wait(&mut self) -> Result<(), DeviceError> {

@@ -14,7 +14,7 @@ const REGISTERED_TWICE: &[Cause] = &[own(
     "Deregister before you close the file or free the memory.",
 )];
 const ARGUMENTS: &[Cause] = &[own(
-    "The program passes an invalid argument: a null handle, an unknown parameter, or a size beyond the buffer.",
+    "The program passes an invalid argument: a null handle, an unknown parameter, or a size larger than the buffer.",
     TRACED,
     "Correct the call.",
 )];

@@ -199,8 +199,8 @@ fn unchanged(path: &Path, before: Option<&str>, found: Option<&Found>) -> Result
     let what = match (before, found) {
         (None, None) => return Ok(()),
         (Some(before), Some(found)) if before == found.text => return Ok(()),
-        (None, Some(_)) => "it did not exist then",
-        (Some(_), None) => "it no longer exists",
+        (None, Some(_)) => "it did not exist at the preview",
+        (Some(_), None) => "it does not exist any more",
         _ => "its content differs",
     };
     Err(FixError::Changed { path: path.to_owned(), found: what.to_owned() })

@@ -21,7 +21,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     let of_others = if others.is_empty() {
         String::new()
     } else {
-        format!(" Lines for one user or group have precedence over * and stay: {}.", others.join(", "))
+        format!(" Lines for one user or group override * and are kept: {}.", others.join(", "))
     };
     FixPlan {
         why: format!(

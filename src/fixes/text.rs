@@ -43,7 +43,7 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
     }
     let waiting: Vec<&OpenPlan> = open.iter().filter(|plan| !plan.verified).collect();
     if !waiting.is_empty() {
-        out.push_str("\nWaiting for their proof:\n");
+        out.push_str("\nNot verified yet:\n");
     }
     for line in waiting.into_iter().flat_map(OpenPlan::lines) {
         let _ = writeln!(out, "{}", sanitise(&line));

@@ -236,7 +236,7 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     assert_eq!(told["open"][0]["verified"], true, "{told}");
     let closed = out(&root.fix(&["--list"]));
     assert!(
-        !closed.contains("Waiting for their proof") && closed.contains("p2pdma-registry-keys  applied"),
+        !closed.contains("Not verified yet") && closed.contains("p2pdma-registry-keys  applied"),
         "{closed}"
     );
     assert!(root.fix(&["--undo"]).status.success());

@@ -91,7 +91,7 @@ pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) 
             .found("stderr of the library", cause.line)
             .found("files of the configuration", paths.join(", "))
             .missing(Cost::Root, EVERY)
-            .advice(format!("Run `gds-top config lint` for the place. The library read {}.", paths.join(" and "))),
+            .advice(format!("Run `gds-top config lint` to see the line. The library read {}.", paths.join(" and "))),
     )
 }
 

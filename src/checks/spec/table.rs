@@ -499,7 +499,7 @@ checks! {
         look "tail cufile.log" todo "Run gds-top explain with the line.";
     StaticCfg = "static-cfg", Cufile, Machine, NoStep, NONE, []
         examines "cached hardware facts of libcufile"
-        why "libcufile trusts these files, also after a hardware change."
+        why "libcufile uses these files even after a hardware change."
         look "gds-top config show | grep static" todo "gdscheck -e sysfs -o /etc/topology.json";
     ToolsFound = "tools-found", Cufile, Machine, NoStep, NONE, []
         examines "gdscheck, gdsio and gds_stats"
