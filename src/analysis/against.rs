@@ -87,7 +87,7 @@ impl Side {
         self.wall_ns as f64 > other.wall_ns as f64 * (1.0 + allowed) && self.range_ns.0 > other.range_ns.1
     }
 
-    /// The share by which the median may vary from session to session.
+    /// The spread of the repeats. For a single run it is assumed.
     fn noise(&self) -> f64 {
         if self.runs > 1 { self.spread } else { SINGLE_RUN_NOISE }
     }

@@ -197,8 +197,8 @@ fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     out
 }
 
-/// The position of the step that adds the repository. An earlier step that installs from the repository adds it
-/// first.
+/// The position of the step that adds the repository, unless an earlier step installs from it. It is then added before
+/// that step.
 const REPOSITORY_AT: usize = 2;
 /// The fixes that install packages from NVIDIA's repository.
 const INSTALLS: [FixId; 5] = [

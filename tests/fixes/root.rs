@@ -235,10 +235,7 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     let told: serde_json::Value = serde_json::from_str(&out(&proven)).unwrap();
     assert_eq!(told["open"][0]["verified"], true, "{told}");
     let closed = out(&root.fix(&["--list"]));
-    assert!(
-        !closed.contains("Not verified yet") && closed.contains("p2pdma-registry-keys  applied"),
-        "{closed}"
-    );
+    assert!(!closed.contains("Not verified yet") && closed.contains("p2pdma-registry-keys  applied"), "{closed}");
     assert!(root.fix(&["--undo"]).status.success());
     assert!(!root.files().join(REGISTRY).exists());
 }
