@@ -1,4 +1,4 @@
-//! Batches of transfers, restricted to what the library supports without crashes.
+//! Batches of transfers, restricted to uses that do not crash the library.
 //!
 //! These rules were found with libcufile 1.16 to 1.20. A batch must use one events array that is zeroed once, and all
 //! outstanding entries must be collected in one call. Collecting in parts into new arrays crashed the process.

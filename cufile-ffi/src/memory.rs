@@ -77,7 +77,7 @@ pub struct BufferRegistration<M: IoMemory + ?Sized> {
     memory: Arc<M>,
 }
 
-// SAFETY: the address is only passed to the library, whose calls are thread-safe. M is Send and Sync.
+// SAFETY: the address is only passed to the library, and its calls are thread-safe. M is Send and Sync.
 unsafe impl<M: IoMemory + ?Sized> Send for BufferRegistration<M> {}
 // SAFETY: as above.
 unsafe impl<M: IoMemory + ?Sized> Sync for BufferRegistration<M> {}

@@ -47,7 +47,7 @@ pub(crate) enum Weight {
     Unknown,
 }
 
-/// What a check examines.
+/// The scope of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The machine.

@@ -485,8 +485,7 @@ impl Sub {
         )
     }
 
-    /// Whether the command reads no settings: commands that print fixed texts, and child processes, whose session has
-    /// read the settings.
+    /// Whether the command reads no settings: commands that print fixed texts, and child processes of a session.
     pub(super) const fn needs_no_settings(&self) -> bool {
         matches!(
             self,

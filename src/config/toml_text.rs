@@ -71,7 +71,7 @@ impl<'t> Text<'t> {
     pub(super) fn number(&self, value: &Value<'_>, name: &str, range: Range<u32>) -> Result<u32, String> {
         let number = value.get_ref().as_integer().and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok());
         number.filter(|n| range.contains(n)).ok_or_else(|| {
-            self.unfit(value, name, &format!("a whole number from {} to {}", range.start, range.end.saturating_sub(1)))
+            self.unfit(value, name, &format!("an integer from {} to {}", range.start, range.end.saturating_sub(1)))
         })
     }
 

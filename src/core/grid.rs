@@ -214,8 +214,8 @@ impl CellResult {
     }
 }
 
-/// The colour of a value from 0 to 1. It is interpolated between five colours of matplotlib's viridis (CC0), whose
-/// lightness increases and which is readable with colour blindness.
+/// The colour of a value from 0 to 1. It is interpolated between five colours of matplotlib's viridis (CC0). Their
+/// lightness increases, and they are readable with colour blindness.
 #[must_use]
 pub fn heat_colour(warmth: f64) -> (u8, u8, u8) {
     const STOPS: [(f64, f64, f64); 5] =

@@ -108,7 +108,7 @@ mod tests {
         // One of the 311 tensors needs seven POSIX calls.
         assert_eq!(told(Counted { by_route: [0, 0, 317], all: 622, ..all }), (Route::Compat, true));
         assert_eq!(told(Counted { bytes: all.all_bytes - 1, ..all }), (Route::Compat, false));
-        // On a stream the bytes are also counted twice. Half of the bytes is no proof of a direct route.
+        // On a stream the bytes are also counted twice. Half of the bytes does not prove a direct route.
         assert_eq!(told(Counted { bytes: all.all_bytes / 2, ..all }), (Route::Compat, true));
         let direct = Counted { by_route: [359, 0, 0], all: 359, nvidia_fs_loaded: true, ..all };
         assert_eq!(told(Counted { bytes: all.all_bytes / 2, ..direct }), (Route::Nvfs, false));

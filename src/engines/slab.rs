@@ -258,7 +258,7 @@ pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Chosen {
 pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
     let default = match context.direct_possible() {
         true => (1, "a direct route reads straight into registered memory"),
-        false => (0, "in compat mode it needs shadow buffers and is no faster"),
+        false => (0, "in compat mode it needs shadow buffers and is not faster"),
     };
     context.setting(Setting::Register, default)
 }

@@ -35,7 +35,7 @@ fn loader(root: &Root) -> BootLoader {
     boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader)
 }
 
-/// Where an argument is added, as part of a sentence: `to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
+/// The place of a new argument, as part of a sentence: `to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
 pub(super) fn place(root: &Root) -> &'static str {
     match (loader(root), menu(root)) {
         (BootLoader::SystemdBoot, _) => "to /etc/kernel/cmdline, the source of systemd-boot's entries",

@@ -55,11 +55,10 @@ impl Place {
         Self::below(Path::new("/"), &state)
     }
 
-    /// A copy of a machine: a directory tree, or a capture without its `capture.json`, whose files are below
-    /// `files/`. The journal is in its directory `.gds-top`, and is removed after the last undo.
+    /// A copy of a machine: a directory tree, or a capture without its `capture.json`. The files of a capture are
+    /// below `files/`. The journal is in its directory `.gds-top`, and is removed after the last undo.
     ///
-    /// # Errors
-    /// A sentence if it is not a directory, or if it is the machine itself.
+    /// # Errors A sentence if it is not a directory, or if it is the machine itself.
     pub fn folder(folder: &Path) -> Result<Self, String> {
         let unopened = |e: Errno| format!("{} cannot be opened: {e}", folder.display());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;

@@ -48,7 +48,7 @@ const BY_CHECK: &[(CheckId, FixId)] = &[
     (CheckId::FsType, FixId::MoveModel),
 ];
 
-/// The fix of a finding: the one that it names, or the one of its check.
+/// The fix that a finding names, or the fix of its check.
 pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
     if finding.fix.is_some() {
         return finding.fix;

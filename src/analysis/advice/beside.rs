@@ -14,7 +14,7 @@ const TWICE: f64 = 2.0;
 pub(super) fn read_again(group: &ComparisonGroup) -> Option<Advice> {
     let fastest = group.fastest().filter(|s| s.engine != Engine::Odirect && !s.engine.opens_cufile())?;
     let direct = slower(group, fastest).find(|s| s.engine == Engine::Odirect)?;
-    // `auto` chooses one of the engines. If it ran and was not faster, it is no help here.
+    // `auto` chooses one of the engines. If it ran and was not faster, it is not advised.
     let auto = group.engines.iter().find(|s| s.engine == Engine::Auto);
     let use_auto = auto.is_none_or(|auto| auto.clearly_ahead_of(direct));
     (group.cache == CacheState::Hot).then(|| {

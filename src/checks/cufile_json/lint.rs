@@ -7,7 +7,7 @@ use super::types::{Problem, Severity};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What the linter knows about the machine and the library.
+/// The linter's facts about the machine and the library.
 pub(crate) struct Surroundings<'a> {
     /// The version of the installed library.
     pub(crate) version: Option<(u32, u32)>,

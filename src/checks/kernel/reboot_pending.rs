@@ -153,7 +153,7 @@ fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
     }
 }
 
-/// Where a boot loader reads its kernel arguments.
+/// The source of a boot loader's kernel arguments.
 const fn place(loader: BootLoader) -> &'static str {
     match loader {
         BootLoader::Grub => "GRUB (/etc/default/grub)",

@@ -1,4 +1,4 @@
-//! The specification of the checks: what they examine, the routes that they can block, and the fixes. A check is one
+//! The specification of the checks: their scope, the routes that they can block, and the fixes. A check is one
 //! entry of the table and one function.
 
 mod page;

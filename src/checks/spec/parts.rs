@@ -1,6 +1,6 @@
 //! Parts of a specification: the scope of a check, and the steps of the guide.
 
-/// What a check examines.
+/// The scope of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The machine as a unit.

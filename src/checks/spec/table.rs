@@ -14,13 +14,13 @@ pub struct CheckSpec {
     pub id: CheckId,
     /// Its group on screens and in reports.
     pub group: Group,
-    /// What it examines: the machine, each path, each GPU, or each pair.
+    /// Its scope: the machine, each path, each GPU, or each pair.
     pub scope: Scope,
     /// The step of the guide that it belongs to. `None` if it belongs to no step.
     pub step: Option<Step>,
     /// The routes that it can block.
     pub blocks: &'static [Route],
-    /// What it examines, in words.
+    /// The examined property, in words.
     pub examines: &'static str,
     /// Why it is relevant.
     pub why: &'static str,

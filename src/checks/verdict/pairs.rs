@@ -108,7 +108,7 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
             match weight {
                 Weight::Never => return State::Never,
-                // A consequence is resolved with its cause, whose effort is already counted.
+                // A consequence is resolved with its cause. The effort of the cause is already counted.
                 Weight::Missing(_) if judged.finding.cause.is_some() => cost = Some(cost.unwrap_or(0)),
                 Weight::Missing(price) => cost = Some(cost.unwrap_or(0) + *price as u32),
                 Weight::Unknown => unsure = true,
