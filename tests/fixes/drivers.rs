@@ -117,7 +117,7 @@ fn a_driver_of_cuda_12_stays_and_gets_the_packages_of_its_cuda() {
         assert!(plan.remaining[0].contains("/usr/local/cuda-12.4/lib64"), "{:?}", plan.remaining);
         assert_eq!(lines(&machine.plan("nvfs-install"))[0], gds);
         let obstacle = machine.plan("nvidia-driver-open").obstacle;
-        assert!(obstacle.as_deref().is_some_and(|why| why.contains("is installed already")), "{release}: {obstacle:?}");
+        assert!(obstacle.as_deref().is_some_and(|why| why.contains("is already installed")), "{release}: {obstacle:?}");
         let guided = guide::guide(&machine.root, &machine.report);
         let ids: Vec<_> = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.as_str()).collect();
         assert!(!ids.contains(&"nvidia-driver-open"), "{release}: {ids:?}");
@@ -156,7 +156,7 @@ fn packages_are_those_of_the_newest_cuda_that_driver_and_repository_have() {
 #[test]
 fn a_library_that_fits_the_driver_is_not_installed_again() {
     let plan = Machine::new("p2pdma-healthy", UBUNTU, Vec::new()).plan("libcufile-install");
-    assert!(plan.obstacle.as_deref().is_some_and(|why| why.contains("is installed already")), "{:?}", plan.obstacle);
+    assert!(plan.obstacle.as_deref().is_some_and(|why| why.contains("is already installed")), "{:?}", plan.obstacle);
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_volta_gpu_keeps_its_proprietary_driver_and_its_cuda_12_packages() {
             assert!(machine.plan(id).obstacle.is_some(), "{release} {id}");
         }
         let already = machine.plan("nvidia-driver-proprietary").obstacle.unwrap_or_default();
-        assert!(already.contains("is installed already"), "{release}: {already}");
+        assert!(already.contains("is already installed"), "{release}: {already}");
         // The driver supports CUDA 13, which removed this GPU.
         let library = lines(&machine.plan("libcufile-install"));
         assert!(library[0].ends_with("libcufile-12-9"), "{library:?}");
