@@ -45,9 +45,9 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ),
     ("analysis", &["core"]),
     ("present", &["session", "analysis", "core", "text"]),
-    ("report", &["present", "session", "analysis", "core", "text"]),
+    ("report", &["present", "session", "analysis", "core", "trust", "text"]),
     ("tui", &["present", "session", "core", "analysis", "config", "text"]),
-    ("fleet", &["report", "present", "analysis", "core", "text"]),
+    ("fleet", &["report", "present", "analysis", "core", "trust", "text"]),
     ("headless", &["present", "session", "report", "core", "text"]),
     ("config", &["core"]),
     (
@@ -79,7 +79,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
 ];
 
 /// Crates that only some modules may use, so that devices and native libraries stay next to their `unsafe` code.
-const FOREIGN: [(&str, &[&str]); 11] = [
+const FOREIGN: [(&str, &[&str]); 10] = [
     // `device` implements the crate's `IoMemory` for its memory. `trust` uses its rule for files that are loaded, and
     // `watch` its names of codes. Only the engines use the rest.
     ("cufile_ffi", &["engines", "device", "workloads", "trust", "explain", "watch"]),
@@ -92,7 +92,6 @@ const FOREIGN: [(&str, &[&str]); 11] = [
     ("ratatui", &["tui", "config"]),
     ("crossterm", &["tui", "config", "cli"]),
     ("clap", &["cli"]),
-    ("tiny_http", &["headless"]),
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

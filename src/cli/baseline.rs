@@ -6,6 +6,7 @@ use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
 use crate::core::{CacheState, Engine, Metric, units};
 use crate::session::{LaneStatus, State, recording};
 use crate::text::{json_values, sanitise_line};
+use crate::trust::read_regular;
 use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -116,7 +117,7 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
                 path.display()
             ));
         }
-        let text = std::fs::read(path).map_err(failed)?;
+        let text = read_regular(path, MOST_BYTES).map_err(failed)?;
         if json_values(&text) > MOST_VALUES {
             return Err(format!(
                 "{} is not a report of gds-top: it has more than {MOST_VALUES} values",

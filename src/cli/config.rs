@@ -9,6 +9,7 @@ use crate::checks::{self};
 use crate::machine::Root;
 use crate::models;
 use crate::text::{sanitise, sanitise_line};
+use crate::trust::{read_regular, unfinished_file};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -244,7 +245,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), String> {
         format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| bad(&e))?;
+    let mut file = unfinished_file(folder).map_err(|e| bad(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|e| bad(&e))?;
     use std::os::unix::fs::PermissionsExt as _;
     // If a user cannot read the file, cuFile fails in all programs of that user.
@@ -330,23 +331,8 @@ fn model_bytes(model: &str) -> Result<(u64, Vec<std::path::PathBuf>), String> {
 
 /// The text of the file that the user named.
 fn read(path: &Path) -> Result<String, String> {
-    use std::io::Read as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let bad = |what: String| format!("{} cannot be read: {what}; name a cufile.json", path.display());
-    // Opening a FIFO without a writer must not block.
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-        .map_err(|e| bad(e.to_string()))?;
-    if !file.metadata().map_err(|e| bad(e.to_string()))?.is_file() {
-        return Err(bad("it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(bad(format!("it is longer than {MAX_BYTES} bytes")));
-    }
-    // libcufile accepts bytes that are not UTF-8. The linter reports them.
+    let bytes = read_regular(path, MAX_BYTES)
+        .map_err(|error| format!("{} cannot be read: {error}; name a cufile.json", path.display()))?;
+    // libcufile reads bytes that are not UTF-8, and the linter reports them.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -3,7 +3,7 @@
 use super::commands::Cli;
 use super::exit;
 use super::outcome::{FINE, Ran, print};
-use crate::trust::Scratch;
+use crate::trust::{Scratch, unfinished_file};
 use crate::tui;
 use clap::{Command, CommandFactory as _};
 use std::ffi::OsStr;
@@ -48,7 +48,7 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
 
 /// Writes a file. It replaces an existing file or link.
 fn put(dir: &Path, name: &OsStr, text: &[u8]) -> std::io::Result<()> {
-    let mut temporary = tempfile::Builder::new().prefix(".gds-top-").tempfile_in(dir)?;
+    let mut temporary = unfinished_file(dir)?;
     temporary.write_all(text)?;
     temporary.as_file().set_permissions(Permissions::from_mode(0o644))?;
     temporary.persist(dir.join(name)).map(drop).map_err(|error| error.error)

@@ -6,6 +6,7 @@ use crate::engines;
 use crate::present::SessionAnalysis;
 use crate::session::{State, recording, shipped};
 use crate::text::json_values;
+use crate::trust::read_regular;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -132,7 +133,7 @@ fn reported(path: &Path) -> Result<Measured, String> {
     if !length.is_file() || length.len() > MOST_BYTES {
         return Err(bad("it is not a regular file of at most 256 MiB".to_owned()));
     }
-    let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
+    let text = read_regular(path, MOST_BYTES).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
     if json_values(&text) > MOST_VALUES {
         return Err(bad(format!("it has more than {MOST_VALUES} values")));
     }

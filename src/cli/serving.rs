@@ -8,9 +8,9 @@ use crate::core::{Serving, Status, Verdict};
 use crate::machine::{LiveOptions, Root};
 use crate::present::serving::{self as present, StorePath};
 use crate::session;
+use crate::trust::read_regular;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Reads the configuration, examines its first directory and prints the result. The exit status is 1 if the
@@ -84,14 +84,11 @@ fn text_of(config: &str) -> Result<String, String> {
         let is_text = config.trim_start().starts_with('{') || config.contains("--") || config.contains('\n');
         return if is_text { Ok(config.to_owned()) } else { Err(format!("there is no configuration file {config}")) };
     }
-    let mut text = String::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(checks::serving::MOST_BYTES + 1).read_to_string(&mut text));
-    read.map_err(|error| format!("cannot read {config}: {error}"))?;
-    if text.len() as u64 > checks::serving::MOST_BYTES {
-        return Err(format!("{config} is longer than {} bytes", checks::serving::MOST_BYTES));
-    }
-    Ok(text)
+    let bytes =
+        read_regular(path, checks::serving::MOST_BYTES).map_err(|error| format!("cannot read {config}: {error}"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        format!("cannot read {config}: it is not UTF-8 text, at byte {}", error.utf8_error().valid_up_to())
+    })
 }
 
 /// The path itself, or its nearest parent directory that exists.

@@ -3,6 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{Ran, print};
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, hint, parse_theme, theme_template};
+use crate::trust::read_regular;
 use crate::tui::Keymap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -68,7 +69,7 @@ fn text_of(path: &Path, what: &str) -> Result<String, String> {
     if about.len() > LONGEST {
         return Err(failed(&format!("it has {} bytes; the limit is 1 MiB", about.len())));
     }
-    let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
+    let bytes = read_regular(path, LONGEST).map_err(|e| failed(&e))?;
     String::from_utf8(bytes)
         .map_err(|e| failed(&format!("it is not UTF-8 text, at byte {}", e.utf8_error().valid_up_to())))
 }

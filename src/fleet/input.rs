@@ -6,6 +6,7 @@ use super::node::Workload;
 use crate::analysis::median;
 use crate::core::Status;
 use crate::text::json_values;
+use crate::trust::open_regular;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -247,16 +248,12 @@ fn lost(files: &[PathBuf]) -> Input {
 }
 
 fn slurp(file: &Path) -> Result<Vec<u8>, String> {
-    // The type is checked before the file is opened, because opening a FIFO waits for a writer.
-    let meta = std::fs::metadata(file).map_err(|error| error.to_string())?;
-    if !meta.is_file() {
-        return Err("it is not a regular file".to_owned());
+    let open = open_regular(file).map_err(|error| error.to_string())?;
+    let length = open.metadata().map_err(|error| error.to_string())?.len();
+    if length > LARGEST {
+        return Err(format!("it has {length} bytes, more than {LARGEST}"));
     }
-    let open = std::fs::File::open(file).map_err(|error| error.to_string())?;
-    if meta.len() > LARGEST {
-        return Err(format!("it has {} bytes, more than {LARGEST}", meta.len()));
-    }
-    let mut text = Vec::with_capacity(meta.len() as usize + 1);
+    let mut text = Vec::with_capacity(length as usize + 1);
     open.take(LARGEST).read_to_end(&mut text).map_err(|error| error.to_string())?;
     Ok(text)
 }

@@ -1,7 +1,7 @@
 //! Reads and writes captured machines as `.tar.zst` archives. An archive is written completely or not at all. The
 //! content of an archive is not trusted when it is read.
 
-use crate::trust::Scratch;
+use crate::trust::{Scratch, open_regular};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -62,12 +62,10 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let bad = |what: String| {
         format!("{name} is not a captured machine that can be examined: {what}; take it again with 'gds-top capture'")
     };
-    let file = fs::File::open(path).map_err(|e| {
-        format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote to --root")
+    let file = open_regular(path).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidInput => bad("it is neither a folder nor a regular file".to_owned()),
+        _ => format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote to --root"),
     })?;
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(bad("it is neither a folder nor a regular file".to_owned()));
-    }
     let folder = Scratch::new("gds-top-root-").map_err(|e| {
         format!(
             "{name} could not be unpacked: no temporary folder can be made in {}: {e}",

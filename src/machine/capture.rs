@@ -6,7 +6,7 @@ use super::path_facts::PathFacts;
 use super::recording::Seen;
 use super::redact::Redactor;
 use super::root::Root;
-use crate::trust::Scratch;
+use crate::trust::{Scratch, unfinished_file};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,11 @@ pub enum CaptureError {
     /// The view does not record, because recording was not requested when it was opened.
     #[error("this view of the machine was opened without recording, so there is nothing to write")]
     NotRecording,
+    /// The files of an archive are collected in a temporary folder first.
+    #[error(
+        "the files of the capture could not be written to a temporary folder: {0}; set TMPDIR to a folder with more space"
+    )]
+    Scratch(std::io::Error),
     /// A file could not be written.
     #[error("{path} could not be written: {error}; choose another place for the capture")]
     Write {
@@ -50,12 +55,16 @@ impl Root {
         // A folder is created on the file system of `dest`, so that it can be renamed to `dest`.
         let scratch =
             if is_archive { Scratch::new("gds-top-capture-") } else { Scratch::new_in(parent, ".gds-top-capture-") };
-        let scratch = scratch.map_err(failed)?;
+        let unprepared = |error| if is_archive { CaptureError::Scratch(error) } else { failed(error) };
+        let scratch = scratch.map_err(unprepared)?;
         let inside = scratch.path().join("machine");
-        let redacted = self.write_folder(&inside, tool, unix_s)?;
+        let redacted = self.write_folder(&inside, tool, unix_s).map_err(|error| match error {
+            CaptureError::Write { error, .. } if is_archive => CaptureError::Scratch(error),
+            error => error,
+        })?;
         let files = listing(&inside).map_err(failed)?;
         if is_archive {
-            let file = tempfile::NamedTempFile::new_in(parent).map_err(failed)?;
+            let file = unfinished_file(parent).map_err(failed)?;
             super::archive::pack(&inside, file.as_file()).map_err(failed)?;
             file.as_file().sync_all().map_err(failed)?;
             file.persist_noclobber(dest).map_err(|error| failed(error.error))?;

@@ -5,6 +5,7 @@ use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
 use super::sections::folder_name;
 use super::{csv, html, json, junit, markdown, prom, trace};
 use crate::session::State;
+use crate::trust::unfinished_file;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -101,11 +102,7 @@ fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportE
 pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
     fs::create_dir_all(folder).map_err(failed(folder, "creating the folder"))?;
     // Only writing a file shows reliably whether the folder is writable.
-    tempfile::Builder::new()
-        .prefix(".gds-top-")
-        .tempfile_in(folder)
-        .map(drop)
-        .map_err(failed(folder, "writing into the folder"))?;
+    unfinished_file(folder).map(drop).map_err(failed(folder, "writing into the folder"))?;
     for path in formats.iter().flat_map(|format| format.files()).map(|name| folder.join(name)) {
         may_replace(&path).map_err(failed(&path, "replacing it"))?;
     }
@@ -179,10 +176,7 @@ fn write_whole(
     path: &Path,
     write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), ExportError> {
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".gds-top-")
-        .tempfile_in(folder)
-        .map_err(failed(path, "creating a temporary file next to it"))?;
+    let mut temporary = unfinished_file(folder).map_err(failed(path, "creating a temporary file next to it"))?;
     let mut buffered = BufWriter::with_capacity(1 << 16, temporary.as_file_mut());
     write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(path, "writing it"))?;
     drop(buffered);

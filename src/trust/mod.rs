@@ -3,12 +3,16 @@
 
 mod folder;
 mod maker;
+mod regular;
 mod scratch;
+mod unfinished;
 
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
 pub use maker::Maker;
+pub use regular::{open_regular, read_regular};
 pub use scratch::Scratch;
+pub use unfinished::unfinished_file;
 
 use std::path::PathBuf;
 

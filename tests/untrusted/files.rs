@@ -130,3 +130,37 @@ fn nothing_that_a_command_writes_commands_a_terminal_or_is_a_formula() {
     }
     assert!(shown >= 6, "the string was shown {shown} times");
 }
+
+#[test]
+fn a_fifo_or_a_device_in_place_of_any_input_is_refused_at_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name).display().to_string();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    std::os::unix::fs::symlink(at("fifo"), at("link.json")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("zero.json")).unwrap();
+    for input in ["fifo", "link.json", "zero.json"] {
+        let input = at(input);
+        for words in [
+            &["check", "--root", &input][..],
+            &["check", "--for", "lmcache", &input],
+            &["fix", "--list", "--root", &input],
+            &["report", &input],
+            &["replay", "--headless", &input],
+            &["fleet", &input],
+            &["inspect", &input],
+            &["config", "lint", &input],
+            &["config", "diff", &input],
+            &["capture", &input],
+            &["bench", &input, "--target", "host", "--yes"],
+            &["bench-kv", "ucm", &at(""), "--shape", &input, "--target", "host", "--yes"],
+        ] {
+            let mut command = std::process::Command::new("timeout");
+            command.args(["-s", "KILL", "60", crate::program::PROGRAM]).args(words).envs(crate::program::VARIABLES);
+            let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+            assert!(!said.trim().is_empty(), "{words:?}");
+        }
+    }
+}

@@ -5,8 +5,8 @@ use super::follow::matters;
 use super::process::LaneEnd;
 use crate::checks::log_signatures::{Explained, explain_cufile};
 use crate::core::{LogLevel, Status, Target};
+use crate::trust::open_regular;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn causes(text: &str, least: Status) -> Vec<Explained> {
 /// The end of the log; empty if there is no log.
 fn tail(log: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(log)?;
+        let mut file = open_regular(log)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
         let mut bytes = Vec::new();

@@ -3,11 +3,11 @@
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
 use crate::core::{Engine, LaneId, LogLevel, Status, Target, units};
+use crate::trust::open_regular;
 use crossbeam_channel::{Sender, bounded};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ impl Tail {
 /// The content of a file after the offset `at`, which is advanced. If the file became shorter, it is read from its
 /// start, because libcufile truncates its log at a maximum size.
 fn appended(path: &Path, at: &mut u64) -> Option<Vec<u8>> {
-    let mut file = File::open(path).ok()?;
+    let mut file = open_regular(path).ok()?;
     let length = file.metadata().ok()?.len();
     if length < *at {
         *at = 0;
@@ -230,7 +230,7 @@ mod tests {
         let path = folder.path().join("cufile.log");
         let mut watch = Watch::new(path.clone(), None, gpu());
         assert!(watch.look().is_empty(), "there is no log yet");
-        let mut file = File::create(&path).unwrap();
+        let mut file = std::fs::File::create(&path).unwrap();
         write!(file, "NOTICE running in compatible mode\nERROR cufio-udev:85 udev property not fou").unwrap();
         assert!(watch.look().is_empty(), "half a line has no cause, and compat mode is reported by the verdict");
         writeln!(file, "nd: ID_FS_USAGE vda").unwrap();

@@ -6,9 +6,9 @@ use super::spans::{self, KIND, SpansOf};
 use super::version1::Version1;
 use crate::core::{Event, EventBody, LaneId, ModelInfo, WatchReport};
 use crate::text::{json_values, sanitise_line, truncate};
+use crate::trust::open_regular;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,7 +159,6 @@ impl Reader {
     /// See [`read`].
     pub fn open(path: &Path, limits: Limits) -> Result<Self, RecordingError> {
         let io_error = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
-        // The type is checked before opening, because opening a FIFO waits for a writer.
         let meta = std::fs::metadata(path).map_err(|source| {
             let partial = partial_name(path);
             if source.kind() == io::ErrorKind::NotFound && partial.is_file() {
@@ -170,7 +169,7 @@ impl Reader {
         if !meta.is_file() {
             return Err(RecordingError::NotAFile { path: path.to_owned() });
         }
-        let mut file = File::open(path).map_err(io_error("opening it"))?;
+        let mut file = open_regular(path).map_err(io_error("opening it"))?;
         let mut magic = Vec::new();
         (&mut file).take(4).read_to_end(&mut magic).map_err(io_error("reading it"))?;
         let strange = |found: &str| RecordingError::NotARecording { path: path.to_owned(), found: found.to_owned() };

@@ -6,6 +6,7 @@ use super::partial::{Opened, Partial};
 use super::reader::{Reader, read_with};
 use super::spans::SpanLine;
 use crate::core::{Event, EventBody};
+use crate::trust::{open_regular, unfinished_file};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -192,10 +193,7 @@ fn smaller(path: &Path, partial: &Path, goal_bytes: u64) -> Result<(u64, u64), R
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".gds-top-recording-")
-        .tempfile_in(folder)
-        .map_err(io_error(path, temporary_error))?;
+    let mut temporary = unfinished_file(folder).map_err(io_error(path, temporary_error))?;
     let (mut file_bytes, mut resolution_ns) = (0, 1);
     for unit in RESOLUTIONS_NS {
         temporary.as_file_mut().set_len(0).map_err(io_error(path, again))?;
@@ -238,7 +236,7 @@ fn refuse_strangers(path: &Path) -> Result<(), RecordingError> {
         return Err(RecordingError::NotAFile { path: path.to_owned() });
     }
     let mut magic = Vec::new();
-    let file = File::open(path).map_err(io_error(path, "opening the file that is there"))?;
+    let file = open_regular(path).map_err(io_error(path, "opening the file that is there"))?;
     file.take(4).read_to_end(&mut magic).map_err(io_error(path, "reading the file that is there"))?;
     if !magic.is_empty() && Reader::open(path, Limits::default()).is_err() {
         return Err(RecordingError::WouldOverwrite { path: path.to_owned() });

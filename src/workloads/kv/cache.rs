@@ -3,8 +3,8 @@
 
 use crate::core::CacheState;
 use crate::device;
+use crate::trust::open_regular;
 use rustix::fs::Advice;
-use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
         CacheState::Hot => {
             let mut buffer = vec![0; 1 << 20];
             for path in files {
-                let Ok(mut file) = File::open(path) else { continue };
+                let Ok(mut file) = open_regular(path) else { continue };
                 while matches!(file.read(&mut buffer), Ok(1..)) {}
             }
             Vec::new()
@@ -40,7 +40,7 @@ pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
 /// Drops the files from the page cache after flushing dirty pages.
 pub(super) fn evict(files: &[PathBuf]) {
     for path in files {
-        let Ok(file) = File::open(path) else { continue };
+        let Ok(file) = open_regular(path) else { continue };
         let _ = rustix::fs::fdatasync(&file);
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     }
@@ -50,7 +50,7 @@ pub(super) fn evict(files: &[PathBuf]) {
 pub(super) fn resident_fraction(files: &[PathBuf]) -> Option<f64> {
     let (mut resident, mut total) = (0_u64, 0_u64);
     for path in files {
-        let file = File::open(path).ok()?;
+        let file = open_regular(path).ok()?;
         let length = file.metadata().ok()?.len();
         if length > 0 {
             resident += device::resident_bytes(&file, 0..length).ok()?.min(length);

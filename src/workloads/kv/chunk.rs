@@ -4,6 +4,7 @@
 
 use super::keys::{Key, hex};
 use super::shape::Shape;
+use crate::trust::open_regular;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -169,7 +170,7 @@ fn key_dtype(dtype: &str) -> &str {
 pub fn examine(path: &Path, payload: bool) -> Result<Option<Header>, String> {
     let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
     let head = |path: &Path| -> Result<Option<(File, Vec<u8>)>, String> {
-        let file = match File::open(path) {
+        let file = match open_regular(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("it cannot be opened: {error}")),

@@ -12,6 +12,7 @@ use crate::device::{DeviceMemory, Slot, Staging};
 use crate::engines::cufile::CuFile;
 use crate::engines::{EngineContext, LoadError, run_workers};
 use crate::engines::{explain, open_cufile as open_driver};
+use crate::trust::read_regular;
 use cufile_ffi::BufferRegistration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -251,7 +252,8 @@ fn settings_hint() -> String {
     let Some(file) = std::env::var_os("CUFILE_ENV_PATH_JSON").map(std::path::PathBuf::from) else {
         return String::new();
     };
-    let asked = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let read = read_regular(&file, 1 << 20).ok();
+    let asked = read.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     match asked.as_ref().and_then(|all| all.pointer("/execution/max_io_threads")).and_then(serde_json::Value::as_u64) {
         Some(threads) if threads > 32 => format!(
             "; {} asks for {threads} threads (max_io_threads), which some versions of libcufile refuse: --cufile-json llmd-32 asks for 32",

@@ -3,14 +3,17 @@
 
 use super::chunk::{DATA_SUFFIX, HEADER_BYTES, Header, METADATA_SUFFIX};
 use crate::core::{KvStore, KvSystem};
+use crate::trust::{open_regular, read_regular};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum number of files that are examined, and maximum depth of folders.
+/// Maximum number of files and folders that are examined, and maximum depth of folders.
 const MOST_FILES: u64 = 200_000;
 const DEEPEST: usize = 6;
+/// Maximum size of a description in bytes.
+const MOST_DESCRIPTION_BYTES: u64 = 1 << 20;
 /// Maximum number of models that are named.
 const MOST_MODELS: usize = 16;
 
@@ -59,6 +62,7 @@ impl Search {
             }
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && depth < DEEPEST {
+                self.seen += 1;
                 self.walk(&entry.path(), depth + 1);
             } else if kind.is_file() {
                 self.seen += 1;
@@ -115,9 +119,8 @@ impl Search {
 
     /// Reads the description file that llm-d and vLLM write next to a model's files.
     fn description(&mut self, path: &Path) {
-        let mut text = String::new();
-        let read = fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_string(&mut text));
-        let Some(described) = read.ok().and_then(|_| serde_json::from_str::<serde_json::Value>(&text).ok()) else {
+        let read = read_regular(path, MOST_DESCRIPTION_BYTES).ok();
+        let Some(described) = read.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok()) else {
             return;
         };
         let system = match (described.get("gpu_blocks_per_file"), described.get("blocks_per_file")) {
@@ -136,7 +139,7 @@ fn is_hex(text: &str) -> bool {
 
 fn header(path: &Path) -> Option<Header> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
-    fs::File::open(path).ok()?.take(HEADER_BYTES).read_to_end(&mut bytes).ok()?;
+    open_regular(path).ok()?.take(HEADER_BYTES).read_to_end(&mut bytes).ok()?;
     Header::decode(&bytes).ok()
 }
 

@@ -1,8 +1,7 @@
 //! The shape of a model's KV cache, which determines the bytes per token and layer.
 
+use crate::trust::read_regular;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// Maximum size of a shape file in bytes.
@@ -58,13 +57,9 @@ impl Shape {
         let text = match EMBEDDED.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => (*text).to_owned(),
             None if Path::new(name).is_file() => {
-                let mut text = String::new();
-                let read = File::open(name).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
-                read.map_err(|error| format!("the shape {name} cannot be read: {error}"))?;
-                if text.len() as u64 > MOST_BYTES {
-                    return Err(format!("the shape {name} is longer than {MOST_BYTES} bytes, which no shape is"));
-                }
-                text
+                let bytes = read_regular(Path::new(name), MOST_BYTES);
+                let bytes = bytes.map_err(|error| format!("the shape {name} cannot be read: {error}"))?;
+                String::from_utf8(bytes).map_err(|_| format!("the shape {name} is not UTF-8 text"))?
             }
             None => {
                 return Err(format!(

@@ -1,0 +1,84 @@
+//! Opens files for reading that another user may have put in place: regular files only, without waiting, and without an effect on a device.
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Opens a regular file, through links. Opening a FIFO waits for its writer, and opening a device may change the device. So the kind is read from a
+/// descriptor that opens neither (O_PATH), and the same file is opened through that descriptor.
+///
+/// # Errors
+/// If it is another kind of file, or the system refuses.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let named = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&named)?.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(Errno::ISDIR.into()),
+        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+    // The owner of a file can hold a lease on it, for which an open without O_NONBLOCK waits.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match rustix::fs::open(format!("/proc/self/fd/{}", named.as_raw_fd()), flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => without_procfs(path, flags),
+        opened => Ok(File::from(opened?)),
+    }
+}
+
+/// By name again, which may be another file by now: a FIFO is not waited for and is refused.
+fn without_procfs(path: &Path, flags: OFlags) -> io::Result<File> {
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
+/// Reads a regular file of at most `most` bytes.
+///
+/// # Errors
+/// As for [`open_regular`], and if it has more bytes.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is longer than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_regular_files_are_opened_and_no_fifo_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("fifo"), at("to-fifo")).unwrap();
+        symlink("/dev/zero", at("to-zero")).unwrap();
+        for name in ["file", "link"] {
+            assert_eq!(read_regular(&at(name), 4).unwrap(), b"text", "{name}");
+            assert!(read_regular(&at(name), 3).is_err(), "{name}");
+        }
+        for name in ["fifo", "to-fifo", "to-zero", "", "missing"] {
+            assert!(open_regular(&at(name)).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_procfs_is_opened_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(without_procfs(&fifo, flags).is_err());
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(without_procfs(&dir.path().join("file"), flags).is_ok());
+    }
+}
