@@ -15,12 +15,12 @@ struct Exporter {
 
 impl Exporter {
     fn start(folder: &std::path::Path) -> Self {
-        let mut child = program::gds_top()
-            .args(["export", "--listen", "127.0.0.1:0"])
-            .arg(folder)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::started(&mut program::gds_top(), folder)
+    }
+
+    fn started(command: &mut std::process::Command, folder: &std::path::Path) -> Self {
+        let mut child =
+            command.args(["export", "--listen", "127.0.0.1:0"]).arg(folder).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().rsplit("http://").next().unwrap().trim_end_matches("/metrics").to_owned();
@@ -106,4 +106,29 @@ fn the_documentation_lists_every_metric() {
     } else {
         assert_eq!(page, expected, "run the test with GDS_TOP_UPDATE_DOCS=1");
     }
+}
+
+/// Any user of the machine can connect.
+#[test]
+fn clients_that_hold_connections_or_send_without_end_do_not_stop_the_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    // Fewer descriptors than connections.
+    let exporter = Exporter::started(
+        program::started_by("sh").args(["-c", "ulimit -n 100; exec \"$@\"", "sh", program::PROGRAM]),
+        folder.path(),
+    );
+    let mut held = Vec::new();
+    for _ in 0..300 {
+        let mut socket = TcpStream::connect(&exporter.address).unwrap();
+        // The server may have closed it for a newer one.
+        let _ = socket.write_all(b"GET /met");
+        held.push(socket);
+    }
+    assert_eq!(exporter.ask("GET /metrics").0, 200);
+    let mut endless = TcpStream::connect(&exporter.address).unwrap();
+    let sent = (0..200_000).take_while(|_| endless.write_all(&[b'a'; 1024]).is_ok()).count();
+    assert!(sent < 200_000, "200 MB of one request were taken");
+    assert_eq!(exporter.ask("GET /metrics").0, 200);
+    drop(held);
+    assert_eq!(exporter.ask("GET /metrics").0, 200);
 }

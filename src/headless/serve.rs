@@ -1,16 +1,46 @@
-//! Serves metrics over HTTP. The server is read-only, answers one request at a time and keeps no state for a client.
+//! Serves metrics over HTTP. The server is read-only. One thread answers all clients, with limits on connections, time
+//! and size: any user of the machine can connect, and no client may stop the answers to others.
 
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use tiny_http::{Header, Method, Request, Response, Server};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The content type of Prometheus' text format.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+/// Most open connections. If one more arrives, the oldest is closed.
+const MOST_CLIENTS: usize = 64;
+/// Most time for one connection, from its begin to its end.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Most bytes of a request with its headers.
+const MOST_REQUEST_BYTES: usize = 8 << 10;
+/// How often the stopper and the deadlines are checked.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A server that is bound to its address.
 pub struct MetricsServer {
-    server: Arc<Server>,
+    listener: TcpListener,
+    stopped: Arc<AtomicBool>,
+}
+
+/// The phase of a connection.
+enum Phase {
+    /// The request so far.
+    Reads(Vec<u8>),
+    /// The answer, and how many of its bytes were sent.
+    Writes(Vec<u8>, usize),
+    /// The answer was sent, and further bytes of the client are dropped. If the connection were closed before they
+    /// arrive, the answer could be lost.
+    Drains,
+}
+
+struct Client {
+    stream: TcpStream,
+    since: Instant,
+    phase: Phase,
 }
 
 impl MetricsServer {
@@ -20,45 +50,138 @@ impl MetricsServer {
     /// When the address cannot be parsed or bound.
     pub fn bind(address: &str) -> io::Result<Self> {
         let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
-        let server = Server::http(addresses.as_slice()).map_err(io::Error::other)?;
-        Ok(Self { server: Arc::new(server) })
+        let listener = TcpListener::bind(addresses.as_slice())?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, stopped: Arc::default() })
     }
 
     /// The address, with the port that the system chose for port 0.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.server.server_addr().to_ip()
+        self.listener.local_addr().ok()
     }
 
     /// A handle that ends [`MetricsServer::run`] from another thread.
     pub fn stopper(&self) -> impl Fn() + Send + 'static {
-        let server = self.server.clone();
-        move || server.unblock()
+        let stopped = self.stopped.clone();
+        move || stopped.store(true, Ordering::SeqCst)
     }
 
     /// Answers requests until the stopper is called. `GET /metrics` returns the text of `page`.
     pub fn run(&self, mut page: impl FnMut() -> Vec<u8>) {
-        while let Ok(request) = self.server.recv() {
-            let path = request.url().split('?').next().unwrap_or_default();
-            match (request.method(), path) {
-                (Method::Get | Method::Head, "/metrics") => answer(request, 200, METRICS, page()),
-                (Method::Get | Method::Head, "/") => {
-                    answer(request, 200, "text/plain; charset=utf-8", b"gds-top: metrics are at /metrics\n".to_vec());
+        let mut clients: Vec<Client> = Vec::new();
+        while !self.stopped.load(Ordering::SeqCst) {
+            wait(&self.listener, &clients);
+            self.accept(&mut clients);
+            // A request that arrived while the checks ran is answered, also if its time is over by now.
+            clients.retain_mut(|client| client.step(&mut page) && client.since.elapsed() < LONGEST);
+        }
+    }
+
+    /// Takes all new connections.
+    fn accept(&self, clients: &mut Vec<Client>) {
+        // No more at once than can be kept, so that a flood does not delay the answers.
+        for _ in 0..MOST_CLIENTS {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if clients.len() >= MOST_CLIENTS {
+                        clients.remove(0);
+                    }
+                    if stream.set_nonblocking(true).is_ok() {
+                        clients.push(Client { stream, since: Instant::now(), phase: Phase::Reads(Vec::new()) });
+                    }
                 }
-                (Method::Get | Method::Head, _) => {
-                    answer(request, 404, "text/plain; charset=utf-8", b"not found; metrics are at /metrics\n".to_vec());
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Without a free descriptor the connection stays in the queue, and the listener stays ready: no busy loop.
+                Err(_) => {
+                    if clients.is_empty() {
+                        std::thread::sleep(LONGEST / 100);
+                    } else {
+                        clients.remove(0);
+                    }
+                    return;
                 }
-                _ => answer(request, 405, "text/plain; charset=utf-8", b"only GET is supported\n".to_vec()),
             }
         }
     }
 }
 
-/// If the client has disconnected, its response is dropped.
-fn answer(request: Request, status: u16, kind: &str, body: Vec<u8>) {
-    let mut response = Response::from_data(body).with_status_code(status);
-    if let Ok(header) = Header::from_bytes("Content-Type", kind) {
-        response.add_header(header);
+/// Waits until a connection arrives or can go on.
+fn wait(listener: &TcpListener, clients: &[Client]) {
+    let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
+    for client in clients {
+        let wanted = if matches!(client.phase, Phase::Writes(..)) { PollFlags::OUT } else { PollFlags::IN };
+        fds.push(PollFd::new(&client.stream, wanted));
     }
-    let _ = request.respond(response);
+    // A signal ends it early; the next turn waits again.
+    let _ = poll(&mut fds, Some(&TICK));
+}
+
+impl Client {
+    /// Goes on as far as it can without waiting; false if the connection is to be closed.
+    fn step(&mut self, page: &mut impl FnMut() -> Vec<u8>) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            let moved = match &mut self.phase {
+                Phase::Writes(answer, sent) => self.stream.write(&answer[*sent..]),
+                Phase::Reads(_) | Phase::Drains => self.stream.read(&mut bytes),
+            };
+            let count = match moved {
+                Ok(0) => return false,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            };
+            match &mut self.phase {
+                Phase::Reads(request) => {
+                    request.extend_from_slice(&bytes[..count]);
+                    if let Some(answer) = answer(request, page) {
+                        self.phase = Phase::Writes(answer, 0);
+                    }
+                }
+                Phase::Writes(answer, sent) => {
+                    *sent += count;
+                    if *sent == answer.len() {
+                        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+                        self.phase = Phase::Drains;
+                    }
+                }
+                // One part for each turn: a client that never stops sending does not hold the others up.
+                Phase::Drains => return true,
+            }
+        }
+    }
+}
+
+/// The answer to a request; none if its end has not arrived.
+fn answer(request: &[u8], page: &mut impl FnMut() -> Vec<u8>) -> Option<Vec<u8>> {
+    let has_ended = [&b"\r\n\r\n"[..], b"\n\n"].iter().any(|end| request.windows(end.len()).any(|part| part == *end));
+    if !has_ended {
+        let too_long = request.len() > MOST_REQUEST_BYTES;
+        return too_long
+            .then(|| response("431 Request Header Fields Too Large", PLAIN, b"the request is too long\n", true));
+    }
+    let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| byte.is_ascii_whitespace());
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let with_body = method != b"HEAD";
+    Some(match (method, path) {
+        (b"GET" | b"HEAD", b"/metrics") => response("200 OK", METRICS, &page(), with_body),
+        (b"GET" | b"HEAD", b"/") => response("200 OK", PLAIN, b"gds-top: metrics are at /metrics\n", with_body),
+        (b"GET" | b"HEAD", _) => response("404 Not Found", PLAIN, b"not found; metrics are at /metrics\n", with_body),
+        _ => response("405 Method Not Allowed", PLAIN, b"only GET is supported\n", true),
+    })
+}
+
+fn response(status: &str, kind: &str, body: &[u8], with_body: bool) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+    );
+    let mut whole = head.into_bytes();
+    if with_body {
+        whole.extend_from_slice(body);
+    }
+    whole
 }
