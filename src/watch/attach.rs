@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// Time between two readings of procfs. Between them, calls are read from the kernel more often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const DRAIN_EVERY: Duration = Duration::from_millis(5);
+/// A look at a process with many threads and mappings takes long, and is repeated after this many times its duration.
+const SHARE: u32 = 10;
+/// Most files of a process that are listed.
+const MOST_FILES: usize = 10_000;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -25,6 +29,7 @@ pub struct Attached {
     started: u64,
     attached_at: Instant,
     until: Option<Instant>,
+    look_took: Duration,
     read_before: Option<(u64, u64)>,
     nvfs_before: Option<u64>,
     report: WatchReport,
@@ -45,6 +50,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         started,
         attached_at,
         until: time.map(|time| attached_at + time),
+        look_took: Duration::ZERO,
         read_before: reads(&process),
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
@@ -70,7 +76,8 @@ fn reads(process: &Process) -> Option<(u64, u64)> {
 impl Attached {
     /// Examines the process once. Returns whether it can be examined again.
     pub(super) fn look_again(&mut self) -> bool {
-        let next = Instant::now() + LOOK_EVERY;
+        let next = Instant::now() + LOOK_EVERY.max(self.look_took * SHARE);
+        let next = self.until.map_or(next, |until| next.min(until));
         while Instant::now() < next {
             std::thread::sleep(DRAIN_EVERY);
             self.drain();
@@ -82,7 +89,9 @@ impl Attached {
             self.report.ended = Some(ProgramEnd::Unknown);
             return false;
         }
+        let began = Instant::now();
         self.look();
+        self.look_took = began.elapsed();
         self.until.is_none_or(|until| Instant::now() < until)
     }
 
@@ -93,10 +102,10 @@ impl Attached {
     }
 
     /// Adds probes to the copies of libcufile that the process and its children have mapped.
-    fn probe(&mut self, libraries: &[(u32, PathBuf)]) {
+    fn probe(&mut self, libraries: &[(u32, (u64, u64), PathBuf)]) {
         let Some(seen) = self.report.attached.as_mut() else { return };
-        for (process, library) in libraries {
-            match self.recorder.as_mut().map(|recorder| recorder.add(*process, library)) {
+        for (process, range, library) in libraries {
+            match self.recorder.as_mut().map(|recorder| recorder.add(*process, *range, library)) {
                 Some(Ok(Some(group))) => {
                     seen.recorded = true;
                     self.tally.take(&group);
@@ -120,12 +129,15 @@ impl Attached {
     fn look(&mut self) {
         self.look_at_files();
         // A probe is set in the file of a library, so one process that maps the file is enough.
-        let mut libraries: Vec<(u32, PathBuf)> = Vec::new();
+        let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
         for process in outside::tree(self.process.pid.unsigned_abs()) {
             for map in process.maps().into_iter().flatten() {
                 let MMapPath::Path(path) = map.pathname else { continue };
-                if is_libcufile(&path) && !libraries.iter().any(|(_, known)| *known == path) {
-                    libraries.push((process.pid.unsigned_abs(), path));
+                if libraries.len() < probes::MOST_COPIES
+                    && is_libcufile(&path)
+                    && !libraries.iter().any(|(_, _, known)| *known == path)
+                {
+                    libraries.push((process.pid.unsigned_abs(), map.address, path));
                 }
             }
         }
@@ -160,7 +172,9 @@ impl Attached {
         }
         // A file that was seen once stays in the report, even if it was closed since.
         for file in std::mem::take(&mut seen.files) {
-            files.entry(file.path.clone()).or_insert(file);
+            if files.len() < MOST_FILES || file.path == MORE_FILES {
+                files.entry(file.path.clone()).or_insert(file);
+            }
         }
         seen.files = files.into_values().collect();
         let since = reads(&self.process).zip(self.read_before);
@@ -191,8 +205,14 @@ impl Attached {
     }
 }
 
+/// One entry for all files above the limit, as for the files of calls.
+const MORE_FILES: &str = "(more files)";
+
 fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a mut AttachedFile {
-    let path = path.to_string_lossy().into_owned();
+    let mut path = path.to_string_lossy().into_owned();
+    if files.len() >= MOST_FILES && !files.contains_key(&path) {
+        path = MORE_FILES.to_owned();
+    }
     files.entry(path.clone()).or_insert_with(|| AttachedFile { path, ..AttachedFile::default() })
 }
 

@@ -25,6 +25,8 @@ pub use error::WatchError;
 pub use launch::{Launch, Output, Watched, start};
 #[doc(hidden)]
 pub use ring_bytes::read_ring;
+#[doc(hidden)]
+pub use symbols::probed_functions;
 
 use crate::core::{WatchReport, WatchedCall};
 

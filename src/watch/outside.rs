@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 /// percent of the time.
 const LEAST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 100;
+/// Most processes of a program that are read in one look: a program can start them faster than they are read.
+const MOST_PROCESSES: usize = 4096;
 const PAGE: u64 = 4096;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.
 const PRESENT: u64 = 1 << 63;
@@ -114,7 +116,7 @@ impl Outside {
 pub(super) fn tree(root: u32) -> Vec<Process> {
     let mut found = Vec::new();
     let mut left = vec![root];
-    while let Some(pid) = left.pop() {
+    while let Some(pid) = left.pop().filter(|_| found.len() < MOST_PROCESSES) {
         let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
         let tasks = process.tasks().into_iter().flatten().flatten();
         left.extend(tasks.flat_map(|task| task.children().unwrap_or_default()));

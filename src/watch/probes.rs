@@ -4,10 +4,12 @@
 use super::rings::{Group, Total, Totals};
 use super::symbols;
 use crate::device::{Hit, Probe, Probes};
+use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,12 @@ const STACK: u32 = 8192;
 const PARAMS_WORDS: usize = 8;
 const EVENT_WORDS: usize = 3;
 const ENTRIES: u64 = 1024;
+/// Maximum number of copies of libcufile with probes. A process has one; a hostile process can map thousands of files
+/// of that name.
+pub(super) const MOST_COPIES: usize = 16;
+/// Maximum number of open calls of one thread, which can leave a call by longjmp, and of threads with open calls.
+const MOST_BEGUN: usize = 64;
+const MOST_THREADS: usize = 65_536;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
@@ -55,8 +63,9 @@ struct Begun {
 /// The open probes of one copy of libcufile.
 #[derive(Debug)]
 struct Set {
-    path: PathBuf,
     probes: Probes,
+    /// Keeps the path of the probes valid.
+    _library: File,
     functions: Vec<(Function, bool)>,
 }
 
@@ -65,6 +74,8 @@ struct Set {
 pub(super) struct Recorder {
     /// Whether each known process belongs to the watched one.
     belongs: HashMap<u32, bool>,
+    /// The copies that were probed or refused.
+    known: Vec<PathBuf>,
     sets: Vec<Set>,
     begun: HashMap<u32, Vec<Begun>>,
     totals: Vec<Total>,
@@ -116,6 +127,7 @@ impl Recorder {
     pub(super) fn new(root: u32) -> Self {
         Self {
             belongs: HashMap::from([(root, true)]),
+            known: Vec::new(),
             sets: Vec::new(),
             begun: HashMap::new(),
             totals: vec![Total::default(); FUNCTION_COUNT],
@@ -124,18 +136,22 @@ impl Recorder {
         }
     }
 
-    /// Adds probes to a copy of libcufile that a process has mapped. Returns the record of its load, or `None` if the
-    /// copy already has probes.
-    pub(super) fn add(&mut self, process: u32, path: &Path) -> Result<Option<Group>, String> {
-        if self.sets.iter().any(|set| set.path == path) {
+    /// Adds probes to a copy of libcufile that a process has mapped at `range`. Returns the record of its load, or
+    /// `None` if the copy already has probes or was refused before.
+    pub(super) fn add(&mut self, process: u32, range: (u64, u64), path: &Path) -> Result<Option<Group>, String> {
+        if self.known.len() >= MOST_COPIES || self.known.iter().any(|known| known == path) {
             return Ok(None);
         }
-        // The path is in the mount namespace of the process.
-        let inner = path.strip_prefix("/").unwrap_or(path);
-        let real = Path::new("/proc").join(process.to_string()).join("root").join(inner);
+        self.known.push(path.to_owned());
+        // This is the mapped file itself. The process can put another file at its path at any time, and the kernel
+        // writes the probes into the file that is named here.
+        let mapped = format!("/proc/{process}/map_files/{:x}-{:x}", range.0, range.1);
+        let library =
+            open_regular(Path::new(&mapped)).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let real = PathBuf::from(format!("/proc/self/fd/{}", library.as_raw_fd()));
         let mut probes = Vec::new();
         let mut functions = Vec::new();
-        for (function, offset) in symbols::functions(&real)? {
+        for (function, offset) in symbols::functions(&library, path)? {
             let stack_bytes = if points_to_arguments(function) { STACK } else { 0 };
             for at_return in [false, true] {
                 probes.push(Probe { path: real.clone(), offset, at_return, stack_bytes });
@@ -145,7 +161,7 @@ impl Recorder {
         more_descriptors();
         let probes = Probes::open(&probes, &online()).map_err(|error| format!("the kernel refuses probes: {error}"))?;
         let number = self.sets.len() as u8;
-        self.sets.push(Set { path: path.to_owned(), probes, functions });
+        self.sets.push(Set { probes, _library: library, functions });
         let record = Record { head: Record::head(kind::LIBRARY, number, 0), ..Record::default() };
         Ok(Some(Group::with_text(process, process, record, &path.to_string_lossy())))
     }
@@ -183,12 +199,23 @@ impl Recorder {
         let memory = Memory { process, stack_pointer, stack: &stack };
         if !at_return {
             let begun = begin(function, library as u8, at_ns, arguments, &memory);
-            self.begun.entry(thread).or_default().push(begun);
+            if self.begun.len() >= MOST_THREADS && !self.begun.contains_key(&thread) {
+                self.lost += self.begun.drain().map(|(_, calls)| calls.len() as u64).sum::<u64>();
+            }
+            let calls = self.begun.entry(thread).or_default();
+            if calls.len() >= MOST_BEGUN {
+                calls.remove(0);
+                self.lost += 1;
+            }
+            calls.push(begun);
             return None;
         }
         let open = self.begun.get_mut(&thread)?;
         let at = open.iter().rposition(|begun| begun.function == function && usize::from(begun.library) == library)?;
         let begun = open.remove(at);
+        if open.is_empty() {
+            self.begun.remove(&thread);
+        }
         let group = end(&begun, process, thread, at_ns, result, &memory);
         self.count(function, &group);
         Some(group)

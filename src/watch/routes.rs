@@ -58,10 +58,9 @@ fn may_use_p2pdma() -> bool {
 pub(super) fn decide(report: &mut WatchReport, machine: MachineRoutes) {
     let transfers = report.transfers();
     let statistics = report.statistics;
-    // In some versions these bytes do not include batch entries. So they are compared only if there are no batches.
-    let batched = report.files.iter().any(|file| file.reads.batched > 0);
+    // Some versions do not count the bytes of batch entries. The route of a program with batches is not proven then.
     let read_bytes = report.files.iter().map(|file| file.reads.bytes).fold(0, u64::saturating_add);
-    let counted = |seen: RouteStatistics| batched || seen.read_bytes >= read_bytes;
+    let counted = |seen: RouteStatistics| seen.read_bytes >= read_bytes;
     let is_complete = statistics.is_some_and(counted) && report.lost_events == 0;
     for file in &mut report.files {
         (file.route, file.proof) = route_of(file, statistics.map(|seen| (seen, is_complete)), transfers, machine);

@@ -69,3 +69,35 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         assert!(seen.report["program"]["libraries"][0]["path"].as_str().unwrap().contains("libcufile.so"));
     }
 }
+
+/// Any user can map files of any name and put other files in their place, and root looks at the process.
+#[test]
+fn a_process_with_hostile_files_in_place_of_its_library_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("libcufile.so.0");
+    std::fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+    let mapping = gds_top::device::FileMapping::new(&std::fs::File::open(&path).unwrap()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // The kernel appends this to the path of a removed file that is mapped.
+    let shown = folder.path().join("libcufile.so.0 (deleted)");
+    let fifo = |path: &std::path::Path| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    let endless = |path: &std::path::Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    for plant in [&fifo as &dyn Fn(&std::path::Path), &endless] {
+        plant(&shown);
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", "sh", "-c", "ulimit -v 4000000; exec \"$@\"", "sh", crate::program::PROGRAM]);
+        command.args(["watch", "--json", "--seconds", "1", "--pid", &std::process::id().to_string()]);
+        let output = command.envs(crate::program::VARIABLES).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let process = &report["program"]["attached"];
+        assert!(process["libcufile"].as_str().is_some_and(|path| path.ends_with("(deleted)")), "{process}");
+        assert_eq!(process["recorded"], false, "{process}");
+        std::fs::remove_file(&shown).unwrap();
+    }
+    drop(mapping);
+}
