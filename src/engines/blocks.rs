@@ -27,6 +27,11 @@ impl BlockQueue {
         self.blocks.len()
     }
 
+    /// Bytes of all blocks.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.bytes).sum()
+    }
+
     /// The number of slots and their size in bytes, for at most `wanted` slots. There are not more slots than blocks,
     /// and a slot is not larger than the longest block in complete pages. So a setting for a large model does not pin
     /// gigabytes for a small model.

@@ -1,7 +1,7 @@
 //! The open cuFile driver of a run, and the route according to its statistics.
 
 use super::error::LoadError;
-use super::route::Counted;
+use super::route::{Counted, Made};
 use super::settings::Chosen;
 use crate::core::{Access, Route, RouteCounts, Setting, Target, units};
 use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
@@ -27,6 +27,8 @@ pub struct CuFile {
     statistics: Result<(), String>,
 }
 
+/// Level 3 has at most this many GPUs.
+const MOST_GPUS: usize = 16;
 const UNREAD: &str = "cuFile's statistics could not be read";
 
 /// The sums of the counters of all GPUs at one time.
@@ -37,6 +39,8 @@ pub struct TransferCounts {
     by_route: [u64; 3],
     /// The level-3 count of bytes.
     bytes: u64,
+    /// Transfers of level 3 by GPU.
+    by_gpu: [u64; MOST_GPUS],
     /// Level-1 counts of batch entries on the same routes, and of their bytes.
     batch: [u64; 3],
     batch_bytes: u64,
@@ -57,6 +61,7 @@ impl TransferCounts {
             access,
             by_route: [0; 3],
             bytes: 0,
+            by_gpu: [0; MOST_GPUS],
             batch: [0; 3],
             batch_bytes: 0,
             alone: 0,
@@ -64,6 +69,17 @@ impl TransferCounts {
             failed: 0,
             unread: false,
             module: None,
+        }
+    }
+
+    /// Adds the counters of a GPU. A library can have any numbers in them.
+    fn add(&mut self, gpu: usize, by_route: [u64; 3], bytes: u64) {
+        for (sum, more) in self.by_route.iter_mut().zip(by_route) {
+            *sum = sum.saturating_add(more);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        if let Some(of_gpu) = self.by_gpu.get_mut(gpu) {
+            *of_gpu = by_route.iter().fold(0, |sum, more| sum.saturating_add(*more));
         }
     }
 
@@ -85,9 +101,10 @@ impl TransferCounts {
             access: self.access,
             by_route: difference(|counts| counts.by_route),
             bytes: self.bytes.saturating_sub(before.bytes),
-            all: self.alone.saturating_sub(before.alone).saturating_add(batch.iter().sum()),
+            all: batch.iter().fold(self.alone.saturating_sub(before.alone), |all, more| all.saturating_add(*more)),
             all_bytes: self.alone_bytes.saturating_sub(before.alone_bytes).saturating_add(batch_bytes),
             nvidia_fs_loaded: super::nvfs::is_loaded(),
+            gpus: self.by_gpu.iter().zip(&before.by_gpu).filter(|(after, before)| after > before).count(),
         };
         if counted.by_route != [0; 3] {
             return (counted, "cuFile level-3 statistics");
@@ -195,34 +212,30 @@ impl CuFile {
                     [basic.batch_nvfs_submit_ops.ok, basic.batch_p2p_submit_ops.ok, basic.batch_posix_processed_ops.ok];
                 counts.batch_bytes = basic.batch_read_bytes;
                 (counts.alone, counts.alone_bytes) = (basic.read_ops.ok, basic.read_bytes);
-                counts.failed = basic.read_ops.err + basic.batch_complete_ops.err;
-                for gpu in gpus() {
-                    counts.by_route[0] += gpu.n_nvfs_reads;
-                    counts.by_route[1] += gpu.n_p2p_reads;
-                    counts.by_route[2] += gpu.n_posix_reads;
-                    counts.bytes += gpu.read_bytes;
+                counts.failed = basic.read_ops.err.saturating_add(basic.batch_complete_ops.err);
+                for (at, gpu) in gpus().enumerate() {
+                    counts.add(at, [gpu.n_nvfs_reads, gpu.n_p2p_reads, gpu.n_posix_reads], gpu.read_bytes);
                 }
             }
             Access::Write => {
                 (counts.alone, counts.alone_bytes) = (basic.write_ops.ok, basic.write_bytes);
-                for gpu in gpus() {
-                    counts.by_route[0] += gpu.n_nvfs_writes;
-                    counts.by_route[1] += gpu.n_p2p_writes;
-                    counts.by_route[2] += gpu.n_posix_writes;
-                    counts.bytes += gpu.writes_bytes;
+                for (at, gpu) in gpus().enumerate() {
+                    counts.add(at, [gpu.n_nvfs_writes, gpu.n_p2p_writes, gpu.n_posix_writes], gpu.writes_bytes);
                 }
             }
         }
         counts
     }
 
-    /// The route of the transfers between two readings of the counters.
+    /// The route of the transfers between two readings of the counters. It is proven only if they have all that was made.
     #[must_use]
-    pub fn route(&self, before: TransferCounts, after: TransferCounts) -> RouteCounts {
+    pub fn route(&self, before: TransferCounts, after: TransferCounts, made: Made) -> RouteCounts {
         let unread = before.unread || after.unread;
         let module = after.module.zip(before.module).map(|(after, before)| after.saturating_sub(before));
         // If the first reading failed, earlier counts are unknown and belong to other transfers.
-        let (counted, source) = after.since(if unread { after } else { before });
+        let (mut counted, source) = after.since(if unread { after } else { before });
+        counted.all = counted.all.max(made.transfers);
+        counted.all_bytes = counted.all_bytes.max(made.bytes);
         let name = after.access.name();
         if self.host_target {
             return RouteCounts {

@@ -27,7 +27,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let wanted = context.setting(Setting::Depth, (32, "the maximum of compat mode's buffer pool"));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
-    let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let opening =
+        Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: (queue.len(), queue.bytes()) };
     let slab = Slab::open(context, &mut first, opening)?;
     // In compat mode, all batches of the process share one buffer pool. Before the first read the route is unknown.
     let depth = Batch::limit_of(&cufile.driver, wanted.count(), Route::MaybeCompat).max(1);

@@ -31,7 +31,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     at = rec.end(Phase::Allocate, at, What::SETUP);
     let counts = cufile.counts();
     let image = context.image_offsets();
-    let tries = SecondTries::new(model.tensors.iter().filter(|tensor| tensor.bytes > 0).count());
+    let tries = {
+        let sizes = || model.tensors.iter().map(|tensor| tensor.bytes).filter(|bytes| *bytes > 0);
+        SecondTries::new(sizes().count(), sizes().sum())
+    };
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         if tensor.bytes == 0 {
             continue;
@@ -89,7 +92,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         ],
         auto_choice: None,
         notes,
-        route: Some(cufile.route(counts, cufile.counts())),
+        route: Some(cufile.route(counts, cufile.counts(), tries.made())),
     })
 }
 

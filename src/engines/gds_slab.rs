@@ -28,7 +28,8 @@ pub(super) fn threaded(context: &EngineContext<'_>, register: Chosen) -> Result<
     let threads = thread_setting.count();
     let spans = 2 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
-    let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let opening =
+        Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: (queue.len(), queue.bytes()) };
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
         while let Some(block) = queue.take() {

@@ -44,7 +44,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let flags = flag_setting.value;
     let spans = 4 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
-    let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let opening =
+        Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: (queue.len(), queue.bytes()) };
     let registers = opening.register.is_on();
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {

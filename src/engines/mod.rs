@@ -50,6 +50,7 @@ pub use lane::run_lane;
 pub use nvfs::{NVFS_STATS, nvfs_reads};
 pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
+pub use route::Made;
 
 // Parts from which other modules build their runs.
 pub(crate) use clock::{Clock, Recorder, What};

@@ -9,6 +9,7 @@ use super::error::LoadError;
 use super::files;
 use super::gds_per_tensor::on_pages_of_their_own;
 use super::nixl_library::named;
+use super::route::Made;
 use crate::core::{Phase, Setting, units};
 use crate::device::{Device, DeviceMemory};
 use crate::models::plan::Block;
@@ -131,7 +132,11 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         settings: vec![odirect, one_transfer],
         auto_choice: None,
         notes,
-        route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| cufile.route(before, after)),
+        route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| {
+            // The plugin divides transfers; their number is not known here.
+            let made = Made { transfers: 1, bytes: model.tensors.iter().map(|tensor| tensor.bytes).sum() };
+            cufile.route(before, after, made)
+        }),
     })
 }
 

@@ -12,8 +12,17 @@ pub fn nvfs_reads() -> Option<u64> {
 /// Whether nvidia-fs is loaded.
 #[must_use]
 pub(super) fn is_loaded() -> bool {
-    let listed = |text: String| text.lines().any(|line| line.split(' ').next() == Some("nvidia_fs"));
-    std::path::Path::new("/sys/module/nvidia_fs").exists() || std::fs::read_to_string("/proc/modules").is_ok_and(listed)
+    // A module that is being loaded or removed serves no read.
+    match std::fs::read_to_string("/sys/module/nvidia_fs/initstate") {
+        Ok(state) => state.trim() == "live",
+        Err(_) => std::fs::read_to_string("/proc/modules").is_ok_and(|text| is_live(&text)),
+    }
+}
+
+/// Whether the list of modules has it: name, size, users, their names, state.
+fn is_live(modules: &str) -> bool {
+    let mut lines = modules.lines().map(|line| line.split_whitespace());
+    lines.any(|mut words| words.next() == Some("nvidia_fs") && words.nth(3) == Some("Live"))
 }
 
 /// Parses the number of reads in the statistics of nvidia-fs. The lines look like `Reads : n=5 ok=5 err=0 …`. Since
@@ -29,6 +38,13 @@ fn parse_reads(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_live_module_is_loaded() {
+        assert!(is_live("nvme 1 0 - Live 0x0\nnvidia_fs 323584 0 - Live 0x0000000000000000\n"));
+        assert!(!is_live("nvidia_fs 323584 0 - Loading 0x0\n") && !is_live("nvidia_fs\n"));
+        assert!(!is_live("nvidia_fs_tools 1 0 - Live 0x0\n"));
+    }
 
     #[test]
     fn the_counter_of_reads_is_read_where_it_counts() {

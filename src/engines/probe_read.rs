@@ -119,10 +119,10 @@ type Counts = Option<([u64; 3], u64)>;
 
 fn counts(driver: &Driver, on: bool) -> Counts {
     let stats = driver.stats_l3().ok().filter(|_| on)?;
-    Some(stats.gpus.iter().fold(([0; 3], 0), |(sum, bytes), gpu| {
+    Some(stats.gpus.iter().fold(([0_u64; 3], 0_u64), |(sum, bytes), gpu| {
         let c = &gpu.counters;
-        let sum = [sum[0] + c.n_nvfs_reads, sum[1] + c.n_p2p_reads, sum[2] + c.n_posix_reads];
-        (sum, bytes + c.read_bytes)
+        let more = [c.n_nvfs_reads, c.n_p2p_reads, c.n_posix_reads];
+        (std::array::from_fn(|n| sum[n].saturating_add(more[n])), bytes.saturating_add(c.read_bytes))
     }))
 }
 
@@ -136,6 +136,7 @@ fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_
         all,
         all_bytes,
         nvidia_fs_loaded,
+        gpus: 1,
     };
     counted.route("cuFile level-3 statistics of a test read")
 }

@@ -2,18 +2,21 @@
 
 use super::error::{LoadError, explain};
 use super::files;
+use super::route::Made;
 use crate::device::DeviceMemory;
 use cufile_ffi::Error;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The repeated reads of a load.
 #[derive(Debug)]
 pub(super) struct SecondTries {
-    /// The number of all reads of the load.
+    /// The number of all reads of the load, and their bytes.
     reads: usize,
+    bytes: u64,
     failed: AtomicUsize,
+    repeated_bytes: AtomicU64,
     first_failure: Mutex<Option<String>>,
 }
 
@@ -29,8 +32,17 @@ pub(super) struct Missing<'a> {
 }
 
 impl SecondTries {
-    pub(super) fn new(reads: usize) -> Self {
-        Self { reads, failed: AtomicUsize::new(0), first_failure: Mutex::new(None) }
+    pub(super) fn new(reads: usize, bytes: u64) -> Self {
+        let (failed, repeated_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { reads, bytes, failed, repeated_bytes, first_failure: Mutex::new(None) }
+    }
+
+    /// The reads that cuFile made.
+    pub(super) fn made(&self) -> Made {
+        Made {
+            transfers: (self.reads as u64).saturating_sub(self.repeated()),
+            bytes: self.bytes.saturating_sub(self.repeated_bytes.load(Ordering::Relaxed)),
+        }
     }
 
     /// Reads the missing bytes with `pread` and copies them to the target. At most an eighth of all reads are
@@ -42,6 +54,7 @@ impl SecondTries {
             return Err(explained);
         }
         self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| explained.to_string());
+        self.repeated_bytes.fetch_add(missing.bytes, Ordering::Relaxed);
         let length = missing.bytes as usize;
         let mut bytes = vec![0; length];
         let again = files::open_shard(missing.path, false)

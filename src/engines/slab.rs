@@ -29,8 +29,8 @@ pub(super) struct Opening {
     pub(super) piece_bytes: Chosen,
     /// Whether the files are opened with `O_DIRECT`.
     pub(super) odirect: Chosen,
-    /// The number of reads. A fraction of them can fail and be repeated without cuFile.
-    pub(super) reads: usize,
+    /// The number of reads, and their bytes. A fraction of them can fail and be repeated without cuFile.
+    pub(super) reads: (usize, u64),
 }
 
 /// The files, their handles, and the memory for the model's image.
@@ -112,7 +112,7 @@ impl<'a> Slab<'a> {
             handles,
             counts: cufile.counts(),
             notes,
-            tries: SecondTries::new(opening.reads),
+            tries: SecondTries::new(opening.reads.0, opening.reads.1),
             register: opening.register,
             odirect: opening.odirect,
         })
@@ -236,7 +236,7 @@ impl<'a> Slab<'a> {
             settings,
             auto_choice: None,
             notes,
-            route: Some(self.cufile.route(self.counts, self.cufile.counts())),
+            route: Some(self.cufile.route(self.counts, self.cufile.counts(), self.tries.made())),
         })
     }
 }

@@ -152,12 +152,42 @@ fn lies_of_the_library_are_not_called_proven() {
     let model = crate::models::odd(folder.path());
     /// Name, variables of the library, and whether nvidia-fs is loaded.
     type Lie = (&'static str, &'static [(&'static str, &'static str)], bool);
-    let lies: [Lie; 6] = [
+    let lies: [Lie; 12] = [
         ("one read counted", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_READS", "1")], true),
         ("few bytes counted", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES", "4096")], true),
         ("a tie", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_POSIX_EVERY", "2")], true),
         ("a majority", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_POSIX_EVERY", "5")], true),
         ("no module", &[("STANDIN_CUFILE_ROUTE", "nvfs")], false),
+        (
+            "one read counted on all levels",
+            &[
+                ("STANDIN_CUFILE_ROUTE", "nvfs"),
+                ("STANDIN_CUFILE_COUNT_READS", "1"),
+                ("STANDIN_CUFILE_COUNT_NO_MORE", "1"),
+            ],
+            true,
+        ),
+        (
+            "few bytes counted on all levels",
+            &[
+                ("STANDIN_CUFILE_ROUTE", "p2p"),
+                ("STANDIN_CUFILE_COUNT_BYTES", "4096"),
+                ("STANDIN_CUFILE_COUNT_NO_MORE", "1"),
+            ],
+            true,
+        ),
+        ("each read counted twice", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_TIMES", "2")], true),
+        (
+            "each read counted twice, half of them by POSIX",
+            &[
+                ("STANDIN_CUFILE_ROUTE", "nvfs"),
+                ("STANDIN_CUFILE_COUNT_TIMES", "2"),
+                ("STANDIN_CUFILE_POSIX_EVERY", "2"),
+            ],
+            true,
+        ),
+        ("reads of another GPU", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_GPUS", "2")], true),
+        ("counters that wrap", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_FROM", "-2")], true),
         ("no counters", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_FAIL", "cuFileGetStatsL3:5022")], true),
     ];
     let mut honest = 0;
@@ -205,7 +235,15 @@ fn lies_of_the_library_are_not_called_proven() {
             serde_json::from_slice::<Value>(&out.stdout).unwrap()
         };
         // A check makes a single read, which cannot be a tie or a part.
-        let single = ["a tie", "a majority", "one read counted"].contains(&name);
+        let single = [
+            "a tie",
+            "a majority",
+            "one read counted",
+            "one read counted on all levels",
+            "each read counted twice, half of them by POSIX",
+            "reads of another GPU",
+        ]
+        .contains(&name);
         let texts: String = ["report.md", "report.html", "gds-top.prom", "runs.csv"]
             .into_iter()
             .filter_map(|file| std::fs::read_to_string(out.join(file)).ok())

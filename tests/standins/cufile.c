@@ -8,6 +8,10 @@
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
  * STANDIN_CUFILE_COUNT_READS=1     level 3 counts only the first transfers, this many
  * STANDIN_CUFILE_COUNT_BYTES=4096  level 3 counts at most this many bytes of a transfer
+ * STANDIN_CUFILE_COUNT_NO_MORE=1   level 1 counts no more transfers and bytes than level 3
+ * STANDIN_CUFILE_COUNT_TIMES=2     level 3 counts each transfer this many times
+ * STANDIN_CUFILE_COUNT_FROM=-8     counters of level 3 begin at this number
+ * STANDIN_CUFILE_COUNT_GPUS=2      level 3 counts every other transfer for another GPU
  * STANDIN_CUFILE_POSIX_EVERY=3     of what that route counts, every third is counted as POSIX
  * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
  * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing but reports success
@@ -52,7 +56,7 @@ static size_t pool_sizes[3] = {4, 1024, 16384}, pool_counts[3] = {128, 64, 64};
 static size_t bounce_sizes[3] = {64, 1024, 16384}, bounce_counts[3] = {128, 64, 8};
 
 /* Level 1 of 1.20 in words of 8 bytes; the older layout ends before word 64. */
-static uint64_t l1[78], histograms[64], gpu[31];
+static uint64_t l1[78], histograms[64], gpu[31], other_gpu[31];
 enum { READ_OPS = 0, WRITE_OPS = 2, HDL_REG = 4, HDL_DEREG = 6, BUF_REG = 8, BUF_DEREG = 10, READ_BYTES = 12, WRITE_BYTES = 13,
        READ_LAT = 20, WRITE_LAT = 21, BATCH_SUBMIT = 22, BATCH_COMPLETE = 24, BATCH_SETUP = 26, BATCH_CANCEL = 28, BATCH_DESTROY = 30,
        BATCH_POSIX = 38, BATCH_TOTAL = 50, BATCH_READ_BYTES = 52, BATCH_WRITE_BYTES = 53, READV = 64, WRITEV = 66, READV_BYTES = 68,
@@ -348,10 +352,13 @@ static void count_route(int direction, ssize_t bytes, uint64_t us)
     }
     if (stats_level > 2 && (at_most <= 0 || level_3++ < at_most)) {
         int at = direction == READ ? 2 : 15;
-        gpu[at] += moved;
-        gpu[at + 3] += us;
-        gpu[at + 4]++;
-        gpu[at + 5 + by]++;
+        long long times = standin_number("STANDIN_CUFILE_COUNT_TIMES", 1), gpus = standin_number("STANDIN_CUFILE_COUNT_GPUS", 1);
+        static long long by_gpu;
+        uint64_t *one = gpus > 1 && ++by_gpu % 2 == 0 ? other_gpu : gpu;
+        one[at] += moved * times;
+        one[at + 3] += us;
+        one[at + 4] += times;
+        one[at + 5 + by] += times;
     }
     UNLOCK();
 }
@@ -786,6 +793,7 @@ EXPORT CUfileError_t cuFileStatsReset(void)
     memset(l1, 0, sizeof l1);
     memset(histograms, 0, sizeof histograms);
     memset(gpu, 0, sizeof gpu);
+    memset(other_gpu, 0, sizeof other_gpu);
     return answer(0);
 }
 
@@ -793,16 +801,27 @@ static size_t fill(char *out, int level)
 {
     size_t at = version() >= 1190 ? 624 : 512;
     memcpy(out, l1, at);
+    if (standin_number("STANDIN_CUFILE_COUNT_NO_MORE", 0)) {
+        uint64_t *words = (uint64_t *)out, all = gpu[7] + gpu[8] + gpu[9];
+        memset(words + BATCH_SUBMIT, 0, (BATCH_WRITE_BYTES + 1 - BATCH_SUBMIT) * 8);
+        words[READ_OPS] = all;
+        words[READ_BYTES] = gpu[2];
+    }
     if (level > 1) {
         memcpy(out + at, histograms, sizeof histograms);
         at += sizeof histograms;
     }
     if (level > 2) {
         memset(out + at, 0, 8);
-        *(uint32_t *)(out + at) = 1;
+        *(uint32_t *)(out + at) = (uint32_t)standin_number("STANDIN_CUFILE_COUNT_GPUS", 1);
         memcpy(gpu, "stand-in GPU    ", 16);
+        memcpy(other_gpu, "another GPU     ", 16);
         memcpy(out + at + 8, gpu, sizeof gpu);
-        memset(out + at + 8 + sizeof gpu, 0, 15 * sizeof gpu);
+        memcpy(out + at + 8 + sizeof gpu, other_gpu, sizeof gpu);
+        memset(out + at + 8 + 2 * sizeof gpu, 0, 14 * sizeof gpu);
+        uint64_t from = (uint64_t)standin_number("STANDIN_CUFILE_COUNT_FROM", 0);
+        for (int word = 2; word < 12; word++)
+            ((uint64_t *)(out + at + 8))[word] += from;
         at += 8 + 16 * sizeof gpu;
     }
     return at;

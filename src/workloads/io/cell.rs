@@ -5,8 +5,8 @@ use super::order::GridOrder;
 use super::slots::Mover;
 use crate::core::{Access, CellKey, CellResult, Pattern, Percentiles, units};
 use crate::device::Device;
-use crate::engines::cpu_ns;
 use crate::engines::cufile::CuFile;
+use crate::engines::{Made, cpu_ns};
 use crate::trust;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,10 +108,13 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         latency_ns: Percentiles::of(&mut latencies),
         cpu_ns: Some(cpu),
         setup_ns,
-        route: counter.zip(counted).map(|(cufile, before)| cufile.route(before, counts(cufile))),
+        route: counter
+            .zip(counted)
+            .map(|(cufile, before)| cufile.route(before, counts(cufile), Made { transfers: operations, bytes })),
         checked_bytes: told.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
         verified: told.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
         error: None,
+        died: false,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::device::{Device, DeviceMemory};
 use crate::engines::cufile::CuFile;
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
-    Counters, EngineContext, LoadError, Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, send_spans,
+    Counters, EngineContext, LoadError, Made, Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, send_spans,
     verify_run, with_progress,
 };
 use std::path::PathBuf;
@@ -237,7 +237,10 @@ fn measure(
     // If every transfer fell back, cuFile moved no bytes, so there is no route.
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
     let by_cufile = context.cufile.filter(|_| fell_back < done.operations.len() as u64);
-    result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile)));
+    // The bytes of transfers that fell back are not counted separately. If there are any, only the totals of the library
+    // are compared.
+    let made = Made { transfers: u64::from(fell_back == 0), bytes: if fell_back == 0 { result.bytes } else { 0 } };
+    result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
     result.notes.extend(notes(shared, &done, beside_writes.as_ref(), wall_ns));
     result.workload = Some(WorkloadResult { beside: beside_writes, ..measured(shared, &done, wall_ns, fallbacks) });
     Ok(Measured { done, wall_ns })
