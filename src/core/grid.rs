@@ -185,6 +185,9 @@ pub struct CellResult {
     pub verified: Option<bool>,
     /// The reason why it failed, in a sentence.
     pub error: Option<String>,
+    /// Whether the process of the measurement ended at this cell without a result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub died: bool,
 }
 
 impl CellResult {
@@ -204,6 +207,7 @@ impl CellResult {
             checked_bytes: 0,
             verified: None,
             error: Some(why.into()),
+            died: false,
         }
     }
 

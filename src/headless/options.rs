@@ -1,8 +1,8 @@
 //! The output options of a session, and the engines and targets that the user named.
 
-use crate::core::Engine;
+use crate::core::{Engine, Failure};
 use crate::report::Format;
-use crate::session::{LaneStatus, State};
+use crate::session::{Lane, LaneStatus, State};
 use std::path::PathBuf;
 
 /// How a session is printed.
@@ -42,14 +42,20 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whether a named engine or target did not run to its end.
+    /// Whether a named engine or target did not run to its end, or any run process died. An engine that was not named
+    /// may be unable to run on this machine, but it may not crash.
     pub(super) fn is_missing(&self, state: &State) -> bool {
         let ran = |engine: &Engine| {
             let mut lanes = state.lanes.iter().filter(|lane| lane.engine == *engine).peekable();
             lanes.peek().is_some() && lanes.all(|lane| lane.status == LaneStatus::Done)
         };
-        let cell_failed = state.grid.iter().flat_map(|grid| grid.results.iter().flatten()).any(|r| r.error.is_some());
-        (self.cells && cell_failed) || self.engines.iter().any(|engine| !ran(engine))
+        let cells = || state.grid.iter().flat_map(|grid| grid.results.iter().flatten());
+        let cell_failed = cells().any(|cell| cell.error.is_some());
+        let died = |lane: &Lane| matches!(lane.status, LaneStatus::Failed(Failure::Died(_)));
+        (self.cells && cell_failed)
+            || cells().any(|cell| cell.died)
+            || state.lanes.iter().any(died)
+            || self.engines.iter().any(|engine| !ran(engine))
     }
 }
 

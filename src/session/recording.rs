@@ -15,7 +15,7 @@ mod version1;
 mod writer;
 
 pub use header::{Header, RECORDING_VERSION, RecordingError};
-pub use limits::Limits;
+pub use limits::{Limits, MOST_RUNS};
 pub(crate) use reader::Place;
 pub use reader::{Reader, Summary, read, read_with};
 pub use writer::{Finished, SIZE_GOAL_BYTES, Writer};

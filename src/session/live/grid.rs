@@ -122,7 +122,8 @@ impl Session {
                 // by a new process.
                 End::Broke(why) => {
                     let Some(key) = plan.cells.get(next) else { break };
-                    self.bus.emit(EventBody::GridCellDone { result: CellResult::failed(*key, why) });
+                    let result = CellResult { died: true, ..CellResult::failed(*key, why) };
+                    self.bus.emit(EventBody::GridCellDone { result });
                     next += 1;
                 }
             }

@@ -121,6 +121,17 @@ pub struct SessionConfig {
 }
 
 impl SessionConfig {
+    /// The runs that are planned for one model on one target. Which engines of the usual ones can run is not known yet.
+    pub(super) fn least_runs(&self) -> u64 {
+        let engines = match (&self.engines, &self.workload) {
+            (Some(named), _) => named.len(),
+            (None, Some(plan)) => plan.lanes.len(),
+            (None, None) => 1,
+        };
+        let runs = engines.max(1) * self.variants.len().max(1) * self.caches.len().max(1);
+        (runs as u64).saturating_mul(u64::from(self.repeat.max(1)))
+    }
+
     /// A configuration with default values.
     #[must_use]
     pub fn new(exe: PathBuf) -> Self {

@@ -4,7 +4,9 @@
 use super::ceilings::Readers;
 use super::examine::Examiner;
 use super::follow::Follower;
+use super::plan::SessionConfig;
 use super::process::LaneEnd;
+use super::run::within_a_session;
 use super::session::{After, Heard, Session};
 use super::{gate, lanes, targets, turns};
 use crate::core::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, SettingOrder, Target, units};
@@ -46,6 +48,15 @@ impl Session {
         };
         if asked.quit {
             return After::Quit;
+        }
+        let turns = turns::turns(models.len(), &targets).iter().map(Vec::len).sum::<usize>() as u64;
+        let all = SessionConfig { engines: Some(engines.clone()), ..self.config.clone() }.least_runs();
+        if let Err(error) = within_a_session(all.saturating_mul(turns)) {
+            self.bus.say(LogLevel::Error, error.to_string());
+            for engine in engines {
+                self.bus.emit(EventBody::EngineUnavailable { engine, why: error.to_string() });
+            }
+            return After::GoOn;
         }
         let planned = self.planned(models, &targets, &engines);
         let sampler = self.sampler(&target, model);

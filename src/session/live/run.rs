@@ -10,7 +10,7 @@ use super::started::started;
 use crate::core::{EventBody, LogLevel, ModelInfo, units};
 use crate::device::heap;
 use crate::models::{self, WeightsError};
-use crate::session::recording::RecordingError;
+use crate::session::recording::{MOST_RUNS, RecordingError};
 use crate::session::{Command, Feed};
 use crate::trust::Scratch;
 use crossbeam_channel::{bounded, unbounded};
@@ -29,6 +29,14 @@ pub enum SessionError {
     /// The session's thread could not be started.
     #[error("the session cannot begin: {}", units::no_thread(_0))]
     Thread(std::io::Error),
+    /// A recording of them would be refused.
+    #[error(
+        "{runs} runs are planned, and a session has at most {MOST_RUNS}: choose a smaller --repeat, or fewer engines, cache states or variants"
+    )]
+    TooManyRuns {
+        /// Their number.
+        runs: u64,
+    },
     /// A temporary folder could not be created.
     #[error("{doing} failed: {source}; check free space and limits of {}", std::env::temp_dir().display())]
     Folder {
@@ -39,12 +47,18 @@ pub enum SessionError {
     },
 }
 
+/// A sentence if the runs are more than a recording may have.
+pub(super) fn within_a_session(runs: u64) -> Result<(), SessionError> {
+    if runs > MOST_RUNS { Err(SessionError::TooManyRuns { runs }) } else { Ok(()) }
+}
+
 /// Starts a live session. If a model was named, it is opened here, so that an error appears before the screens do.
 ///
 /// # Errors
 /// Fails if the model is malformed or missing, or if the recording cannot be created.
 pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     heap::keep_small();
+    within_a_session(config.least_runs())?;
     let source = match &config.workload {
         Some(plan) => Source::Opened(plan.model.clone()),
         None => Source::of(config.model.as_deref())?,

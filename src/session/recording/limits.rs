@@ -29,7 +29,7 @@ const RATIO: u64 = 1_000;
 const VALUES: u64 = 5_000_000;
 /// Maximum number of planned runs. It is enough for ten engines in one cache state with the maximum number of
 /// repeats.
-const RUNS: u64 = 10_000;
+pub const MOST_RUNS: u64 = 10_000;
 /// Maximum number of grid cells. The default grid has 40.
 const CELLS: u64 = 10_000;
 /// Maximum number of tensors of all models and watched files. The largest published models have about 100 000.
@@ -158,7 +158,7 @@ impl Taken {
             EventBody::LaneProgress { .. } => return Ok(()),
             EventBody::LanePlanned { .. } => {
                 self.runs += 1;
-                within(self.runs, RUNS, "runs")?;
+                within(self.runs, MOST_RUNS, "runs")?;
             }
             EventBody::GridPlanned { plan } => within(plan.cells.len() as u64, CELLS, "cells")?,
             EventBody::CheckDone { finding } => self.finding(&finding.id)?,
