@@ -8,6 +8,7 @@ use super::page;
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
 use crate::core::FixId;
+use std::collections::HashSet;
 
 /// A query that matches nothing in the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ impl std::fmt::Display for Unknown {
 const LONGEST_NAME: usize = 100;
 /// The maximum number of log lines that are explained.
 const MOST_LINES: usize = 40;
+/// Characters of a line that are examined, and most lines that differ: a log can have any content.
+const LONGEST_LINE: usize = 2_000;
+const MOST_DIFFERENT_LINES: usize = 50_000;
 
 /// The answers to a query. There are several if a number or the end of a name has several meanings.
 pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
@@ -48,11 +52,24 @@ pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
 #[must_use]
 pub fn explain_log(text: &str) -> Vec<Answer> {
     let mut out: Vec<Answer> = Vec::new();
-    for answer in text.lines().filter(|text| !text.trim().is_empty()).flat_map(line) {
-        if out.len() < MOST_LINES && !out.iter().any(|known| known.meaning == answer.meaning) {
-            out.push(answer);
+    let mut seen = HashSet::new();
+    for text in text.lines().filter(|text| !text.trim().is_empty()) {
+        let text: String = text.chars().take(LONGEST_LINE).collect();
+        // Lines of a log repeat with other times and processes, which are in brackets or before them.
+        let message = text.split_once(']').map_or(text.as_str(), |(_, message)| message);
+        if !seen.insert(message.to_owned()) {
+            continue;
+        }
+        for answer in line(&text) {
+            if !out.iter().any(|known| known.meaning == answer.meaning) {
+                out.push(answer);
+            }
+        }
+        if out.len() >= MOST_LINES || seen.len() >= MOST_DIFFERENT_LINES {
+            break;
         }
     }
+    out.truncate(MOST_LINES);
     out
 }
 

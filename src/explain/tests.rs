@@ -169,3 +169,15 @@ fn the_matrix_is_shown_as_a_whole_by_row_and_by_pair() {
     assert_eq!(fact("compat"), "yes");
     assert!(explain("matrix nonsense").is_err());
 }
+
+#[test]
+fn a_log_of_any_length_is_explained_in_bounded_time() {
+    let began = std::time::Instant::now();
+    let again: String = (0..300_000).map(|n| format!("[ {n}.1] cuFileHandleRegister error 5027\n")).collect();
+    assert_eq!(explain_log(&again), explain_log("cuFileHandleRegister error 5027"));
+    let long = "x".repeat(8 << 20) + " error 5027";
+    assert!(explain_log(&long).is_empty());
+    // Codes of different lines are all found.
+    assert_eq!(explain_log("[1] call failed: error 5027\n[2] call failed: error 5030\n").len(), 2);
+    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+}
