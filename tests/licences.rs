@@ -105,6 +105,14 @@ fn every_dependency_has_a_licence_of_the_list() {
 }
 
 #[test]
+fn cargo_deny_has_the_same_list() {
+    let rules: toml::Table = std::fs::read_to_string("deny.toml").unwrap().parse().unwrap();
+    let listed: Vec<&str> =
+        rules["licenses"]["allow"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(listed, ALLOWED);
+}
+
+#[test]
 fn licence_expressions_are_read_as_spdx_means_them() {
     let mit = |name: &str| name == "MIT" || name == "Apache-2.0 WITH LLVM-exception";
     for (expression, want) in [

@@ -18,7 +18,7 @@ struct Limit {
     values: [u64; 10],
 }
 
-const LIMITS: [Limit; 7] = [
+const LIMITS: [Limit; 8] = [
     // In KiB. The debug build alone maps 60 MiB.
     Limit {
         name: "AS",
@@ -33,6 +33,7 @@ const LIMITS: [Limit; 7] = [
     // In seconds.
     Limit { name: "CPU", option: 't', values: [1, 1, 2, 2, 3, 3, 4, 5, 8, 10] },
     // All processes of the user. The limit is not enforced for root.
+    Limit { name: "CORE", option: 'c', values: [0, 1, 2, 4, 8, 16, 64, 256, 1_024, 8_192] },
     Limit { name: "NPROC", option: 'p', values: [1, 2, 3, 4, 6, 8, 12, 20, 40, 80] },
 ];
 
@@ -89,6 +90,14 @@ fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
         ("learn --export", of(&["learn", "--export", &at("l.html")])),
         ("fix --list", of(&["fix", "--list"])),
         ("replay", of(&["replay", "--headless", &recording])),
+        ("report --export", of(&["report", &recording, "--export", &at("e")])),
+        ("capture", of(&["capture", &at("c.tar.zst"), &model])),
+        ("inspect", of(&["inspect", &model])),
+        ("config lint", of(&["config", "lint"])),
+        ("explain", of(&["explain", "5027"])),
+        ("top", of(&["top", "--once"])),
+        ("watch", of(&["watch", "--", "true"])),
+        ("selftest", of(&["selftest", "--target", "host"])),
     ]
 }
 

@@ -72,6 +72,15 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
             all.push(br#"{"name":"s","layers":2,"kv_heads":8,"head_dim":128,"bytes_per_element":2}"#.to_vec());
             all.extend(below("profiles/kv"));
         }
+        "serving-config" => {
+            all.push(b"chunk_size: 256\nlocal_disk: \"file:///data/\"\ngds_path: &a /data\nextra_config: {use_gds: true, list: [*a, 1.5, ~]}\n".to_vec());
+            all.push(br#"{"kv_connector":"LMCacheConnectorV1","kv_connector_extra_config":{"shared_storage_path":"/data","gds_mode":"read_write"}}"#.to_vec());
+            all.push(b"vllm serve m --kv-transfer-config '{\"kv_connector\":\"OffloadingConnector\"}' --max-model-len 8192".to_vec());
+        }
+        "kv-store" => {
+            all.push(chunk());
+            all.push(br#"{"gpu_blocks_per_file":16,"model_name":"m","blocks_per_file":4}"#.to_vec());
+        }
         "logs" => all.push(LOGS.as_bytes().to_vec()),
         _ => {}
     }

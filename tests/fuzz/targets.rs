@@ -3,7 +3,7 @@
 
 use gds_top::checks::{self, cufile_json};
 use gds_top::config;
-use gds_top::core::Event;
+use gds_top::core::{Event, Serving};
 use gds_top::engines::protocol::{Frame, LaneMessage};
 use gds_top::explain;
 use gds_top::fleet::{self, Fleet};
@@ -46,6 +46,9 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "kv-chunk", run: kv_chunk },
     Target { name: "kv-shape", run: kv_shape },
     Target { name: "logs", run: logs },
+    Target { name: "serving-config", run: serving_config },
+    Target { name: "mapped-library", run: mapped_library },
+    Target { name: "kv-store", run: kv_store },
 ];
 
 thread_local! {
@@ -288,4 +291,33 @@ pub(crate) fn logs(bytes: &[u8]) {
     let _ = explain::explain_log(&text);
     let _ = checks::log_signatures::explain_cufile(&text);
     let _ = checks::log_signatures::explain_kernel(&text);
+}
+
+/// The configuration of a serving system: YAML, JSON or a command line.
+pub(crate) fn serving_config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for serving in Serving::ALL {
+        let _ = checks::serving::read(serving, &text, &std::collections::BTreeMap::new());
+    }
+}
+
+/// The file of a library that a watched process has mapped.
+pub(crate) fn mapped_library(bytes: &[u8]) {
+    let _ = watch::probed_functions(bytes);
+}
+
+/// A folder with files of KV stores, each with these bytes.
+pub(crate) fn kv_store(bytes: &[u8]) {
+    let top = folder().join("store");
+    for name in [
+        "config.json",
+        "m%401%400%40ab.kvcache.safetensors",
+        "m%401%400%40ab.kvcache.safetensors.metadata",
+        "abc/de_g0/abcde0.bin",
+    ] {
+        let path = top.join(name);
+        fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        fs::write(path, bytes).expect("a file");
+    }
+    let _ = kv::recognise(&top);
 }

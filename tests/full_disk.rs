@@ -1,0 +1,148 @@
+//! A full disk for the commands that write: results and temporary files in a small file system of memory, at ten sizes. Each command ends with a documented
+//! status and one sentence, an earlier file stays whole, and no temporary folder is left. `GDS_TOP_THOROUGH=1` tries all sizes, `--nocapture` prints
+//! figures. It needs namespaces to mount the file system.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "program/mod.rs"]
+mod program;
+
+use program::{PROGRAM, VARIABLES};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Sizes of the file system in KiB. Its folder needs one page.
+const SIZES: [u64; 10] = [8, 16, 32, 64, 128, 256, 512, 1_024, 4_096, 16_384];
+
+/// Makes the small file system, fills it with what the first argument names, runs the program and lists what is left, all in a separate mount namespace.
+/// The listing is behind a mark on standard error, because results are on standard output.
+const SCRIPT: &str = r#"
+size=$1 place=$2; shift 2
+mount -t tmpfs -o "size=${size}k,mode=755" none "$place" || exit 99
+mkdir "$place/tmp" || exit 98
+TMPDIR="$place/tmp" "$@"
+status=$?
+echo "== left" >&2
+cd "$place" && find . -mindepth 1 ! -path ./tmp | sort >&2
+[ ! -f c.tar.zst ] || TMPDIR=/tmp "$1" check --no-probe --root c.tar.zst >/dev/null 2>&1 || [ $? = 1 ] || echo "BROKEN c.tar.zst" >&2
+[ ! -f r.gdsrec ] || TMPDIR=/tmp "$1" report r.gdsrec >/dev/null 2>&1 || [ $? != 2 ] || echo "BROKEN r.gdsrec" >&2
+[ ! -d made ] || "$1" inspect made >/dev/null 2>&1 || echo "BROKEN made" >&2
+exit $status
+"#;
+
+fn repository(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path).display().to_string()
+}
+
+/// `unshare` with the options that this user needs.
+fn namespace() -> Option<&'static [&'static str]> {
+    let options: &[&str] = if rustix::process::geteuid().is_root() { &["-m"] } else { &["-rm"] };
+    let works = Command::new("unshare").args(options).args(["sh", "-c", "mount -t tmpfs none /mnt"]).output();
+    if works.is_ok_and(|output| output.status.success()) {
+        return Some(options);
+    }
+    eprintln!("skipped: a small file system needs unshare and the right to mount in a namespace");
+    None
+}
+
+fn in_small(options: &[&str], size: u64, place: &Path, words: &[String]) -> Output {
+    let mut command = Command::new("unshare");
+    command.args(options).args(["sh", "-c", SCRIPT, "sh", &size.to_string()]).arg(place).arg(PROGRAM).args(words);
+    command.env_clear().envs(VARIABLES).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).output().unwrap()
+}
+
+/// The commands, and the names that they may leave at the top of the file system.
+fn commands(place: &Path, model: &Path, archive: &Path) -> Vec<(&'static str, Vec<String>, &'static [&'static str])> {
+    let at = |name: &str| place.join(name).display().to_string();
+    let (model, archive) = (model.display().to_string(), archive.display().to_string());
+    let recording = repository("assets/recordings/h200-io.gdsrec");
+    let of = |text: &str, more: &[&str]| {
+        let words = text.split(' ').map(str::to_owned);
+        words.chain(more.iter().map(|word| (*word).to_owned())).collect::<Vec<_>>()
+    };
+    const BENCH: &str = "bench --target host --cache as-is --yes --no-telemetry --engine";
+    let grid = "bench-io --file-size 1M --seconds 0.01 --size 64K --threads 1 --target host --yes";
+    vec![
+        ("check --root", of("check --root", &[&archive]), &[]),
+        ("fix --list --root", of("fix --list --root", &[&archive]), &[]),
+        ("config lint --root", of("config lint --root", &[&archive]), &[]),
+        ("capture", of("capture", &[&at("c.tar.zst"), &model]), &["c.tar.zst"]),
+        ("bench", of(BENCH, &["pread,mmap", &model]), &[]),
+        ("bench command", of(BENCH, &["command:true", &model]), &[]),
+        (
+            "bench --record",
+            of(BENCH, &["pread", &model, "--record", &at("r.gdsrec")]),
+            &["r.gdsrec", "r.gdsrec.partial"],
+        ),
+        ("bench --export", of(BENCH, &["pread", &model, "--export", &at("e")]), &["e"]),
+        ("report --export", of("report --export", &[&at("e"), &recording]), &["e"]),
+        ("watch", of("watch -- true", &[]), &[]),
+        ("watch --record", of("watch --record", &[&at("r.gdsrec"), "--", "true"]), &["r.gdsrec", "r.gdsrec.partial"]),
+        ("selftest", of("selftest --target host", &[]), &[]),
+        ("make-model", of("make-model odd-sizes --yes --scale 0.3", &[&at("made")]), &["made"]),
+        ("bench-io", of(grid, &[&at("")]), &[]),
+        ("bench-kv", of("bench-kv ucm --target host --tokens 300 --yes", &[&at("")]), &[]),
+        ("learn --export", of("learn --export", &[&at("l.html")]), &["l.html"]),
+        ("config tune", of("config tune", &[&model, "-o", &at("cufile.json")]), &["cufile.json"]),
+        ("man", of("man", &[&at("man")]), &["man"]),
+    ]
+}
+
+/// What is wrong with the end of a command.
+fn wrong(output: &Output, may_stay: &[&str]) -> Option<String> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let Some(status) = output.status.code() else { return Some(format!("{}: {said}", output.status)) };
+    let (said, left) = said.split_once("== left\n")?;
+    let sentences: Vec<&str> = said.lines().filter(|line| line.contains("gds-top: ")).collect();
+    if said.contains("panicked") || ![0, 1, 2, 3].contains(&status) {
+        return Some(format!("status {status}: {said}"));
+    }
+    if status != 0 && sentences.is_empty() && output.stdout.is_empty() {
+        return Some(format!("status {status} without a sentence"));
+    }
+    // An export may have some of its files, each of them complete; a folder that was asked for may stay if it is empty.
+    let strange: Vec<&str> = left
+        .lines()
+        .filter(|line| {
+            let name = line.trim_start_matches("./").split('/').next().unwrap_or(line);
+            !may_stay.contains(&name) || line.contains(".gds-top") || line.starts_with("BROKEN")
+        })
+        .collect();
+    (!strange.is_empty()).then(|| format!("status {status}, left: {strange:?}: {said}"))
+}
+
+#[test]
+fn a_full_disk_ends_no_command_without_a_sentence_and_leaves_nothing() {
+    let Some(options) = namespace() else { return };
+    let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
+    let around = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (place, model): (PathBuf, PathBuf) = (around.path().join("small"), around.path().join("model"));
+    std::fs::create_dir(&place).unwrap();
+    let archive = around.path().join("machine.tar.zst");
+    let make = |words: &[&str]| {
+        let output = program::gds_top().args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    make(&["make-model", "odd-sizes", model.to_str().unwrap(), "--yes", "--scale", "0.1"]);
+    make(&["capture", archive.to_str().unwrap(), model.to_str().unwrap()]);
+    let (mut runs, mut fine, mut problems) = (0, 0, Vec::new());
+    for (at, size) in SIZES.into_iter().enumerate() {
+        if !thorough && ![1, 5, 9].contains(&at) {
+            continue;
+        }
+        for (name, words, may_stay) in commands(&place, &model, &archive) {
+            let output = in_small(options, size, &place, &words);
+            runs += 1;
+            fine += usize::from(output.status.success());
+            if let Some(what) = wrong(&output, may_stay) {
+                problems.push(format!("{size} KiB, {name}: {what}"));
+            }
+        }
+    }
+    println!(
+        "{runs} commands in full file systems, {fine} of them had room enough, {} broke a promise",
+        problems.len()
+    );
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

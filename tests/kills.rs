@@ -1,0 +1,330 @@
+//! SIGKILL at random times of the commands that write: each file is whole or as it was, the next start removes what is left, and no process of the program
+//! survives. `GDS_TOP_KILLS=2000` kills that many times (default: 2 for each command), `GDS_TOP_KILLS_SEED` gives other times, `--nocapture` prints figures.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "program/mod.rs"]
+mod program;
+
+use program::{PROGRAM, VARIABLES};
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time in which all processes of a killed command end.
+const END: Duration = Duration::from_secs(20);
+/// Marks the processes of one command.
+const MARK: &str = "A_TEST_KILLS_THIS";
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn room() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn words(text: &str, more: &[&Path]) -> Vec<String> {
+    let words = text.split(' ').map(str::to_owned);
+    words.chain(more.iter().map(|path| path.display().to_string())).collect()
+}
+
+/// The program with its temporary folders in `temporary`.
+fn command(words: &[String], temporary: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).env_clear().envs(VARIABLES).env("TMPDIR", temporary).env("RUST_BACKTRACE", "0");
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
+    command
+}
+
+fn plain(words: &[String], temporary: &Path) -> Output {
+    command(words, temporary).output().unwrap()
+}
+
+/// Regular files below a folder with their content, without the journal.
+fn image(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![top.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() && entry.file_name() != ".gds-top" {
+                left.push(entry.path());
+            } else if kind.is_file() {
+                found.insert(entry.path(), fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Processes of the program with this mark.
+fn alive(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let is_one = |pid: &u32| {
+        let is_program = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == Path::new(PROGRAM));
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        is_program && environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let names = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_one).collect()
+}
+
+/// Hidden files below a folder: unfinished ones.
+fn unfinished(folder: &Path) -> Result<(), String> {
+    let is_hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let left: Vec<PathBuf> = image(folder).into_keys().filter(is_hidden).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("left: {left:?}")) }
+}
+
+/// A command that is killed, in a new folder each time.
+struct Operation<'a> {
+    name: &'static str,
+    /// Prepares the folder; the words.
+    start: &'a dyn Fn(&Path) -> Vec<String>,
+    /// Starts the program again if that completes or undoes something; whether the folder is as it must be then.
+    holds: &'a dyn Fn(&Path, &Path) -> Result<(), String>,
+}
+
+/// Kills a command after a time; what is wrong then.
+fn kill_once(operation: &Operation<'_>, after: Duration) -> Result<bool, String> {
+    let (folder, temporary) = (room(), room());
+    let words = (operation.start)(folder.path());
+    let mark = format!("{:016x}", std::hash::RandomState::new().build_hasher().finish());
+    let mut command = command(&words, temporary.path());
+    let mut child = command.env(MARK, &mark).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(after);
+    let ran = child.try_wait().unwrap().is_none();
+    let _ = child.kill();
+    child.wait().unwrap();
+    let until = Instant::now() + END;
+    while !alive(&mark).is_empty() {
+        if Instant::now() > until {
+            return Err(format!("processes {:?} survive", alive(&mark)));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (operation.holds)(folder.path(), temporary.path())?;
+    let next = plain(&["check".to_owned(), "--no-probe".to_owned()], temporary.path());
+    if next.status.code().is_none_or(|status| status > 1) {
+        return Err(format!("the next start ended with {}", next.status));
+    }
+    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    if !left.is_empty() {
+        return Err(format!("left in the folder for temporary files: {left:?}"));
+    }
+    // The memory of a recorded program has the number of its process in its name.
+    let number = format!("-{}-", child.id());
+    let memory = fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let memory: Vec<_> = memory.filter(|name| name.to_string_lossy().contains(&number)).collect();
+    if memory.is_empty() { Ok(ran) } else { Err(format!("left in /dev/shm: {memory:?}")) }
+}
+
+fn kill_often(operation: &Operation<'_>, kills: u64, seed: u64) -> Vec<String> {
+    let (folder, temporary) = (room(), room());
+    let words = (operation.start)(folder.path());
+    let began = Instant::now();
+    let output = plain(&words, temporary.path());
+    let longest = began.elapsed();
+    assert!(output.status.code().is_some_and(|status| status < 2), "{}: {output:?}", operation.name);
+    let (mut hit, mut broken) = (0, Vec::new());
+    let mut dice = seed;
+    for _ in 0..kills {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let after = longest.mul_f64((dice >> 40) as f64 / f64::from(1_u32 << 24));
+        match kill_once(operation, after) {
+            Ok(ran) => hit += u64::from(ran),
+            Err(what) => broken.push(format!("{} killed after {after:?}: {what}", operation.name)),
+        }
+    }
+    println!(
+        "{:<10} {kills} kills within {longest:?}, {hit} while it ran, {} promises kept",
+        operation.name,
+        kills - broken.len() as u64
+    );
+    broken
+}
+
+/// A tree with a file that a fix edits.
+fn tree(folder: &Path) -> PathBuf {
+    let top = folder.join("root");
+    for name in ["etc/modprobe.d", "proc/sys/kernel/random"] {
+        fs::create_dir_all(top.join(name)).unwrap();
+    }
+    fs::write(top.join("etc/os-release"), "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n").unwrap();
+    fs::write(top.join("proc/sys/kernel/random/boot_id"), "first\n").unwrap();
+    fs::write(top.join("etc/modprobe.d/nvidia-p2pdma.conf"), "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1\n")
+        .unwrap();
+    top
+}
+
+/// Whether the tree is as it was or as after the fix; a start that changes files resumes first.
+fn before_or_after(folder: &Path, temporary: &Path) -> Result<(), String> {
+    let name = |folder: &Path| {
+        let of = |(path, bytes): (PathBuf, Vec<u8>)| (path.strip_prefix(folder).unwrap().to_owned(), bytes);
+        image(folder).into_iter().map(of).collect::<BTreeMap<_, _>>()
+    };
+    let again = plain(&words("fix --undo kernel-p2pdma --root", &[&folder.join("root")]), temporary);
+    let (was, fixed) = (room(), room());
+    tree(was.path());
+    let done = plain(&words("fix p2pdma-registry-keys --yes --root", &[&tree(fixed.path())]), temporary);
+    assert!(done.status.success());
+    let now = name(folder);
+    if now == name(was.path()) || now == name(fixed.path()) {
+        return Ok(());
+    }
+    Err(format!("neither as before nor applied: {:?}: {}", now.keys(), String::from_utf8_lossy(&again.stderr)))
+}
+
+#[test]
+fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
+    let kills = number("GDS_TOP_KILLS");
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = number("GDS_TOP_KILLS_SEED").unwrap_or(clock);
+    let (shared, scratch) = (room(), room());
+    let model = shared.path().join("model");
+    assert!(plain(&words("make-model odd-sizes --yes --scale 0.2", &[&model]), scratch.path()).status.success());
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings/h200-io.gdsrec");
+    let earlier = fs::read(&recording).unwrap();
+    let node = shared.path().join("node.json");
+    fs::write(&node, plain(&words("report --json", &[&recording]), scratch.path()).stdout).unwrap();
+    let export = |folder: &Path| words("report --format json,md,csv --export", &[&folder.join("out"), &recording]);
+    let names = |folder: &Path| {
+        let of = |(path, bytes): (PathBuf, Vec<u8>)| (path.strip_prefix(folder).unwrap().to_owned(), bytes);
+        image(folder).into_iter().map(of).collect::<BTreeMap<_, _>>()
+    };
+    let whole = {
+        let folder = room();
+        assert!(plain(&export(folder.path()), scratch.path()).status.success());
+        names(folder.path())
+    };
+    let kv = "bench-kv lmcache --target host --no-telemetry --tokens 256 --set chunk_size=64 --set compute_us=0 --variants disk --json";
+    let reads = |path: &Path, temporary: &Path| {
+        let status = plain(&words("report --json", &[path]), temporary).status.code();
+        // 2 is a file that cannot be read.
+        if matches!(status, Some(0 | 1 | 3)) { Ok(()) } else { Err(format!("{} cannot be read", path.display())) }
+    };
+    // The recording of an earlier session has the name of the new one.
+    let before = |folder: &Path| {
+        let file = folder.join("r.gdsrec");
+        fs::write(&file, &earlier).unwrap();
+        file
+    };
+    let recorded = |folder: &Path, temporary: &Path| {
+        let file = folder.join("r.gdsrec");
+        if fs::read(&file).is_ok_and(|bytes| bytes == fs::read(&recording).unwrap()) {
+            return Ok(());
+        }
+        reads(&file, temporary)
+    };
+    let bench = "bench --target host --cache as-is --engine pread,mmap --repeat 1 --record";
+    let operations = [
+        Operation {
+            name: "fix",
+            start: &|folder| words("fix p2pdma-registry-keys --yes --root", &[&tree(folder)]),
+            holds: &before_or_after,
+        },
+        Operation {
+            name: "undo",
+            start: &|folder| {
+                let top = tree(folder);
+                let done = plain(&words("fix p2pdma-registry-keys --yes --root", &[&top]), scratch.path());
+                assert!(done.status.success());
+                words("fix --undo p2pdma-registry-keys --root", &[&top])
+            },
+            holds: &before_or_after,
+        },
+        Operation {
+            name: "record",
+            start: &|folder| words(bench, &[&before(folder), &model]),
+            holds: &|folder, temporary| {
+                recorded(folder, temporary)?;
+                // The next session in the same place removes what is left.
+                assert!(plain(&words(bench, &[&folder.join("r.gdsrec"), &model]), temporary).status.success());
+                unfinished(folder)
+            },
+        },
+        Operation {
+            name: "watch",
+            start: &|folder| [words("watch --record", &[&before(folder)]), words("-- sleep 0.2", &[])].concat(),
+            holds: &|folder, temporary| {
+                // Removes the shared memory of the killed one.
+                let _ = plain(&words("watch -- true", &[]), temporary);
+                recorded(folder, temporary)
+            },
+        },
+        Operation {
+            name: "export",
+            start: &|folder| {
+                assert!(plain(&export(folder), scratch.path()).status.success());
+                export(folder)
+            },
+            holds: &|folder, temporary| {
+                // An unfinished file stays until the next export.
+                assert!(plain(&export(folder), temporary).status.success());
+                let now = names(folder);
+                if now == whole { Ok(()) } else { Err(format!("{:?}", now.keys())) }
+            },
+        },
+        Operation {
+            name: "KV write",
+            start: &|folder| [words(kv, &[folder]), words("--direction write --keep", &[])].concat(),
+            holds: &|folder, temporary| {
+                let read = plain(&[words(kv, &[folder]), words("--as-found --keep", &[])].concat(), temporary);
+                let wrong = String::from_utf8_lossy(&read.stdout).contains("\"verified\": false");
+                match read.status.code() {
+                    Some(0 | 2 | 3) if !wrong => Ok(()),
+                    status => Err(format!("a reader of the store ended with {status:?}, wrong bytes: {wrong}")),
+                }
+            },
+        },
+        Operation {
+            name: "make-model",
+            start: &|folder| words("make-model odd-sizes --yes --scale 0.2", &[&folder.join("made")]),
+            holds: &|folder, temporary| {
+                let made = folder.join("made");
+                let is_whole = || plain(&words("inspect", &[&made]), temporary).status.success();
+                let has_files =
+                    image(&made).keys().any(|path| path.extension().is_some_and(|end| end == "safetensors"));
+                if has_files && !is_whole() {
+                    return Err("a model that cannot be opened".to_owned());
+                }
+                let again = plain(&words("make-model odd-sizes --yes --scale 0.2", &[&made]), temporary);
+                if is_whole() { Ok(()) } else { Err(String::from_utf8_lossy(&again.stderr).into_owned()) }
+            },
+        },
+        Operation {
+            name: "capture",
+            start: &|folder| words("capture", &[&folder.join("c.tar.zst"), &model]),
+            holds: &|folder, temporary| {
+                let file = folder.join("c.tar.zst");
+                let status = plain(&words("check --root", &[&file]), temporary).status.code();
+                if file.exists() && !matches!(status, Some(0 | 1)) {
+                    return Err("a part of a capture".to_owned());
+                }
+                let _ = fs::remove_file(&file);
+                assert!(plain(&words("capture", &[&file, &model]), temporary).status.success());
+                unfinished(folder)
+            },
+        },
+        Operation { name: "fleet", start: &|_| words("fleet", &[&node]), holds: &|_, _| Ok(()) },
+        Operation {
+            name: "command",
+            start: &|_| {
+                let engine = ["--engine".to_owned(), "command:sleep 0.2".to_owned()];
+                [words("bench --target host --cache as-is --repeat 1", &[&model]), engine.to_vec()].concat()
+            },
+            holds: &|_, _| Ok(()),
+        },
+    ];
+    println!("seed {seed}");
+    let each = kills.map_or(2, |all| all.div_ceil(operations.len() as u64));
+    let broken: Vec<String> = operations
+        .iter()
+        .flat_map(|operation| kill_often(operation, each, seed ^ operation.name.len() as u64))
+        .collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
