@@ -4,34 +4,31 @@
 //! `cufile-audit` as text and runs the compiler itself. The sources depend only on `core`, so one compiler call is
 //! enough, both in a clone and for a package from a registry.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
 /// Targets whose dynamic linker has the audit interface and for which the library has assembler code.
 const SUPPORTED: [&str; 2] = ["x86_64", "aarch64"];
 
-fn main() {
+fn main() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).unwrap_or_default();
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo did not set OUT_DIR")?);
     let library = out.join("libcufile_audit.so");
     let supported = SUPPORTED.contains(&variable("CARGO_CFG_TARGET_ARCH").as_str())
         && variable("CARGO_CFG_TARGET_OS") == "linux"
         && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     if !supported {
         // On other targets the embedded library is empty, and `watch` reports this as an error.
-        fs::write(&library, []).expect("the folder of the build script can be written");
-        return;
+        return write(&library, "");
     }
     let sources = out.join("cufile-audit");
-    fs::create_dir_all(&sources).expect("the folder of the build script can be written");
+    fs::create_dir_all(&sources).map_err(|error| format!("cannot make {}: {error}", sources.display()))?;
     for (name, content) in cufile_audit::SOURCES {
-        fs::write(sources.join(name), content).expect("the folder of the build script can be written");
+        write(&sources.join(name), content)?;
     }
-    let mut compiler = Command::new(env::var_os("RUSTC").expect("cargo sets RUSTC"));
+    let mut compiler = Command::new(env::var_os("RUSTC").ok_or("cargo did not set RUSTC")?);
     compiler
         .args(["--crate-type=cdylib", "--crate-name=cufile_audit", "--edition=2024", "--cfg=audit_library"])
         .args(["-Copt-level=3", "-Cpanic=abort", "-Ccodegen-units=1", "-Cstrip=symbols", "--cap-lints=allow"])
@@ -46,6 +43,10 @@ fn main() {
         argument.push(linker);
         compiler.arg(argument);
     }
-    let done = compiler.status().expect("the compiler can be started");
-    assert!(done.success(), "the audit library could not be compiled: {compiler:?}");
+    let done = compiler.status().map_err(|error| format!("cannot start {compiler:?}: {error}"))?;
+    if done.success() { Ok(()) } else { Err(format!("the audit library could not be compiled: {compiler:?}")) }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
