@@ -282,7 +282,7 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     let out = desk.folder.path().join("user.json").display().to_string();
     let written = desk.config(&["tune", "qwen3-0.6b", "--root", &folder, "--output", &out], &[]);
     assert!(written.status.success(), "{written:?}");
-    assert!(String::from_utf8_lossy(&written.stderr).contains("take it to that machine"), "{written:?}");
+    assert!(String::from_utf8_lossy(&written.stderr).contains("copy it to that machine"), "{written:?}");
     let (status, differs) = desk.json(&["diff", "--root", &machine("denylist")], &[]);
     assert_eq!(status, 0);
     assert!(differs["differences"].to_string().contains("denylist"), "{differs}");

@@ -202,8 +202,8 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     let text = file_text(&tuned)?;
     if let Some(path) = file {
         write_new(path, &text)?;
-        let there = if root.is_some() { "; take it to that machine: there " } else { "; " };
-        note(&format!("written{there}export CUFILE_ENV_PATH_JSON={} puts it in effect", path.display()));
+        let there = if root.is_some() { "; copy it to that machine, and run there: " } else { "; to use it, run: " };
+        note(&format!("written{there}export CUFILE_ENV_PATH_JSON={}", path.display()));
     }
     if output.json {
         return Ok(print_json(&json!({

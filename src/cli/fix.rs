@@ -268,7 +268,7 @@ fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
 
 fn unknown(id: &str, plans: &[FixPlan]) -> String {
     if id.parse::<FixId>().is_ok() {
-        return format!("'{id}' cannot be planned here: this machine or path lacks a fact that it needs");
+        return format!("'{id}' cannot be planned here: a fact that it needs is unknown for this machine or path");
     }
     let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     let known = if known.is_empty() {

@@ -207,7 +207,7 @@ impl<'a> Runner<'a> {
         for (name, values) in swept_settings {
             let Some(now) = swept.best.get(name) else { continue };
             if fixed.has(name) {
-                swept.reasons.push(format!("{name} stays {}, as set", name.text(now)));
+                swept.reasons.push(format!("{name} is {}, as set by the user", name.text(now)));
                 continue;
             }
             if name == Setting::Threads && by_threads {

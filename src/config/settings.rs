@@ -115,7 +115,7 @@ const LINES: [Line; 11] = [
         "race",
         "engines",
         "[\"pread\", \"odirect\"]",
-        "engines that race; without this line every one that can run here",
+        "engines that race; without this line all engines that can run on this machine",
     ),
     line(
         "race",

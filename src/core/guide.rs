@@ -90,7 +90,7 @@ impl Guide {
         let (done, all) = (self.done(), self.steps.len());
         let is_lost = self.steps.iter().any(|step| step.state == StepState::Impossible);
         let how_far = if is_lost {
-            format!("GPUDirect Storage is not possible here at present ({done} of {all} steps are done).")
+            format!("GPUDirect Storage is not possible on this machine at present ({done} of {all} steps are done).")
         } else {
             format!("To GPUDirect Storage by {}: {done} of {all} steps are done.", self.route)
         };

@@ -27,7 +27,7 @@ impl CopyQueue {
         let total = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.bytes));
         let doing = |what: &str| format!("{what} {} copies of {} together", pieces.len(), units::bytes(total));
         if from.is_host() != to.is_host() || from.is_host() != self.0.is_none() {
-            return Err(DeviceError::system(doing("starting"), "source, target and queue are not of one device"));
+            return Err(DeviceError::system(doing("starting"), "source, target and queue belong to different devices"));
         }
         if from.base == to.base {
             return Err(DeviceError::system(

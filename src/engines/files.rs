@@ -31,7 +31,7 @@ impl<'a> Opened<'a> {
     pub(super) fn get(&self, shard: usize) -> Result<(&File, bool), LoadError> {
         let (info, cell) = match (self.model.shards.get(shard), self.files.get(shard)) {
             (Some(info), Some(cell)) => (info, cell),
-            _ => return Err(LoadError::Changed { what: format!("there is no file {shard}") }),
+            _ => return Err(LoadError::Changed { what: format!("file {shard} does not exist") }),
         };
         let mut now = false;
         let opened = cell.get_or_init(|| {

@@ -43,7 +43,7 @@ fn set(text: &str, key: &str, value: &str) -> Result<String, EditError> {
             Kind::Object(_) => {}
             // The library treats this value as "not set". A section replaces it.
             Kind::Null => return Ok(splice(text, node.start, node.end, &nested(&parts[depth..], value))),
-            _ => return Err(wrong(node.start, "expected an object in braces here")),
+            _ => return Err(wrong(node.start, "an object in braces is expected")),
         }
         match node.member(part) {
             Some(member) => node = &member.value,

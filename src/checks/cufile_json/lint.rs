@@ -126,7 +126,7 @@ impl<'a> Linter<'a> {
                 Severity::Warning,
                 at,
                 "",
-                "the file is not UTF-8 here",
+                "the file has invalid UTF-8 at this position",
                 "libcufile reads the bytes as they are; other programs reject the file.",
                 "Save it as UTF-8.",
             );

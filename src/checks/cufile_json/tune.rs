@@ -59,7 +59,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         _ => LARGEST_KIB,
     };
     let reason = if staged {
-        "reads go through host memory here, and each registration pins a buffer of this size, whatever is registered: on an H200 NIXL loaded a model tensor by \
+        "reads use host memory on this machine, and each registration pins a buffer of this size, independent of the registered size: on an H200 NIXL loaded a model tensor by \
          tensor 1.9 times as fast with 4096 as with 16384 (2.8 times with 1024), and reads of 4 MiB into unregistered memory were not slower"
     } else {
         "weights are read in large blocks; smaller requests only need more calls"
@@ -94,7 +94,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         want(
             "properties.posix_pool_slab_count",
             slabs,
-            "reads go through host memory here; 64 buffers of 1 MiB run out in batches (ai-dynamo/nixl#2070)"
+            "reads use host memory on this machine; 64 buffers of 1 MiB run out in batches (ai-dynamo/nixl#2070)"
                 .to_owned(),
         );
     }

@@ -183,7 +183,7 @@ fn patched_driver(ctx: &Context<'_>) -> String {
         (true, true) => format!("Use P2PDMA, which needs no patched driver, or {driver}."),
         (true, false) => format!("Install {driver}. P2PDMA needs no patched driver, but another kernel."),
         (false, _) if ctx.kernel().is_some_and(|kernel| kernel >= (6, 17)) => format!(
-            "Boot a kernel before 6.17, because NVIDIA knows of failed reads with this driver from there on. Then install {driver}."
+            "Boot a kernel before 6.17, because reads can fail with this driver from 6.17 on (NVIDIA's known issues). Then install {driver}."
         ),
         (false, _) => format!("Install {driver}."),
     }

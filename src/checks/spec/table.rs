@@ -101,7 +101,7 @@ checks! {
         examines "whether the driver is new enough for libcufile's CUDA release"
         why "An older driver returns error 35 (insufficient driver)."
         look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12."
-        causes ["A Python wheel brought a libcufile of a newer CUDA release than the driver supports."];
+        causes ["A Python wheel installed a libcufile of a newer CUDA release than the driver supports."];
     DriverVersion = "driver-version", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
         examines "the version of the loaded driver"
         why "P2PDMA needs 565.47 or later; nvidia-fs maps memory persistently from 555 on."
@@ -235,7 +235,7 @@ checks! {
         causes ["The container was started without GPUs."];
     UdevDatabase = "udev-database", Files, Path, UdevRecord, EVERY, [UdevRecord]
         examines "the udev record of the disk"
-        why "libcufile gets the type of the file system from udev; without it every file fails with 5027, also in compat mode."
+        why "libcufile gets the type of the file system from udev; without it every file fails with 5027, even in compat mode."
         look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro."
         causes ["A container without /run/udev.", "A small image without a udev daemon.", "udev did not probe the device-mapper volume."];
     CtrProcSys = "ctr-proc-sys", Limits, Machine, NoStep, EVERY, []

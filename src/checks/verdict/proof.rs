@@ -116,7 +116,7 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
             };
             Verdict {
                 advice,
-                ..proven(verdict, Route::None, format!("a test read failed, also with compat mode: {error}"))
+                ..proven(verdict, Route::None, format!("a test read failed, even with compat mode: {error}"))
             }
         }
         (Trial::Untried { error }, _) | (_, Some(Trial::Untried { error })) => {
