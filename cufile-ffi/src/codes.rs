@@ -53,7 +53,7 @@ codes! {
     INVALID_FILE_TYPE = 5018, "CU_FILE_INVALID_FILE_TYPE", "neither a regular file nor a block device";
     INVALID_FILE_OPEN_FLAG = 5019, "CU_FILE_INVALID_FILE_OPEN_FLAG",
         "the file was opened with unsuitable flags (O_APPEND, or write-only for a read)";
-    DIO_NOT_SET = 5020, "CU_FILE_DIO_NOT_SET", "the file was opened without O_DIRECT, which this library still needs";
+    DIO_NOT_SET = 5020, "CU_FILE_DIO_NOT_SET", "the file was opened without O_DIRECT, which this library requires";
     INVALID_VALUE = 5022, "CU_FILE_INVALID_VALUE", "an argument is invalid";
     MEMORY_ALREADY_REGISTERED = 5023, "CU_FILE_MEMORY_ALREADY_REGISTERED", "memory at this address is already registered";
     MEMORY_NOT_REGISTERED = 5024, "CU_FILE_MEMORY_NOT_REGISTERED", "no memory is registered at this address";

@@ -236,7 +236,7 @@ pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -
             (Change::Slower, Some(difference)) => {
                 format!("is {:.1} % slower than in {}", difference * 100.0, sanitise_line(before))
             }
-            _ => format!("loaded the model in {} and does not load it correctly {now}", sanitise_line(before)),
+            _ => format!("loaded the model in {} but does not load it correctly {now}", sanitise_line(before)),
         };
         let _ = writeln!(
             out,

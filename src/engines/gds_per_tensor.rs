@@ -23,7 +23,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut notes = Vec::new();
     let mut at = rec.now();
     files::reopen_model(context.order)?;
-    let odirect = context.setting(Setting::Odirect, (1, "as NIXL's users open files for cuFile"));
+    let odirect = context.setting(Setting::Odirect, (1, "as programs with NIXL open files for cuFile"));
     let opened = open_for_cufile(context, odirect.is_on(), &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);

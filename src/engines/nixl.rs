@@ -27,7 +27,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     files::reopen_model(context.order)?;
     // The POSIX plugin passes offset and length to the kernel without alignment, and tensors are not aligned.
     let odirect = match nixl.plugin.uses_cufile() {
-        true => (1, "as NIXL's users open files for cuFile"),
+        true => (1, "as programs with NIXL open files for cuFile"),
         false => (0, "tensors are not aligned, and the plugin reads them without alignment"),
     };
     let odirect = context.setting(Setting::Odirect, odirect);

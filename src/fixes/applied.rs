@@ -108,7 +108,7 @@ pub(super) fn cufile_keys(root: &Root) -> FixPlan {
     };
     FixPlan {
         title: format!("Enable P2PDMA in {path}"),
-        why: "Both keys are off by default. Comments, order and the other keys of the file stay. Without root, set the two keys in another file and name it in CUFILE_ENV_PATH_JSON: its keys override those of /etc/cufile.json."
+        why: "Both keys are off by default. Comments, order and the other keys are kept. Without root, set the two keys in another file and name it in CUFILE_ENV_PATH_JSON: its keys override those of /etc/cufile.json."
             .to_owned(),
         changes,
         verify: "gds-top check: cfg-p2p-both; cuFile's statistics of a load count P2PDMA reads".to_owned(),

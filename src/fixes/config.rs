@@ -33,7 +33,7 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     if left.is_empty() && !changes.is_empty() {
         return FixPlan {
             why: format!(
-                "{WHY} Only rejected values are changed: to the intended value if it is clear, otherwise to the nearest valid one. Comments, order and all other keys stay: {}.",
+                "{WHY} Only rejected values are changed: to the intended value if it is clear, otherwise to the nearest valid one. Comments, order and all other keys are kept: {}.",
                 done.join("; ")
             ),
             changes,

@@ -55,7 +55,7 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
     let done = if changes.is_empty() && obstacle.is_none() {
         " The option is already set, but the initramfs needs it too."
     } else {
-        " Other options, comments and the order of lines stay."
+        " Other options, comments and the order of lines are kept."
     };
     FixPlan {
         why: format!("{WHY}{done}"),

@@ -56,7 +56,7 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
     let (seeker, played) = if options.player {
         let (sender, played) = unbounded();
         let frames = read_key_frames(path, options.shortest_load_ns, sender.clone())
-            .map_err(failed("starting a thread to look through it"))?;
+            .map_err(failed("starting a thread to read it"))?;
         (Some(Seeker { frames, known: None, played: sender }), played)
     } else {
         (None, never())

@@ -159,7 +159,7 @@ impl Recorder {
             }
         }
         more_descriptors();
-        let probes = Probes::open(&probes, &online()).map_err(|error| format!("the kernel refuses probes: {error}"))?;
+        let probes = Probes::open(&probes, &online()).map_err(|error| format!("the kernel rejects probes: {error}"))?;
         let number = self.sets.len() as u8;
         self.sets.push(Set { probes, _library: library, functions });
         let record = Record { head: Record::head(kind::LIBRARY, number, 0), ..Record::default() };

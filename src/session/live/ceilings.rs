@@ -135,7 +135,7 @@ impl Readers {
                         bus.emit(EventBody::CeilingMeasured { ceiling: ceiling.clone() });
                         continue;
                     }
-                    _ => answer["error"].as_str().unwrap_or("it gave no rate").to_owned(),
+                    _ => answer["error"].as_str().unwrap_or("it returned no rate").to_owned(),
                 },
                 Err(error) => error,
             };

@@ -74,7 +74,7 @@ impl Session {
         let size = crate::core::units::bytes(2 * plan.file_bytes);
         self.bus.say(
             LogLevel::Info,
-            format!("writing {size} of test files into {}; they are removed in the end", plan.dir.display()),
+            format!("writing {size} of test files into {}; they are removed at the end", plan.dir.display()),
         );
         let mut stopped = false;
         let mut told = 0;
@@ -146,7 +146,7 @@ impl Session {
             Err(error) => return End::Broke(format!("the measuring process could not be started: {error}")),
         };
         let Some(stdout) = child.stdout.take() else {
-            return End::Broke("the pipes of the measuring process could not be made".to_owned());
+            return End::Broke("the pipes of the measuring process could not be created".to_owned());
         };
         let (lines, messages) = bounded(64);
         let reader = Builder::new().spawn(move || {

@@ -62,7 +62,7 @@ fn run_to_end(
     bus.emit(EventBody::LaneStarted { lane, pid });
     on_start(pid);
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return died("its pipes could not be made".to_owned(), String::new());
+        return died("its pipes could not be created".to_owned(), String::new());
     };
     let slow_setup = order.workload.is_some() || order.settings.get(Setting::Warmup).is_some_and(|loads| loads > 0);
     let setup_limit = if slow_setup { SLOW_START } else { SETUP_LIMIT };

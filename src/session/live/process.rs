@@ -64,7 +64,7 @@ pub(super) fn signal_words(signal: i32) -> String {
         libc::SIGSEGV => " (SEGV: a crash inside a native library)",
         libc::SIGABRT => " (ABRT: this program or a native library gave up; see the end of its standard error)",
         libc::SIGBUS => {
-            " (BUS: a page of a mapped file was not available: the file was truncated meanwhile, or its disk failed; see the kernel log)"
+            " (BUS: a page of a mapped file was not available: the file was truncated during the run, or its disk failed; see the kernel log)"
         }
         libc::SIGTERM => " (TERM)",
         libc::SIGINT => " (INT)",

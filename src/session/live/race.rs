@@ -168,7 +168,7 @@ impl Session {
             // Only these runs write into the temporary folder.
             let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
             if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
-                self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
+                self.bus.say(LogLevel::Warn, format!("the temporary folder of the run could not be created: {error}"));
             }
             // Each run of a group has separate meters. The first run, or a run that loads alone, uses the meters of
             // the race.

@@ -291,13 +291,15 @@ impl Session {
             Source::Demo => {
                 self.bus.say(
                     LogLevel::Info,
-                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
+                    "no model was named, so a small synthetic one is loaded; it is created once and kept",
                 );
                 models::demo_model(&mut written)
             }
             Source::Profile(profile) => {
-                let text =
-                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
+                let text = format!(
+                    "a synthetic model in the shape of {} is loaded; it is created once and kept",
+                    profile.name
+                );
                 self.bus.say(LogLevel::Info, text);
                 models::cache_folder().and_then(|folder| {
                     models::profile_model(&profile, &folder, &models::SynthOptions::default(), &mut written)

@@ -27,7 +27,7 @@ pub enum SessionError {
     #[error("{0}")]
     Recording(#[from] RecordingError),
     /// The session's thread could not be started.
-    #[error("the session cannot begin: {}", units::no_thread(_0))]
+    #[error("the session cannot start: {}", units::no_thread(_0))]
     Thread(std::io::Error),
     /// A recording of them would be refused.
     #[error(
@@ -204,7 +204,7 @@ impl Session {
         match self.while_listening(vec![cancel], || self.open(source, &mut go_on)) {
             Ok((_, heard)) if heard.quit => Err(None),
             Ok((opened, _)) => opened.map_err(|error| Some(error.to_string())),
-            Err(why) => Err(Some(format!("no model could be made: {why}"))),
+            Err(why) => Err(Some(format!("the model could not be created: {why}"))),
         }
     }
 

@@ -82,6 +82,6 @@ fn devices(exe: &Path) -> Result<Vec<CudaInfo>, String> {
     let answer = probe_child(exe, &["__probe-cuda"], PROBE_LIMIT)?;
     match answer.get("devices") {
         Some(devices) => serde_json::from_value(devices.clone()).map_err(|e| e.to_string()),
-        None => Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA gave no answer").to_owned()),
+        None => Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA did not respond").to_owned()),
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         return CellResult { setup_ns, ..CellResult::failed(*key, why) };
     }
     if told.len() != key.threads as usize {
-        return CellResult::failed(*key, "a thread of the measurement ended without an answer");
+        return CellResult::failed(*key, "a thread of the measurement ended without a result");
     }
     let wall_ns = told.iter().map(|t| t.ended.duration_since(started).as_nanos() as u64).max().unwrap_or(0);
     let operations: u64 = told.iter().map(|t| t.operations).sum();

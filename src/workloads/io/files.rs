@@ -52,7 +52,7 @@ pub enum FilesError {
         source: io::Error,
     },
     /// The path is not valid UTF-8.
-    #[error("{} has a name that is not UTF-8, which the measuring process cannot be given; rename it, or use another folder", path.display())]
+    #[error("the name of {} is not UTF-8, so it cannot be passed to the measuring process; rename it, or use another folder", path.display())]
     NoText {
         /// Path of the folder.
         path: PathBuf,

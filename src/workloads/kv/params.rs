@@ -163,7 +163,7 @@ const LLMD: [Parameter; 12] = [
         KvSetting::ReadPriority,
         1,
         SWITCH,
-        "with write_percent: three of four threads take reads before writes; 0: in the order of asking",
+        "with write_percent: three of four threads prefer reads; 0: in the order of the requests",
     ),
     ODIRECT,
     PLAIN_ODIRECT,

@@ -11,7 +11,7 @@ impl KvSystem {
                 "UCM's GDS proposal of October 2025 (its three pull requests were closed): a file a block, one operation a tensor piece, file handles cached"
             }
             Self::Llmd => {
-                "llm-d's file-system back end 0.22: a file a group of blocks, threads per GPU, gds_mode per direction"
+                "llm-d's file-system back end 0.22: one file per group of blocks, threads per GPU, gds_mode per direction"
             }
             Self::VllmFs => {
                 "vLLM's file-system tier: the same files with O_DIRECT into host memory, then copies to the GPU; no cuFile"

@@ -45,7 +45,7 @@ impl Seen {
         let told = match self.nvfs {
             Some(reads @ 1..) => {
                 let reads_text = crate::core::units::plural(reads, "read");
-                let source = format!("inferred: {NVFS_STATS} counted {reads_text} of all processes meanwhile");
+                let source = format!("inferred: {NVFS_STATS} counted {reads_text} of all processes during the run");
                 counts(Route::Nvfs, Some(reads), source, false)
             }
             _ if compat => {
@@ -54,7 +54,7 @@ impl Seen {
             Some(0) => counts(
                 Route::Compat,
                 Some(0),
-                "inferred: nvidia-fs counted no read meanwhile, and P2PDMA cannot be seen from outside".to_owned(),
+                "inferred: nvidia-fs counted no read during the run, and P2PDMA is not visible from outside".to_owned(),
                 false,
             ),
             _ => {

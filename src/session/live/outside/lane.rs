@@ -77,7 +77,7 @@ pub(in crate::session::live) fn run(
     on_start(pid);
     let control = child.stdin.take();
     let Some(stdout) = child.stdout.take() else {
-        return died("its pipes could not be made".to_owned(), String::new());
+        return died("its pipes could not be created".to_owned(), String::new());
     };
     let stream = match LineStream::start(stdout) {
         Ok(stream) => stream,

@@ -221,7 +221,7 @@ impl CommandMessages {
                 (Ok(_), Some(_)) => {
                     self.note(format!("the command sent more than {MOST_SPANS} phases; the rest is left out"))
                 }
-                (Ok(_), None) => self.note(format!("the phase {name} came without its ns")),
+                (Ok(_), None) => self.note(format!("the phase {name} has no ns")),
                 (Err(_), _) => self.note(format!("'{name}' is not a phase of the report")),
             }
         }
