@@ -183,7 +183,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
 }
 
 fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), String> {
-    let exe = std::env::current_exe().map_err(|e| format!("the program's own file cannot be found: {e}"))?;
+    let exe = std::env::current_exe().map_err(|e| format!("the executable of gds-top cannot be found: {e}"))?;
     let failed = |e: std::io::Error| format!("a session ({}) failed: {e}", way.name());
     let mut command = Command::new(exe);
     if way == Way::Screens {

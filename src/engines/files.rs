@@ -205,7 +205,7 @@ pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
     let mut again = match models::reread(model) {
         Ok(again) => again,
         Err(error) => {
-            // A different length is a better error message than a header that does not match it.
+            // If the length of a file changed, the error names the length, because that is easier to understand.
             check_lengths(model)?;
             return Err(LoadError::Changed { what: error.to_string() });
         }

@@ -151,7 +151,7 @@ fn too_old(gpus: &[GpuKind]) -> Option<String> {
     ))
 }
 
-#[allow(clippy::too_many_arguments, reason = "the different parts of the two plans")]
+#[allow(clippy::too_many_arguments, reason = "the two plans differ in these parts")]
 fn plan(
     root: &Root,
     report: &Report,

@@ -268,7 +268,7 @@ fn parents(top: &Path, inside: &Path) -> Result<usize, Parents> {
         at.push(name);
         match fs::symlink_metadata(&at) {
             Ok(meta) if meta.is_dir() => {}
-            Ok(meta) if meta.is_symlink() => return Err(Parents::Entry("is behind a link")),
+            Ok(meta) if meta.is_symlink() => return Err(Parents::Entry("is reached through a link")),
             Ok(_) => return Err(Parents::Entry("is below a file")),
             Err(_) => {
                 fs::create_dir(&at).map_err(Parents::System)?;
@@ -391,7 +391,7 @@ mod tests {
         let target = outside.path().to_str().unwrap();
         let said =
             refusal(&[("machine/files/a", T::Symlink, target, b""), ("machine/files/a/evil", T::Regular, "", b"x")]);
-        assert!(said.contains("behind a link"), "{said}");
+        assert!(said.contains("reached through a link"), "{said}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
         let twice = ("machine/files/a", T::Regular, "", b"x".as_slice());
         assert!(refusal(&[twice, twice]).contains("twice"));

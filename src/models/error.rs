@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub enum WeightsError {
     /// The path does not exist.
     #[error(
-        "there is no {}: name a .safetensors file, a folder of them, an index.json, or a repository of the local Hugging Face cache{hint}",
+        "{} does not exist: pass a .safetensors file, a folder of them, an index.json, or a repository of the local Hugging Face cache{hint}",
         path_text(path)
     )]
     NotFound {
@@ -43,7 +43,7 @@ pub enum WeightsError {
     },
     /// The path is not a regular file.
     #[error(
-        "{} is {kind}, not a file of tensors; name a .safetensors file, a folder of them or an index.json",
+        "{} is {kind}, not a file of tensors; pass a .safetensors file, a folder of them or an index.json",
         path_text(path)
     )]
     NotAFile {
@@ -53,13 +53,13 @@ pub enum WeightsError {
         kind: &'static str,
     },
     /// The directory contains no safetensors file.
-    #[error("{} has no .safetensors file; name the folder with the shards", path_text(path))]
+    #[error("{} has no .safetensors file; pass the folder with the shards", path_text(path))]
     NoWeights {
         /// Path of the folder.
         path: PathBuf,
     },
     /// None of the caches contains this repository id.
-    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it first or name a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
+    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it first or pass a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
     NotCached {
         /// The repository id as typed, with control characters escaped.
         repo: String,
@@ -83,7 +83,7 @@ pub enum WeightsError {
         problem: String,
     },
     /// The model is valid but has no tensor bytes.
-    #[error("{} has no tensor bytes; name another model", path_text(path))]
+    #[error("{} has no tensor bytes; pass another model", path_text(path))]
     NothingToLoad {
         /// The path that was named.
         path: PathBuf,
@@ -147,7 +147,7 @@ pub enum WeightsError {
         problem: String,
     },
     /// The scale is out of range.
-    #[error("a scale of {scale} is not possible; give a number above 0 and at most 4")]
+    #[error("a scale of {scale} is not possible; use a number above 0 and at most 4")]
     BadScale {
         /// The given scale.
         scale: f64,
@@ -172,7 +172,7 @@ pub enum WeightsError {
         path: PathBuf,
     },
     /// Writing failed.
-    #[error("{} could not be {doing}: {source}; nothing was left behind", path_text(path))]
+    #[error("{} could not be {doing}: {source}; no incomplete file remains", path_text(path))]
     Unwritable {
         /// Path of the file or folder.
         path: PathBuf,
@@ -182,7 +182,9 @@ pub enum WeightsError {
         source: io::Error,
     },
     /// There is neither a cache folder nor a home folder.
-    #[error("there is no folder for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one, or name a model")]
+    #[error(
+        "there is no folder for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one of them, or pass a model"
+    )]
     NoCacheFolder,
 }
 

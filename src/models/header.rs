@@ -55,7 +55,7 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     let (mut file, file_bytes) = open_regular(path)?;
     let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
     if file_bytes == 0 {
-        return Err(malformed("it is empty, as files of /proc also seem to be; name a file with tensors".to_owned()));
+        return Err(malformed("it is empty (files of /proc also look empty); pass a file with tensors".to_owned()));
     }
     if file_bytes < 8 {
         return Err(malformed(format!(
@@ -185,7 +185,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
         })?;
         if bytes != end - begin {
             return Err(bad(format!(
-                "shape {} of type {} takes {bytes} bytes, but its offsets {begin} to {end} contain {}; the header is damaged",
+                "shape {} of type {} needs {bytes} bytes, but its offsets {begin} to {end} contain {}; the header is damaged",
                 shape_text(&tensor.shape),
                 tensor.dtype,
                 end - begin

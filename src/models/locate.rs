@@ -150,7 +150,7 @@ fn snapshot(path: &Path, revision: Option<&str>) -> Result<PathBuf, WeightsError
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => Ok(only),
         (Some(_), false) => {
-            Err(bad("it has several snapshots and no reference main; name one of its snapshots".to_owned()))
+            Err(bad("it has several snapshots and no reference main; pass one of its snapshots".to_owned()))
         }
         (None, _) => Err(bad("it has no snapshot".to_owned())),
     }
@@ -269,7 +269,7 @@ fn index(path: &Path, name: String, named: PathBuf) -> Result<Located, WeightsEr
     })?;
     let raw: RawIndex = serde_json::from_slice(&text).map_err(|error| {
         bad(if error.is_data() {
-            format!("it has no weight_map of tensor names and file names: {error}; name a model.safetensors.index.json")
+            format!("it has no weight_map of tensor names and file names: {error}; pass a model.safetensors.index.json")
         } else {
             format!("it is not valid JSON: {error}; download it again")
         })

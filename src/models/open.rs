@@ -95,7 +95,7 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
     if total_bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
         return Err(WeightsError::Malformed {
             path: model.path,
-            problem: "its files have more than 2^63 bytes in total; name another model".to_owned(),
+            problem: "its files have more than 2^63 bytes in total; pass another model".to_owned(),
         });
     }
     let path_of = |shard: u32| model.shards.get(shard as usize).map(|s| s.path.clone()).unwrap_or_default();

@@ -205,7 +205,9 @@ pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
         Some(AutoReason::Cached) => format!("chose {name}: {cached}"),
         Some(AutoReason::DirectRoute(route)) => format!("chose {name}: {cached}, and a test read took {route}"),
         Some(AutoReason::NotCached) => format!("chose {name}: {cached}"),
-        Some(AutoReason::NoDirectIo) => format!("chose {name}: {cached}, but its file system refuses O_DIRECT"),
+        Some(AutoReason::NoDirectIo) => {
+            format!("chose {name}: {cached}, but its file system does not support O_DIRECT")
+        }
     }
 }
 

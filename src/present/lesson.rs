@@ -179,7 +179,7 @@ impl Lesson {
             // The lesson compares two engines by their overhead per tensor, so both timelines are needed for the fit.
             let with_timeline = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
             let told = shipped.tell(with_timeline, |state| ModelLoads::of(shipped.model, state));
-            let none = || format!("{} holds no load that ended well", shipped.name);
+            let none = || format!("{} contains no successful load", shipped.name);
             told.map_err(|error| error.to_string())?.ok_or_else(none)
         };
         Ok(Self { small: told(shipped::SMALL)?, large: told(shipped::LARGE)? })

@@ -39,12 +39,12 @@ impl Figure {
 const ABOUT: [(&str, Figure); STEPS] = [
     ("The path of a byte", Figure::Paths),
     ("The overhead of a tensor before its first byte", Figure::FewTensors),
-    ("The cost times the number of tensors", Figure::SmallWhole),
-    ("The same cost under large tensors", Figure::LargeWhole),
+    ("The overhead times the number of tensors", Figure::SmallWhole),
+    ("The same overhead with large tensors", Figure::LargeWhole),
     ("The crossover", Figure::Crossover),
     ("Registering once", Figure::Slab),
     ("Coalescing", Figure::Reads),
-    ("When to use what", Figure::Table),
+    ("When to use which engine", Figure::Table),
 ];
 
 /// The figure of a step, numbered from 0.
@@ -77,7 +77,7 @@ pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
     };
     let (title, figure) = ABOUT[number.min(STEPS - 1)];
     let at_the_keys = match number {
-        0 => Some("Environment (key 1) says which way this machine takes."),
+        0 => Some("Environment (key 1) shows which path this machine uses."),
         2 => Some("Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help."),
         _ => None,
     };
@@ -100,12 +100,12 @@ fn per_tensor(told: &ModelLoads) -> Option<&Load> {
 fn path(small: &ModelLoads) -> Vec<String> {
     let mut text = vec![
         "A weight is on a disk and is needed in GPU memory. mmap and pread read it through the host's page cache and copy it from there. Direct I/O \
-         leaves out the page cache; GPUDirect Storage (GDS) leaves out host memory, where hardware, kernel and file system allow it."
+         bypasses the page cache; GPUDirect Storage (GDS) bypasses host memory, if hardware, kernel and file system allow it."
             .to_owned(),
     ];
     if per_tensor(small).is_some_and(|load| load.compat) {
         text.push(
-            "On the recorded machine they did not: cuFile, the library of GDS, counted POSIX reads (its compatibility mode), through host memory. The overhead that is not for the bytes, the subject of this lesson, is paid on every route."
+            "The recorded machine did not allow it: cuFile, the library of GDS, counted POSIX reads through host memory (its compatibility mode). The overhead in which no bytes move, the subject of this lesson, occurs on every route."
                 .to_owned(),
         );
     }
@@ -117,7 +117,7 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
     let n = small.tensors.max(1);
     let of = |phase: Phase| duration(load.phases.get(phase) / n);
     let mut text = vec![format!(
-        "Before cuFile can read into GPU memory, the memory must be registered: pinned and mapped for the device. A simple loader does that for \
+        "Before cuFile can read into GPU memory, the memory must be registered: pinned and mapped for the device. A simple loader does this for \
          every tensor, and undoes it after the read. In this load of {} a tensor spent {} on registering and {} on deregistering, and {} on its \
          bytes, on average.",
         small.model,
@@ -127,7 +127,7 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
     )];
     if let Some(cost) = &load.cost {
         text.push(format!(
-            "A line through all {} tensors says the same: {} a tensor, and then {} (R² {:.2}, where 1 is every tensor on the line).",
+            "A line through all {} tensors shows the same: {} per tensor, and then {} (R² {:.2}; with 1, every tensor is on the line).",
             count(small.tensors),
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
@@ -140,7 +140,7 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
 fn times_number(small: &ModelLoads) -> Vec<String> {
     let Some(load) = per_tensor(small) else { return missing() };
     let mut text = vec![format!(
-        "{} has {} tensors, most of them small: {} on average. The overhead before the first bytes adds up to {} of {}: {:.0} % of the load moves no byte.",
+        "{} has {} tensors, most of them small: {} on average. The overhead before the first bytes adds up to {} of {}: in {:.0} % of the load no bytes move.",
         small.model,
         count(small.tensors),
         bytes(small.mean_bytes()),
@@ -159,7 +159,7 @@ fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let (Some(few), Some(many)) = (per_tensor(small), per_tensor(large)) else { return missing() };
     vec![
         format!(
-            "{} has nearly as many tensors, {}, but they are {} on average. The same overhead is shared by more bytes: {:.0} % of the load moves no byte, compared with {:.0} % for {}.",
+            "{} has nearly as many tensors, {}, but they are {} on average. The same overhead applies to more bytes: in {:.0} % of the load no bytes move, compared with {:.0} % for {}.",
             large.model,
             count(large.tensors),
             bytes(large.mean_bytes()),
@@ -167,28 +167,27 @@ fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
             share(few),
             small.model
         ),
-        "That is why a benchmark with one large file shows nothing of this, and a model of many small tensors does."
-            .to_owned(),
+        "So a benchmark with one large file does not show this, but a model with many small tensors does.".to_owned(),
     ]
 }
 
 fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let mut text = vec![
         "Each dot is a tensor: its size, and its part of the clock (the time of its slot, shared by the slots at work). Each line is a fit, t = t₀ + bytes / rate. \
-         The flat part on the left is t₀, the cost before the first byte; where lines cross, neither way is better."
+         The flat part on the left is t₀, the overhead before the first byte; at the size where lines cross, neither method is better."
             .to_owned(),
     ];
     for told in [small, large] {
         text.push(match told.even_with_mmap() {
             Some(size) => format!(
-                "For {}, reading by itself with cuFile is even with mmap at {} a tensor.",
+                "For {}, a separate cuFile read per tensor is as fast as mmap at {} per tensor.",
                 told.model,
                 bytes(size)
             ),
             None => format!("For {}, the difference is within noise at every size.", told.model),
         });
     }
-    text.push("It is a property of a machine, not of a method. Yours: gds-top learn MODEL, and then m.".to_owned());
+    text.push("This is a property of the machine and not of the method. To measure yours, run gds-top learn MODEL and press m.".to_owned());
     text
 }
 
@@ -197,7 +196,7 @@ fn once(small: &ModelLoads) -> Vec<String> {
     let calls = |n: u64| if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) };
     vec![
         format!(
-            "A slab is one piece of GPU memory for the complete model (or a few), registered {} instead of {}. The tensors are views into it. The cost \
+            "A slab is one piece of GPU memory for the complete model (or a few), registered {} instead of {}. The tensors are views into it. The overhead \
              of registering is paid once, whatever the number of tensors.",
             calls(slab.count(Phase::RegisterBuffer)),
             calls(each.count(Phase::RegisterBuffer))
@@ -221,10 +220,10 @@ fn coalescing(small: &ModelLoads) -> Vec<String> {
     let ((many, least, most), (few, _, block)) = (reads(each), reads(slab));
     vec![
         format!(
-            "Tensors lie one behind the other in the file. Once the memory is one piece, the reads need not follow the tensors: {many} reads, from {least} \
+            "The tensors in a file are contiguous. If the memory is one piece too, the reads need not follow the tensors: {many} reads, from {least} \
              to {most}, became {few} of at most {block}. Small neighbours share one read, large tensors are cut."
         ),
-        "Large aligned reads keep a disk's queue full, need fewer calls, and let slots share the work evenly."
+        "Large aligned reads keep the queue of a disk full, need fewer calls, and divide the work evenly among the slots."
             .to_owned(),
     ]
 }
@@ -250,12 +249,12 @@ fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
         }
     }
     text.push(
-        "If the model is in the page cache, copying from there is hard to beat. If it comes from the disk, leave the page cache out, and register \
-         once. Read tensor by tensor only when few and large ones are wanted."
+        "If the model is in the page cache, copying from there is hard to beat. If it is on the disk, bypass the page cache and register \
+         once. Read tensor by tensor only if you need a few large tensors."
             .to_owned(),
     );
     text.push(
-        "These are results of one machine. On yours: gds-top learn MODEL and then m, or a race with gds-top MODEL."
+        "These are results of one machine. To measure yours, run gds-top learn MODEL and press m, or run a race with gds-top MODEL."
             .to_owned(),
     );
     text

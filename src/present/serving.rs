@@ -42,8 +42,9 @@ pub fn store_lines(store: &KvStore) -> Vec<String> {
         lines.push(format!("Models: {}.", store.models.join(", ")));
     }
     if let [vectors, layers, tokens, elements] = store.shape[..] {
-        lines
-            .push(format!("A chunk holds {tokens} tokens, {layers} layers, {vectors} vectors of {elements} elements."));
+        lines.push(format!(
+            "A chunk contains {tokens} tokens, {layers} layers, {vectors} vectors of {elements} elements."
+        ));
     }
     if store.partial > 0 {
         lines.push(format!("{} not completed.", units::plural(store.partial, "file")));

@@ -90,7 +90,7 @@ fn nixl() -> Vec<String> {
             1.0 / factor(&LARGE)
         ),
         "Measured for this program on an H200 in compat mode, hot: NIXL 643 ms and mmap 273 ms for the small model, NIXL 2.52 s and mmap 2.01 s for the large one. NIXL was slower for both.".to_owned(),
-        "The study's large model won against a loader that reads cold files through the page cache with one thread. Its own read was cold too, with O_DIRECT. The tensors' size is only a part of the reason."
+        "The study's large model won against a loader that reads cold files through the page cache with one thread. The read of the study was cold too, with O_DIRECT. The size of the tensors is only a part of the reason."
             .to_owned(),
         "Try it: gds-top bench MODEL --engine nixl --set one_transfer=1 registers once and reads all tensors in one transfer. The study tried that and did not succeed.".to_owned(),
     ]
@@ -114,7 +114,7 @@ fn memory_and_route() -> Vec<String> {
             SMALL.nixl.host_mb, SMALL.plain.host_mb
         ),
         "Results here show both parts: anonymous and of files. For a model of 14.2 GiB, gds-per-tensor held 319 MiB, NIXL 1.5 GiB, and a mapping 14.3 GiB of files.".to_owned(),
-        "All runs used compat mode: nvidia-fs was not loaded, and cuFile then reads with POSIX calls and copies. No error shows this. How to notice: gds-top check DIR, or the column 'route' of a benchmark, which comes from cuFile's own counters."
+        "All runs used compat mode: nvidia-fs was not loaded, and cuFile then reads with POSIX calls and copies. No error shows this. How to notice: gds-top check DIR, or the column 'route' of a benchmark, which shows cuFile's counters."
             .to_owned(),
     ]
 }

@@ -9,7 +9,7 @@ use crate::session::{Lane, State};
 /// The reason why no tensors are shown; `has_run` if a run is selected whose rows are not known yet.
 pub(crate) fn nothing(state: &State, has_run: bool) -> &'static str {
     if has_run {
-        "Working out what each tensor cost, from the load's timeline …"
+        "Computing the overhead of each tensor from the timeline of the load …"
     } else if state.running_lane().is_some() {
         "The first load is running; its tensors are shown when it has finished."
     } else if state.grid.is_some() && state.lanes.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) fn crossing(lane: &Lane, other: &Lane, crossing: Option<Crossover>, f
             let (below, above) = if at.first_wins_below { (lane, other) } else { (other, lane) };
             let guess = if at.extrapolated { " (outside what was measured)" } else { "" };
             let (below, above) = (below.engine.label(), above.engine.label());
-            format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
+            format!("┊ {below} is faster below {}, {above} above{guess}", bytes(at.bytes))
         }
         None if fitted => NO_CROSSOVER.to_owned(),
         None => "no crossover without two fitted lines".to_owned(),

@@ -76,9 +76,9 @@ pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String
     let read = sample.disks.iter().filter_map(|disk| disk.read_bytes_per_s).fold(0.0, f64::max);
     match sample.processes.len() {
         0 if read > LEAST_READ => {
-            format!("No process with CUDA or cuFile is seen; the busiest disk is read at {}.", rate(read))
+            format!("No process uses CUDA or cuFile; the busiest disk is read at {}.", rate(read))
         }
-        0 => "No process with CUDA or cuFile is seen, and the disks are at rest.".to_owned(),
+        0 => "No process uses CUDA or cuFile, and the disks are idle.".to_owned(),
         1 => "One process uses CUDA or cuFile; it reads nothing now.".to_owned(),
         n => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
     }
@@ -99,7 +99,7 @@ pub fn libraries(process: &ProcessUse) -> String {
 /// The method by which a process seems to read, with the evidence.
 #[must_use]
 pub fn seems(process: &ProcessUse) -> String {
-    format!("seems to read by {}: {} (seen from outside, no proof)", method(process.route), process.evidence)
+    format!("seems to read by {}: {} (observed from outside, no proof)", method(process.route), process.evidence)
 }
 
 /// The tables of processes and GPUs. Processes with cuFile are first.

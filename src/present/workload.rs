@@ -132,7 +132,7 @@ fn files(state: &State) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "Files, handles and registrations".to_owned(),
         note: format!(
-            "Handles: the limit of the cache, reused from it, opened, closed because of the limit, and most open at once. Registrations of files and buffers \
+            "Handles: the limit of the cache, reused, opened, closed because of the limit, and the maximum of open ones. Registrations of files and buffers \
              with cuFile.{evicted}"
         ),
         heads,
@@ -215,7 +215,7 @@ fn conditions(state: &State) -> Table {
     let mark = |met: bool| if met { "✔" } else { "✖" };
     let driver = machine.map_or_else(unknown, |m| match m.nvidia_fs.as_ref() {
         Some(seen) => ("✔", format!("nvidia-fs {}", seen.version.as_deref().unwrap_or("of unknown version"))),
-        None => ("✖", "nvidia-fs is not loaded; P2PDMA may serve instead, as the route shows".to_owned()),
+        None => ("✖", "nvidia-fs is not loaded; P2PDMA may be used instead, see the route".to_owned()),
     });
     let library = machine.map_or_else(unknown, |m| match m.libcufile.as_ref() {
         Some(seen) => {

@@ -85,7 +85,11 @@ const KV_RATE: Family =
     gauge("gds_top_kv_bytes_per_second", WORKLOAD, "Bytes divided by the time in which a transfer was in progress.");
 const KV_HITS: Family =
     gauge("gds_top_kv_hit_ratio", WORKLOAD, "Files or chunks that were found, divided by the number of lookups.");
-const KV_HIDDEN: Family = gauge("gds_top_kv_hidden_ratio", WORKLOAD, "Share of the transfer time that computing hid.");
+const KV_HIDDEN: Family = gauge(
+    "gds_top_kv_hidden_ratio",
+    WORKLOAD,
+    "Share of the transfer time in which computing did not wait for transfers.",
+);
 const KV_BUSY: Family =
     gauge("gds_top_kv_busy_ratio", WORKLOAD, "Share of the wall time in which a transfer was in progress.");
 

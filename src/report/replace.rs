@@ -51,7 +51,7 @@ pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
 
 fn may_replace_any(path: &Path, marks: &[&str]) -> io::Result<()> {
     let refused = |why: &str| {
-        let text = format!("it {why} and is not replaced; move it away or name another path");
+        let text = format!("it {why} and is not replaced; move it away or pass another path");
         Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
     };
     match fs::symlink_metadata(path) {

@@ -157,7 +157,7 @@ fn gpus(nvml: &Nvml, sample: &mut SystemSample) {
     let count = match nvml.device_count() {
         Ok(count) => count,
         Err(error) => {
-            sample.gpu_problem = Some(format!("NVML does not count the GPUs: {error}"));
+            sample.gpu_problem = Some(format!("NVML cannot count the GPUs: {error}"));
             return;
         }
     };

@@ -234,7 +234,7 @@ impl App {
             Action::Loop => {
                 self.ctx.loops = !self.ctx.loops;
                 self.ctx.notice = Some(
-                    if self.ctx.loops { "at its end the replay begins again" } else { "the replay stops at its end" }
+                    if self.ctx.loops { "at its end the replay starts again" } else { "the replay stops at its end" }
                         .to_owned(),
                 );
                 return Command::Loop(self.ctx.loops).into();

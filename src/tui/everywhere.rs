@@ -23,7 +23,7 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         |ui, state| uncovered(ui, state) && ui.ctx.can_export
     ),
     copy(uncovered),
-    bind!(Action::Pause, [letter(' '), letter('p')], "space", "pause", "in a replay: pause or go on", replaying),
+    bind!(Action::Pause, [letter(' '), letter('p')], "space", "pause", "in a replay: pause or continue", replaying),
     bind!(
         Action::Slower,
         [letter('[')],
@@ -33,20 +33,20 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         replaying
     ),
     bind!(Action::Faster, [letter(']')], "]", "", "in a replay: faster, up to sixteen times", replaying),
-    bind!(Action::SeekBack, [plain(KeyCode::Left)], "←→", "1 s", "in a replay: a second back", seeks),
-    bind!(Action::SeekForward, [plain(KeyCode::Right)], "→", "", "in a replay: a second forward", seeks),
+    bind!(Action::SeekBack, [plain(KeyCode::Left)], "←→", "1 s", "in a replay: go back one second", seeks),
+    bind!(Action::SeekForward, [plain(KeyCode::Right)], "→", "", "in a replay: go forward one second", seeks),
     bind!(
         Action::PreviousLoad,
         [letter('<')],
         "< >",
         "load",
-        "in a replay: to the start of the load, or of the one before",
+        "in a replay: go to the start of this load, or of the previous one",
         seeks
     ),
-    bind!(Action::NextLoad, [letter('>')], ">", "", "in a replay: to the start of the next load", seeks),
-    bind!(Action::ShowResult, [letter('E')], "E", "result", "in a replay: to the end of the last load", seeks),
+    bind!(Action::NextLoad, [letter('>')], ">", "", "in a replay: go to the start of the next load", seeks),
+    bind!(Action::ShowResult, [letter('E')], "E", "result", "in a replay: go to the end of the last load", seeks),
     bind!(Action::PickSpeed, [letter('V')], "V", "", "in a replay: choose the speed from a list", seeks),
-    bind!(Action::Loop, [letter('O')], "O", "", "in a replay: begin again at the end, or stop there", seeks),
+    bind!(Action::Loop, [letter('O')], "O", "", "in a replay: start again at the end, or stop there", seeks),
     bind!(Action::Screen(ScreenId::Environment), [letter('1')], "1", "", "checks, verdict and fixes", always),
     bind!(
         Action::Screen(ScreenId::Race),
@@ -65,7 +65,14 @@ pub(crate) const TABLE: &[Row<bool>] = &[
     bind!(Action::First, [letter('g'), plain(KeyCode::Home)], "g", "", "the first line", always),
     bind!(Action::Last, [letter('G'), plain(KeyCode::End)], "G", "", "the last line", always),
     bind!(Action::Redraw, [control('l')], "^L", "", "redraw the screen", always),
-    bind!(Action::Suspend, [control('z')], "^Z", "", "back to the shell for a while; fg returns", always),
+    bind!(
+        Action::Suspend,
+        [control('z')],
+        "^Z",
+        "",
+        "suspend gds-top and return to the shell; fg continues it",
+        always
+    ),
     bind!(Action::Interrupt, [control('c')], "^C", "", "stop everything and quit", always),
     bind!(
         Action::Commands,

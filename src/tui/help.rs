@@ -20,29 +20,32 @@ const WIDEST: u16 = 84;
 const HEAD: usize = 11;
 
 const WORDS: [(&str, &str); 7] = [
-    ("marks", "✔ pass   ● good to know   ▲ warning   ✖ failure   – does not apply here, or could not be looked at"),
+    ("marks", "✔ pass   ● good to know   ▲ warning   ✖ failure   – does not apply here, or could not be examined"),
     ("cuFile", "NVIDIA's library for GPUDirect Storage: libcufile, configured by cufile.json"),
     (
         "direct",
-        "the disk writes into GPU memory itself; nvidia-fs, P2PDMA, C2C and RDMA are the four routes that do so",
+        "the disk writes into GPU memory without a copy in host memory; the four such routes are nvidia-fs, P2PDMA, C2C and RDMA",
     ),
-    ("compat", "cuFile reads into host memory and copies from there to the GPU: right bytes, but not direct"),
+    (
+        "compat",
+        "cuFile reads into host memory and copies the bytes from there to the GPU; the bytes are correct, but the route is not direct",
+    ),
     ("proven", "counters of cuFile or of the kernel module showed the route; otherwise it is inferred from the checks"),
     (
         "clock",
-        "a load's time runs from 'context up, nothing pinned' to 'all bytes on the target'; start-up and verification are outside",
+        "the time of a load begins when the context is open and nothing is pinned, and ends when all bytes are on the target; start-up and verification are not part of it",
     ),
     (
         "units",
-        "sizes are binary: 1 GiB is 2³⁰ bytes; rates are decimal: 1 GB/s is 10⁹ bytes a second; a missing value is a gap or –",
+        "sizes are binary: 1 GiB is 2³⁰ bytes; rates are decimal: 1 GB/s is 10⁹ bytes per second; a missing value is a gap or –",
     ),
 ];
 
 /// The explanations of the columns on the System screen.
 const COLUMNS: [(&str, &str); 3] = [
-    ("storage", "bytes per second that disks delivered to a process, mapped files included"),
-    ("calls", "bytes a second that its read calls returned, from the page cache too"),
-    ("by", "the evidence for the route: mapped libraries and open files, seen from outside; it is not a proof"),
+    ("storage", "bytes per second that disks delivered to a process, including mapped files"),
+    ("calls", "bytes per second that its read calls returned, including those from the page cache"),
+    ("by", "the evidence for the route: mapped libraries and open files, observed from outside; it is not a proof"),
 ];
 
 /// Whether a key has the same effect on every screen.
@@ -92,7 +95,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     }
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let words: Vec<Vec<Run>> = WORDS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)).collect();
-    let mouse = "The mouse works too: the wheel moves what is under it, a click selects, a second click opens, and keys that are named on the screen can be clicked.";
+    let mouse = "The mouse works too: the wheel moves the area under the pointer, a click selects, a second click opens, and keys that are shown on the screen can be clicked.";
     for (head, part) in [(format!("On {}", screen.title()), here), ("Everywhere".to_owned(), everywhere)] {
         if !part.is_empty() {
             lines.push(vec![(head, theme.strong)]);

@@ -42,7 +42,7 @@ impl Keymap {
     #[must_use]
     pub fn template() -> String {
         let mut text = String::from(
-            "\n[keys]\n# ACTION = a key, or a list of keys; [] takes them away. A key is one character, a name (up, down, left, right, tab, shift-tab,\n\
+            "\n[keys]\n# ACTION = a key, or a list of keys; [] removes them. A key is one character, a name (up, down, left, right, tab, shift-tab,\n\
              # enter, space, pageup, pagedown, home, end, delete, backspace, f1 to f12) or ctrl- with a letter. Esc always closes, ctrl-c always stops.\n",
         );
         for (action, row) in first_rows() {

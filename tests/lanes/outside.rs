@@ -138,7 +138,7 @@ fn a_silent_command_is_measured_whole_by_what_its_processes_read() {
     let bytes = run["bytes"].as_u64().unwrap();
     assert!(bytes >= model.tensor_bytes(), "children that have ended count: {bytes} of {}", model.tensor_bytes());
     assert!(run["outside"]["bytes_source"].as_str().unwrap().contains("rchar"), "{run:#}");
-    assert!(run["notes"].as_array().unwrap().iter().any(|n| n.as_str().unwrap().contains("set-up included")));
+    assert!(run["notes"].as_array().unwrap().iter().any(|n| n.as_str().unwrap().contains("includes its set-up")));
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn a_program_that_loads_whole_models_is_refused_where_one_would_be_cut() {
     let out = program(&[&["load", text(folder.path()), "--gpu", "host,host"], &engines[..]].concat(), &[]);
     let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert_eq!(out.status.code(), Some(3), "{said}");
-    assert!(said.matches("a foreign program loads the complete model").count() >= 2, "{said}");
+    assert!(said.matches("an external loader cannot load a part of a model").count() >= 2, "{said}");
 }
 
 #[test]

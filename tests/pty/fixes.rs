@@ -304,7 +304,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.shut(sheet);
     terminal.keys("/udev-database\r");
     terminal.keys("G");
-    terminal.until("u shows what was changed, and undoes it");
+    terminal.until("u shows the changes and undoes them");
     terminal.quit();
 
     // A later session has no fix to offer, because the check passes.

@@ -363,12 +363,12 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
         (&["kv", "llmd", dir, "--gds-mode", "on"], "not a gds_mode"),
         (&["kv", "lmcache", dir, "--set", "async=1", "--set", "enable_layerwise=1"], "enable_layerwise at 0"),
         (&["kv", "ucm", dir, "--variants", "rdma"], "not a variant"),
-        (&["kv", "ucm", dir, "--tokens", "5"], "no complete file"),
+        (&["kv", "ucm", dir, "--tokens", "5"], "do not fill a file"),
         // 2.4 TiB per sequence.
         (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
         (&["kv", "ucm", dir, "--shape", "gpt-9"], "not a shape"),
-        (&["kv", "ucm", "/nonexistent/folder"], "DIR must be a folder"),
+        (&["kv", "ucm", "/nonexistent/folder"], "DIR must be a writable folder"),
     ] {
         let output = place.run(arguments, &[]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -378,7 +378,7 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     std::fs::create_dir(place.dir().join("gds-top-kv-ucm")).unwrap();
     std::fs::write(place.dir().join("gds-top-kv-ucm/mine"), "x").unwrap();
     let output = place.run(&["kv", "ucm", dir, "--gpu", "host"], &[]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("was not made by gds-top"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was not created by gds-top"));
     assert!(place.dir().join("gds-top-kv-ucm/mine").exists());
 }
 

@@ -145,7 +145,7 @@ fn residency(facts: &PathFacts) -> Option<Judged> {
         Judged::info(ID, format!("about {percent:.0} % of {} are in the page cache", tried(facts)))
             .advice("gds-top drops it before cold loads. By hand: `echo 1 | sudo tee /proc/sys/vm/drop_caches`.")
     } else {
-        Judged::pass(ID, format!("{percent:.0} % of it are in the page cache"))
+        Judged::pass(ID, format!("{percent:.0} % of it is in the page cache"))
     };
     Some(judged.found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000")))
 }

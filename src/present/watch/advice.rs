@@ -65,7 +65,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
         ),
         WatchAdvice::Unfinished(count) => (
             "Synchronize the streams before the end, and check the result of each transfer.".to_owned(),
-            format!("no result was seen of {}", plural(*count, "stream transfer")),
+            format!("the result of {} is unknown", plural(*count, "stream transfer")),
         ),
         WatchAdvice::Lost(count) => (
             "Counts of files, tensors and sizes are lower bounds; the table of calls is complete.".to_owned(),

@@ -216,6 +216,6 @@ mod tests {
     #[test]
     fn a_child_that_hangs_is_ended_at_its_limit() {
         let error = probe_child(Path::new("sh"), &["-c", "sleep 3600"], Duration::from_millis(50)).unwrap_err();
-        assert!(error.contains("no answer within"), "{error}");
+        assert!(error.contains("did not answer within"), "{error}");
     }
 }

@@ -209,7 +209,7 @@ impl Examiner {
     /// on the terminal.
     fn elevated(&self, id: FixId, words: &[&str]) {
         let Some(exe) = self.exe.clone().or_else(|| std::env::current_exe().ok()) else {
-            return self.news(id, FixStage::Failed, "the program's own file cannot be found");
+            return self.news(id, FixStage::Failed, "the executable of gds-top cannot be found");
         };
         let mut argv: Vec<String> =
             ["sudo", "-n", "--"].map(str::to_owned).into_iter().chain([exe.display().to_string()]).collect();

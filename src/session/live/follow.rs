@@ -66,10 +66,7 @@ impl Follower {
             }
         });
         let refused = |error| {
-            loud.say(
-                LogLevel::Warn,
-                format!("the logs are not followed while a lane runs: {}", units::no_thread(error)),
-            );
+            loud.say(LogLevel::Warn, format!("the logs are not followed during a run: {}", units::no_thread(error)));
         };
         Self { stop, thread: thread.map_err(refused).ok() }
     }

@@ -178,8 +178,10 @@ impl Session {
                 }
                 Ok(Ok(GridMessage::Failed { why })) => ended = Some(End::Broke(why)),
                 Ok(Err(error)) => {
-                    self.bus
-                        .say(LogLevel::Warn, format!("a message of the measuring process was not understood: {error}"));
+                    self.bus.say(
+                        LogLevel::Warn,
+                        format!("a message of the measuring process could not be parsed: {error}"),
+                    );
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let why = format!(

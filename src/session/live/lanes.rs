@@ -227,7 +227,7 @@ fn forward(
             Err(error) => {
                 garbled = garbled.saturating_add(1);
                 if garbled <= MOST_GARBLED {
-                    bus.say(LogLevel::Warn, format!("a message of the lane was not understood: {error}"));
+                    bus.say(LogLevel::Warn, format!("a message of the run could not be parsed: {error}"));
                 }
                 continue;
             }

@@ -82,7 +82,7 @@ impl Session {
             }
             if ends.contains(&LaneEnd::Cancelled) || heard.cancel {
                 self.bus.emit(EventBody::RaceStopped);
-                self.bus.say(LogLevel::Warn, "the race was cancelled; lanes that had not started were dropped");
+                self.bus.say(LogLevel::Warn, "the race was cancelled; runs that had not started were dropped");
                 return After::GoOn;
             }
         }

@@ -102,7 +102,7 @@ impl Session {
         // The folder is removed before the end is emitted, because a front end may end the process immediately after
         // that event.
         if let Err(error) = self.scratch.close() {
-            self.bus.say(LogLevel::Warn, format!("the session's temporary folder is left behind: {error}"));
+            self.bus.say(LogLevel::Warn, format!("the session's temporary folder could not be removed: {error}"));
         }
         self.bus.emit(EventBody::SessionEnded { interrupted });
         self.bus.finish();

@@ -45,13 +45,13 @@ pub enum RecordingError {
         path: PathBuf,
     },
     /// The target exists and is not a recording.
-    #[error("{path} exists and is not a recording; name another file", path = path.display())]
+    #[error("{path} exists and is not a recording; pass another file", path = path.display())]
     WouldOverwrite {
         /// The path.
         path: PathBuf,
     },
     /// Another session records to the same file.
-    #[error("another gds-top records to {path} now ({path}.partial is locked); wait for it or name another file", path = path.display())]
+    #[error("another gds-top records to {path} now ({path}.partial is locked); wait for it or pass another file", path = path.display())]
     InUse {
         /// Path of the file.
         path: PathBuf,

@@ -236,8 +236,8 @@ fn refuse_strangers(path: &Path) -> Result<(), RecordingError> {
         return Err(RecordingError::NotAFile { path: path.to_owned() });
     }
     let mut magic = Vec::new();
-    let file = open_regular(path).map_err(io_error(path, "opening the file that is there"))?;
-    file.take(4).read_to_end(&mut magic).map_err(io_error(path, "reading the file that is there"))?;
+    let file = open_regular(path).map_err(io_error(path, "opening the existing file"))?;
+    file.take(4).read_to_end(&mut magic).map_err(io_error(path, "reading the existing file"))?;
     if !magic.is_empty() && Reader::open(path, Limits::default()).is_err() {
         return Err(RecordingError::WouldOverwrite { path: path.to_owned() });
     }

@@ -89,7 +89,7 @@ impl Bindings {
                 }
             }
             if keys.is_empty() && matches!(action, Action::Quit | Action::Help | Action::Interrupt) {
-                return Err(wrong(format!("'{}' needs a key: it is the way out", setting.action)));
+                return Err(wrong(format!("'{}' needs a key, because it ends or closes something", setting.action)));
             }
             map.all.iter_mut().filter(|row| row.action == action).for_each(|row| row.keys.clone_from(&keys));
             changed.push((action, &setting.place));

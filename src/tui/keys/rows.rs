@@ -23,18 +23,18 @@ rows! {
     /// Moves down.
     down: Down [plain(KeyCode::Down), letter('j')] "↓" "" "move down";
     /// Goes to the next pane.
-    next_pane: NextPane [plain(KeyCode::Tab)] "Tab" "pane" "the next pane of the screen";
+    next_pane: NextPane [plain(KeyCode::Tab)] "Tab" "pane" "go to the next pane of the screen";
     /// Opens the selected line.
     open: Open [plain(KeyCode::Enter)] "⏎" "open"
-        "open or fold a group; on a check, go to its details; on a process or a tensor, look at it alone";
+        "open or fold a group; on a check, go to its details; on a process or a tensor, show only this one";
     /// Closes a sheet.
     close: Close [plain(KeyCode::Esc)] "Esc" "close" "close a sheet, end a filter";
     /// Sorts a table.
     sort: Sort [letter('s')] "s" "sort" "sort by the next column";
     /// Reverses the order of a table.
-    reverse: Reverse [letter('S')] "S" "" "turn the order around";
+    reverse: Reverse [letter('S')] "S" "" "reverse the order";
     /// Filters a table.
-    filter: Filter [letter('/')] "/" "filter" "show only what contains some text";
+    filter: Filter [letter('/')] "/" "filter" "show only entries that contain a text";
     /// Copies the answer.
     copy: Copy [letter('y')] "y" "copy" "copy the answer and the selected line to the clipboard, over SSH too";
     /// Copies commands.
@@ -45,24 +45,24 @@ rows! {
     fix: Fix [letter('f')] "f" "fix" "show the fix of the selected check, or the next one that is still to be applied";
     /// Undoes a fix, or shows one that can be undone.
     undo: Undo [letter('u')] "u" "undo"
-        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it";
+        "show the applied fix of the selected check, or else the fix that was applied last; in its sheet, the same key undoes it";
     /// Moves the cursor of the charts to the left.
     chart_left: Left [plain(KeyCode::Left), letter('h')] "←→" "read chart" "move the cursor in the charts";
     /// Moves the cursor of the charts to the right.
     chart_right: Right [plain(KeyCode::Right), letter('l')] "→" "" "move the cursor in the charts";
     /// Zooms into the charts.
-    zoom_in: ZoomIn [letter('+'), letter('=')] "+ - 0" "zoom" "a shorter time in the charts, around the cursor";
+    zoom_in: ZoomIn [letter('+'), letter('=')] "+ - 0" "zoom" "show a shorter time in the charts, around the cursor";
     /// Zooms out of the charts.
-    zoom_out: ZoomOut [letter('-')] "-" "" "a longer time in the charts";
+    zoom_out: ZoomOut [letter('-')] "-" "" "show a longer time in the charts";
     /// Shows the complete time in the charts.
-    zoom_all: ZoomAll [letter('0')] "0" "" "the complete time in the charts";
+    zoom_all: ZoomAll [letter('0')] "0" "" "show the complete time in the charts";
     /// Moves the charts to an earlier time.
     pan_back: PanBack [letter(','), letter('[')] ", ." "pan"
-        "charts: earlier; at the right end the charts follow what happens";
+        "move the charts to an earlier time; at the right end they follow the session";
     /// Moves the charts to a later time.
-    pan_forward: PanForward [letter('.'), letter(']')] "." "" "charts: later";
+    pan_forward: PanForward [letter('.'), letter(']')] "." "" "move the charts to a later time";
     /// Holds the charts.
-    hold: Hold [letter(' ')] "space" "hold" "hold the charts still while the session goes on, and let go";
+    hold: Hold [letter(' ')] "space" "hold" "hold the charts while the session continues, or release them";
     /// Shows one chart on the full screen.
     expand: Expand [letter('e')] "e" "expand" "one chart on the full screen, and back";
 }

@@ -154,14 +154,14 @@ pub(crate) fn offers() -> Vec<RacePlan> {
         plan(
             "kv lmcache",
             "kv lmcache",
-            "LMCache's GDS back end: how much of fetching a KV cache layer by layer hides behind computing?",
+            "LMCache's GDS back end: how much of a layer-by-layer transfer of the KV cache overlaps with computing?",
             "writes up to 640 MiB at once into the new folder /data/models/gds-top-kv-lmcache, which is removed in the end",
             None,
         ),
         plan(
             "io grid",
             "io grid",
-            "What does the storage itself give, at which block size, number of threads and way?",
+            "Which rate does the storage reach, by block size, number of threads and transfer?",
             "writes nothing",
             Some("/data/models has 1.20 GiB free, and the measurement needs 2.04 GiB for its two files"),
         ),

@@ -152,7 +152,7 @@ fn the_charts_of_the_system_screen_have_a_cursor_that_stays_at_its_time_and_can_
     frame(&state, &mut ui, &theme, 200, 60);
     keys(&mut ui, &state, "<<<");
     let at = system(&mut ui).time.cursor.expect("a cursor");
-    assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains(" at -"), "its time counts back from now");
+    assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains(" at -"), "the time axis counts back from now");
     keys(&mut ui, &state, "++");
     assert!(system(&mut ui).time.zoomed() && !race(&mut ui).time.zoomed());
     keys(&mut ui, &state, " ");

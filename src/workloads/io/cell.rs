@@ -128,7 +128,7 @@ fn prepare(
 ) -> Result<(Mover, (u64, u64)), String> {
     let region = region(order.file_bytes, key, number).ok_or_else(|| {
         format!(
-            "{} threads of {} bytes each do not fit into a file of {} bytes: give a larger --file-size",
+            "{} threads with {} bytes each do not fit into a file of {} bytes; use a larger --file-size",
             key.threads, key.block_bytes, order.file_bytes
         )
     })?;
@@ -199,7 +199,7 @@ fn read_written(path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), String
     use std::os::unix::fs::FileExt;
     std::fs::File::open(path)
         .and_then(|file| file.read_exact_at(bytes, offset))
-        .map_err(|e| format!("reading back what was written to {} failed: {e}", trust::shown(path).display()))
+        .map_err(|e| format!("reading the written bytes of {} back failed: {e}", trust::shown(path).display()))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub enum FilesError {
     },
     /// There is too little space.
     #[error(
-        "{path} has {free} free, and the measurement needs {needs} for its two files: give a smaller --file-size, or another folder",
+        "{path} has {free} free, but the measurement needs {needs} for its two files; use a smaller --file-size or another folder",
         path = path.display(), free = units::bytes(*free_bytes), needs = units::bytes(*needs_bytes)
     )]
     NoRoom {

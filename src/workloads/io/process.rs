@@ -53,7 +53,7 @@ fn measure(order: &GridOrder, mut out: File) {
     let cufile = if wanted {
         CuFile::open_for(order.libcufile.as_deref(), &order.target).map_err(|e| e.to_string())
     } else {
-        Err("cuFile was not asked for".to_owned())
+        Err("cuFile was not requested".to_owned())
     };
     // The folder is entered after the libraries are loaded, because their paths may be relative to the user's working
     // directory.

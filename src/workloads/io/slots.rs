@@ -88,7 +88,7 @@ impl Mover {
                 slot.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
                 Ok(())
             }
-            Self::Host { slot: None, .. } => Err("the thread's buffer is gone".to_owned()),
+            Self::Host { slot: None, .. } => Err("the thread's buffer was released".to_owned()),
         }
     }
 
@@ -102,7 +102,7 @@ impl Mover {
                 bytes.copy_from_slice(&slot.bytes()[..bytes.len()]);
                 Ok(())
             }
-            Self::Host { slot: None, .. } => Err("the thread's buffer is gone".to_owned()),
+            Self::Host { slot: None, .. } => Err("the thread's buffer was released".to_owned()),
         }
     }
 
@@ -133,7 +133,7 @@ impl Mover {
                 Ok(())
             }
             Self::Host { file, slot, gpu } => {
-                let Some(own) = slot.as_mut() else { return Err("the thread's buffer is gone".to_owned()) };
+                let Some(own) = slot.as_mut() else { return Err("the thread's buffer was released".to_owned()) };
                 if access == Access::Read {
                     whole(block_bytes, |done| {
                         rustix::io::pread(&*file, &mut own.bytes_mut()[done..block_bytes], offset + done as u64)

@@ -20,7 +20,7 @@ pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
             evict(files);
             match resident_fraction(files) {
                 Some(share) if share > COLD_ENOUGH => vec![format!(
-                    "the files are not wholly cold: dropping them from the page cache by advice (posix_fadvise) left {:.0} % of them",
+                    "the files are not completely cold: {:.0} % of them stayed in the page cache after posix_fadvise",
                     share * 100.0
                 )],
                 _ => Vec::new(),

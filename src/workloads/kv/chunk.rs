@@ -76,7 +76,7 @@ impl Header {
         .to_string();
         let room = HEADER_BYTES as usize - FIXED;
         if text.len() > room {
-            return Err(format!("the chunk's header has {} bytes and must fit into {room}", text.len()));
+            return Err(format!("the chunk's header has {} bytes, but must fit into {room}", text.len()));
         }
         let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
         bytes.extend((room as u64).to_le_bytes());
@@ -93,12 +93,12 @@ impl Header {
         let (length, text) = bytes.split_first_chunk::<FIXED>().ok_or("it ends within its header")?;
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
         let text = (length <= HEADER_BYTES as usize - FIXED).then(|| text.get(..length)).flatten();
-        let text = text.ok_or("it does not begin as a chunk of LMCache does")?;
+        let text = text.ok_or("it does not begin like a chunk of LMCache")?;
         let all: Value = serde_json::from_slice(text).map_err(|e| format!("its header is malformed: {e}"))?;
         let chunk = &all["kvcache"];
         let version = chunk["__metadata__"]["lmcache_version"].as_str().unwrap_or("none");
         if version != VERSION {
-            return Err(format!("its form has version {version:.20?}, and {VERSION} is known"));
+            return Err(format!("its format has version {version:.20?}; the known version is {VERSION}"));
         }
         let wrong = |field: &str| format!("its header has no valid {field}");
         let numbers = |field: &str| -> Result<Vec<u64>, String> {
@@ -182,14 +182,14 @@ pub fn examine(path: &Path, payload: bool) -> Result<Option<Header>, String> {
     let Some((_, metadata)) = head(&metadata_of(path))? else { return Ok(None) };
     let header = Header::decode(&metadata)?;
     let Some((file, begins)) = head(path)? else {
-        return Err("its metadata is there, and the chunk is not".to_owned());
+        return Err("its metadata exists, but the chunk does not".to_owned());
     };
     if begins != metadata {
         return Err("its header and its metadata differ".to_owned());
     }
     let length = file.metadata().map_err(unreadable)?.len();
     if length != HEADER_BYTES + header.payload_bytes {
-        return Err(format!("it has {length} bytes, and its header promises {}", HEADER_BYTES + header.payload_bytes));
+        return Err(format!("it has {length} bytes, but its header requires {}", HEADER_BYTES + header.payload_bytes));
     }
     if let Some(sum) = header.payload_sha256.as_ref().filter(|_| payload) {
         let mut hash = Sha256::new();

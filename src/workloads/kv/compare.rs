@@ -41,7 +41,7 @@ pub(super) fn compared(
     directions: &[Access],
 ) -> Result<(Vec<String>, Vec<String>), PlanError> {
     let (name, values) = compare.split_once('=').ok_or_else(|| {
-        PlanError(format!("--compare takes NAME=A,B, as in handle_cache=0,65536, and not '{compare}'"))
+        PlanError(format!("--compare needs NAME=A,B, for example handle_cache=0,65536; found '{compare}'"))
     })?;
     let mut settings: Vec<(KvSetting, u64)> = Vec::new();
     for value in values.split(',') {
@@ -82,12 +82,12 @@ pub(super) fn compared(
     let reasons: Vec<String> = same.iter().map(|(variant, why)| format!("{variant} ({why})")).collect();
     if !same.is_empty() && same.len() == variants.len() {
         return Err(PlanError(format!(
-            "--compare {compare} would compare runs that are the same: {name} changes nothing for {}",
+            "--compare {compare} would compare equal runs: {name} has no effect on {}",
             reasons.join(", ")
         )));
     }
     let said = (!same.is_empty())
-        .then(|| format!("{name} changes nothing for {}, so each of them is run once", reasons.join(", ")));
+        .then(|| format!("{name} has no effect on {}, so each of them is run once", reasons.join(", ")));
     Ok((all, said.into_iter().collect()))
 }
 
@@ -108,11 +108,11 @@ impl<'a> Unused<'a> {
         for (name, value, why, reached) in &mut self.of {
             let reason = match lane.effect(self.order, *name) {
                 Effect::Counts(_) if lane.lane.settings.contains_key(name) => {
-                    "the variants that it counts for set it themselves"
+                    "the variants that it affects set it themselves"
                 }
                 // This is the only setting that the name of a variant overrides.
                 Effect::Counts(_) if lane.settings.get(*name) != *value => {
-                    "the names of the variants say whether buffers are registered: take gds-registered, or gds:register=N"
+                    "the names of the variants determine whether buffers are registered: use gds-registered, or gds:register=N"
                 }
                 Effect::Counts(_) => {
                     *reached = true;
@@ -130,6 +130,6 @@ impl<'a> Unused<'a> {
             .of
             .into_iter()
             .filter_map(|(name, value, why, reached)| Some((name, value, why.filter(|_| !reached)?)));
-        unused.map(|(name, value, why)| format!("--set {name}={value} changes nothing in this run: {why}"))
+        unused.map(|(name, value, why)| format!("--set {name}={value} has no effect in this run: {why}"))
     }
 }

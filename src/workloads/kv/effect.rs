@@ -28,8 +28,8 @@ pub(super) struct Settled<'a> {
 
 const NO_FILES: &str = "host memory has no files";
 const NO_CUFILE: &str = "it does not use cuFile";
-const NOT_READ: &str = "it counts for reads alone";
-const NOT_LAYERWISE: &str = "it counts for reads layer by layer alone (enable_layerwise=1)";
+const NOT_READ: &str = "it only affects reads";
+const NOT_LAYERWISE: &str = "it only affects reads layer by layer (enable_layerwise=1)";
 
 impl Settled<'_> {
     /// The effect of a setting.
@@ -47,7 +47,7 @@ impl Settled<'_> {
             KvSetting::HandleCache => only_if(!in_memory, value.min(files), NO_FILES),
             KvSetting::Odirect | KvSetting::Register | KvSetting::Async => only_if(gds, value, NO_CUFILE),
             KvSetting::AsyncDepth | KvSetting::StreamFlags | KvSetting::CheckResults if gds => {
-                only_if(settings.on(KvSetting::Async), value, "it counts for asynchronous transfers alone (async=1)")
+                only_if(settings.on(KvSetting::Async), value, "it only affects asynchronous transfers (async=1)")
             }
             KvSetting::AsyncDepth
             | KvSetting::StreamFlags
@@ -72,13 +72,13 @@ impl Settled<'_> {
             KvSetting::PlainOdirect => only_if(plain, value, "it has no plain transfers"),
             KvSetting::StagingBytes if value == 0 => only_if(plain, layout.payload, "it has no plain transfers"),
             KvSetting::StagingBytes => only_if(plain, value.min(layout.payload), "it has no plain transfers"),
-            KvSetting::Fsync => only_if(writes, value, "it counts for writes alone"),
+            KvSetting::Fsync => only_if(writes, value, "it only affects writes"),
             KvSetting::MaxCacheSizeGb if settings.on(KvSetting::MaxCacheSizeMb) => {
-                Effect::Nothing("max_cache_size_mb is set, which takes its place")
+                Effect::Nothing("max_cache_size_mb is set and replaces it")
             }
             KvSetting::MaxCacheSizeGb | KvSetting::MaxCacheSizeMb => {
                 let kept = store::room_files(settings, layout).map_or(files, |room| room.min(files));
-                only_if(lane.write, kept, "it counts for writes alone")
+                only_if(lane.write, kept, "it only affects writes")
             }
             KvSetting::CheckPayload | KvSetting::EnableLayerwise | KvSetting::WritePercent => {
                 only_if(!lane.write, value, NOT_READ)
@@ -90,7 +90,7 @@ impl Settled<'_> {
                 only_if(writes, value, "it has an effect only on concurrent writes (write_percent)")
             }
             KvSetting::NReadThreads if lane.write => Effect::Nothing(NOT_READ),
-            KvSetting::NWriteThreads if !lane.write => Effect::Nothing("it counts for writes alone"),
+            KvSetting::NWriteThreads if !lane.write => Effect::Nothing("it only affects writes"),
             KvSetting::StreamNumber
             | KvSetting::ThreadsPerGpu
             | KvSetting::MaxConcurrentOps
@@ -112,7 +112,7 @@ pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
     }
     Some(match first {
         Effect::Nothing(why) => (*why).to_owned(),
-        Effect::Counts(value) => format!("all its values come to {value} there"),
+        Effect::Counts(value) => format!("all its values have the same effect as {value}"),
     })
 }
 
@@ -190,7 +190,7 @@ mod tests {
         assert!(is_nothing(KvSystem::Lmcache, "disk/write", &[("max_cache_size_mb", 1)], "max_cache_size_gb"));
         assert_eq!(effect(KvSystem::Ucm, "gds/read", &[], "handle_cache"), Effect::Counts(4));
         let same = [Effect::Counts(2), Effect::Counts(2)];
-        assert_eq!(nothing_compared(&same).unwrap(), "all its values come to 2 there");
+        assert_eq!(nothing_compared(&same).unwrap(), "all its values have the same effect as 2");
         assert_eq!(nothing_compared(&[Effect::Counts(0), Effect::Counts(2)]), None);
     }
 }

@@ -18,8 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The behaviour if a call is rejected. UCM and LMCache do the same.
-pub(super) const ABORTED: &str =
-    "the job is aborted, and nothing is done synchronously instead; async=0 makes the synchronous calls";
+pub(super) const ABORTED: &str = "the job is aborted without a synchronous fallback; async=0 uses synchronous calls";
 
 /// A worker's stream, registered with cuFile.
 pub(super) type Line = Arc<StreamIo<IoQueue>>;
@@ -35,7 +34,7 @@ pub(super) fn lines(
     let Some(cufile) = cufile.filter(|_| settings.on(KvSetting::Async)) else { return Ok(Vec::new()) };
     if !device.is_gpu() {
         return Err(wrong(format!(
-            "asynchronous transfers run on a CUDA stream, and the target is host memory: choose a GPU with --gpu; {ABORTED}"
+            "asynchronous transfers need a CUDA stream, but the target is host memory: select a GPU with --gpu; {ABORTED}"
         )));
     }
     let refused = |doing: &str, error: &Error| LoadError::CuFile(format!("{}; {ABORTED}", explain(doing, error)));

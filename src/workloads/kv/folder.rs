@@ -16,13 +16,13 @@ const MARK: &str = "Made by gds-top for a KV-cache workload. It may be removed a
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// The folder exists, but gds-top did not create it.
-    #[error("{} exists and was not made by gds-top (it has no {MARKER}), so nothing is written into it; name another DIR or move it away", path.display())]
+    #[error("{} exists and was not created by gds-top (it has no {MARKER}), so nothing is written into it; pass another DIR or move it away", path.display())]
     NotOurs {
         /// Path of the folder.
         path: PathBuf,
     },
     /// Another user could change the content.
-    #[error("{} is not used: {why}; name another DIR or remove it", path.display())]
+    #[error("{} is not used: {why}; pass another DIR or remove it", path.display())]
     Unsafe {
         /// Path of the folder.
         path: PathBuf,
@@ -30,25 +30,25 @@ pub enum FolderError {
         why: trust::FolderError,
     },
     /// Another process is using the folder.
-    #[error("{} is in use by another gds-top; wait for it or name another DIR", path.display())]
+    #[error("{} is in use by another gds-top; wait for it or pass another DIR", path.display())]
     InUse {
         /// Path of the folder.
         path: PathBuf,
     },
     /// The path is not valid UTF-8.
-    #[error("{} has a name that is not UTF-8, which lanes cannot be given; rename it, or use another DIR", path.display())]
+    #[error("the name of {} is not UTF-8, so it cannot be passed to runs; rename it, or use another DIR", path.display())]
     NoText {
         /// Path of the folder.
         path: PathBuf,
     },
     /// No earlier run kept files.
-    #[error("there is no {}, so nothing that an earlier run kept can be read; '--keep' keeps what a run writes", path.display())]
+    #[error("{} does not exist, so there are no files of an earlier run to read; '--keep' keeps the files of a run", path.display())]
     Nothing {
         /// Path of the folder.
         path: PathBuf,
     },
     /// The operating system reported an error.
-    #[error("{doing} {} failed: {source}; DIR must be a folder on the disk in question that can be written to", path.display())]
+    #[error("{doing} {} failed: {source}; DIR must be a writable folder on the disk to measure", path.display())]
     System {
         /// The operation that failed.
         doing: &'static str,
@@ -183,7 +183,7 @@ impl Folder {
             self.folder.remove_file(MARKER)?;
             self.folder.remove_empty()
         });
-        removed.err().map(|error| format!("{path} could not be removed: {error}; it may be removed by hand"))
+        removed.err().map(|error| format!("{path} could not be removed: {error}; remove it manually"))
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
         symlink(other.path(), dir.path().join("gds-top-kv-llmd")).unwrap();
         assert!(matches!(Folder::open(dir.path(), "llmd", false, false), Err(FolderError::NotOurs { .. })));
         let said = Folder::open(&dir.path().join("none"), "ucm", false, false).unwrap_err().to_string();
-        assert!(said.contains("DIR must be a folder"), "{said}");
+        assert!(said.contains("DIR must be a writable folder"), "{said}");
     }
 
     #[test]

@@ -22,11 +22,12 @@ pub(super) struct Job {
 impl Job {
     /// Reads the order of a process, enters its folder, and computes the layout of its files.
     pub(super) fn of(lane_order: &LaneOrder) -> Result<Self, LoadError> {
-        let asked = lane_order.workload.as_ref().ok_or_else(|| wrong("the order is not of a workload".to_owned()))?;
+        let asked =
+            lane_order.workload.as_ref().ok_or_else(|| wrong("the order does not belong to a workload".to_owned()))?;
         let mut order: KvOrder = serde_json::from_value(asked.order.clone())
             .map_err(|error| wrong(format!("the workload's order is malformed: {error}")))?;
         let Engine::Workload(lane) = &lane_order.engine else {
-            return Err(wrong(format!("{} is not a lane of a workload", lane_order.engine)));
+            return Err(wrong(format!("{} is not a run of a workload", lane_order.engine)));
         };
         let lane = LaneName::new(lane.clone()).map_err(wrong)?;
         // The paths are relative to the folder that the session created. This folder is used even if another one has its

@@ -114,7 +114,7 @@ impl Layout {
         let stored = stored_of(of_sequence, order.hit_rate);
         if of_sequence == 0 || (stored == 0 && order.hit_rate > 0.0) {
             return Err(format!(
-                "{} tokens at a hit rate of {} leave no complete file of {file_tokens} tokens; ask for more tokens or a higher rate",
+                "{} tokens at a hit rate of {} do not fill a file of {file_tokens} tokens; use more tokens or a higher rate",
                 order.tokens, order.hit_rate
             ));
         }

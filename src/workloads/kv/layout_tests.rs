@@ -147,13 +147,13 @@ fn a_hit_rate_stores_the_beginning_of_each_sequence() {
     assert_eq!(plan.files[8].key, plan.asked[1][0]);
     order.hit_rate = 0.01;
     let settings = order.settings(&"lmcache/ram/read".parse().unwrap());
-    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no complete file"));
+    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("do not fill a file"));
     // A hit rate of 0 is valid. It measures the time of lookups that find nothing.
     order.hit_rate = 0.0;
     let plan = Layout::new(&order, &settings, false).unwrap();
     assert_eq!((plan.files.len(), plan.asked[1].len(), plan.tasks.len()), (0, 10, 0));
     order.tokens = 1;
-    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no complete file"));
+    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("do not fill a file"));
 }
 
 #[test]

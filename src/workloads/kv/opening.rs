@@ -29,7 +29,7 @@ pub(super) fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufi
     let provoked = cufile && shared.order.provoke == Some(FallbackReason::NoOdirect);
     let opened = match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
         Ok(_) if provoked => {
-            let said = "provoked: the file system was made to look as if it refused O_DIRECT".to_owned();
+            let said = "provoked: the file system was treated as if it did not support O_DIRECT".to_owned();
             return Err(refused(FallbackReason::NoOdirect, LoadError::CuFile(said)));
         }
         Ok(fd) => File::from(fd),

@@ -103,8 +103,8 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
         notes.push(format!(
             "{} not taken as complete, so later chunks of the same sequence are missed too; the first: {}",
             match found.refused {
-                1 => "1 file was there and".to_owned(),
-                many => format!("{many} files were there and"),
+                1 => "1 file existed but was".to_owned(),
+                many => format!("{many} files existed but were"),
             },
             found.first_refusal.as_deref().unwrap_or_default()
         ));
@@ -112,11 +112,11 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
     notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
     if lane.write && *method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !settings.on(KvSetting::Fsync)
     {
-        notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 goes round the cache".to_owned());
+        notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 bypasses the cache".to_owned());
     }
     if lane.write && *method == Method::Gds && settings.on(KvSetting::Misalign) && !settings.on(KvSetting::Fsync) {
         notes.push(
-            "in compat mode writes off the 4 KiB grid seem to go through the page cache, where they end before the disk has them (seen with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
+            "in compat mode, writes off the 4 KiB grid seem to use the page cache and to end before the disk has the bytes (measured with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
                 .to_owned(),
         );
     }
@@ -130,7 +130,7 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
         notes.push(format!(
             "{} files were written during this read by the same threads, {}: {} of their {} transfers had ended when the last read did, and all after {}",
             beside.files,
-            if beside.read_priority { "reads before writes on three of four" } else { "in the order of asking" },
+            if beside.read_priority { "reads before writes on three of four threads" } else { "in the order of the requests" },
             beside.before_last_read_operations,
             beside.operations,
             units::duration(beside.ended_ns)
@@ -139,7 +139,7 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
     if let Some(seen) = done.on_streams {
         let inside = seen.in_call_fraction(wall_ns).unwrap_or(0.0);
         notes.push(format!(
-            "asynchronous on {} CUDA streams, with at most {} outstanding transfers on one at once (async_depth is {}); {:.0} % of the workers' time passed inside the calls{}",
+            "asynchronous on {} CUDA streams, with at most {} outstanding transfers per stream (async_depth is {}); the workers spent {:.0} % of their time inside the calls{}",
             seen.streams,
             seen.most_under_way,
             seen.depth,
@@ -149,7 +149,7 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
     }
     for (setting, what) in [(KvSetting::Misalign, "offsets"), (KvSetting::MisalignLength, "lengths")] {
         if settings.get(setting) > 0 {
-            notes.push(format!("{what} miss the 4 KiB grid on purpose, by {} bytes", settings.get(setting)));
+            notes.push(format!("{what} are off the 4 KiB grid on purpose, by {} bytes", settings.get(setting)));
         }
     }
     notes

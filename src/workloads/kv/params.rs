@@ -92,12 +92,13 @@ const SWITCH: (u64, u64) = (0, 1);
 const ODIRECT: Parameter = of(KvSetting::Odirect, 1, SWITCH, "open files for cuFile with O_DIRECT");
 const PLAIN_ODIRECT: Parameter = of(KvSetting::PlainOdirect, 0, SWITCH, "open files of disk and staging with O_DIRECT");
 const GPU_BLOCK: Parameter =
-    of(KvSetting::GpuBlock, 16, (1, 65_536), "tokens of a block of the paged cache, which slots are mapped by");
+    of(KvSetting::GpuBlock, 16, (1, 65_536), "tokens of a block of the paged cache, which determines the slots");
 const CHUNK_SIZE: Parameter = of(KvSetting::ChunkSize, 256, (1, 65_536), "tokens of a chunk");
-const HANDLES_KEPT: Parameter = of(KvSetting::HandleCache, 0, HANDLES, "most file handles kept; the source keeps none");
+const HANDLES_KEPT: Parameter =
+    of(KvSetting::HandleCache, 0, HANDLES, "maximum number of cached file handles; the source caches none");
 const FSYNC: Parameter = of(KvSetting::Fsync, 0, SWITCH, "wait for the disk before a file is committed");
 
-const LAYERWISE_UCM: &str = "ask for all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
+const LAYERWISE_UCM: &str = "request all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
 
 const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, completed by a callback; 0: cuFileRead and cuFileWrite";
 
@@ -105,22 +106,32 @@ const UCM: [Parameter; 16] = [
     of(KvSetting::BlockTokens, 128, (1, 65_536), "tokens of a block, which is a file"),
     of(KvSetting::StreamNumber, 32, (1, 256), "workers, each with one operation at a time, or with async a stream"),
     of(KvSetting::Async, 0, SWITCH, ASYNC_UCM),
-    of(KvSetting::AsyncDepth, 16, (1, 4096), "with async: most outstanding operations on a stream"),
+    of(KvSetting::AsyncDepth, 16, (1, 4096), "with async: maximum number of outstanding operations on a stream"),
     of(
         KvSetting::StreamFlags,
         STREAM_UNREGISTERED,
         (0, STREAM_UNREGISTERED),
         "with async: flags of cuFileStreamRegister; 16 leaves streams unregistered, as UCM does",
     ),
-    of(KvSetting::HandleCache, 65_536, HANDLES, "most file handles kept; 0 opens and registers for every operation"),
+    of(
+        KvSetting::HandleCache,
+        65_536,
+        HANDLES,
+        "maximum number of cached file handles; 0 opens and registers a file for every operation",
+    ),
     of(KvSetting::Register, 0, SWITCH, "register the KV tensors with cuFile; 0 leaves it to the library's own buffers"),
-    of(KvSetting::Misalign, 0, (0, 4095), "bytes by which file and memory offsets miss the 4 KiB grid"),
-    of(KvSetting::MisalignLength, 0, (0, 4095), "bytes by which lengths miss the grid; the rest is a transfer too"),
+    of(KvSetting::Misalign, 0, (0, 4095), "number of bytes by which file and memory offsets are off the 4 KiB grid"),
+    of(
+        KvSetting::MisalignLength,
+        0,
+        (0, 4095),
+        "number of bytes by which lengths are off the grid; the rest is transferred too",
+    ),
     of(
         KvSetting::MisalignedFallback,
         0,
         SWITCH,
-        "1: transfers off the grid go through staging, as the proposal says; 0: to cuFile",
+        "1: misaligned transfers use staging, as in the proposal; 0: they use cuFile",
     ),
     of(KvSetting::StagingBytes, 262_144, (4096, 1 << 30), "pinned buffer of a worker without cuFile"),
     of(KvSetting::EnableLayerwise, 0, SWITCH, LAYERWISE_UCM),
@@ -138,12 +149,12 @@ const UCM: [Parameter; 16] = [
 const LLMD: [Parameter; 12] = [
     of(KvSetting::BlockSize, 256, (1, 65_536), "tokens of a file"),
     GPU_BLOCK,
-    of(KvSetting::ThreadsPerGpu, 64, (1, 256), "threads, never more than CPUs"),
+    of(KvSetting::ThreadsPerGpu, 64, (1, 256), "number of threads, at most the number of CPUs"),
     of(
         KvSetting::Register,
         0,
         (0, 2),
-        "1: register each layer's tensor as one; 2: each KV block separately; 0: neither",
+        "1: register each layer's tensor as one range; 2: each KV block separately; 0: neither",
     ),
     HANDLES_KEPT,
     of(KvSetting::StagingBytes, 0, (0, 1 << 30), "pinned buffer of a thread on the staging path; 0: a complete file"),
@@ -151,19 +162,19 @@ const LLMD: [Parameter; 12] = [
         KvSetting::OnFailure,
         0,
         SWITCH,
-        "0: as llm-d 0.22, drop the write or ignore the read; 1: use staging, as its draft said",
+        "0: drop the write or ignore the read, as llm-d 0.22 does; 1: use staging, as in its draft",
     ),
     of(
         KvSetting::WritePercent,
         0,
         (0, 100),
-        "files written during a read by the same threads, in percent of those read",
+        "number of files that the same threads write during a read, in percent of the files read",
     ),
     of(
         KvSetting::ReadPriority,
         1,
         SWITCH,
-        "with write_percent: three of four threads prefer reads; 0: in the order of the requests",
+        "with write_percent: 1 lets three of four threads prefer reads to writes; 0 keeps the order of the requests",
     ),
     ODIRECT,
     PLAIN_ODIRECT,
@@ -183,12 +194,17 @@ const VLLM_FS: [Parameter; 7] = [
 const LMCACHE: [Parameter; 19] = [
     CHUNK_SIZE,
     of(KvSetting::MaxConcurrentOps, 4, (1, 256), "concurrent transfers (disk_io_threads of today's LMCache)"),
-    of(KvSetting::BlockSize, 0, (0, 1 << 30), "bytes of the largest transfer; 0: a complete chunk, as LMCache"),
+    of(
+        KvSetting::BlockSize,
+        0,
+        (0, 1 << 30),
+        "maximum size of a transfer in bytes; 0: a complete chunk, as in LMCache",
+    ),
     of(
         KvSetting::EnableLayerwise,
         0,
         SWITCH,
-        "1: read layer by layer, computing between; 0: chunk by chunk, as LMCache",
+        "1: read layer by layer and compute in between; 0: chunk by chunk, as LMCache does",
     ),
     of(
         KvSetting::PrefetchFactor,
@@ -203,7 +219,7 @@ const LMCACHE: [Parameter; 19] = [
         "with enable_layerwise: simulated computing time of a layer in microseconds",
     ),
     GPU_BLOCK,
-    of(KvSetting::Register, 0, SWITCH, "register the staging slab on the target with cuFile, as a whole"),
+    of(KvSetting::Register, 0, SWITCH, "register the complete staging slab on the target with cuFile"),
     of(
         KvSetting::DirectSlot,
         0,
@@ -220,7 +236,7 @@ const LMCACHE: [Parameter; 19] = [
         KvSetting::AsyncDepth,
         4,
         (1, 4096),
-        "with async: most outstanding transfers on a stream, each with a place in the slab",
+        "with async: maximum number of outstanding transfers on a stream; each uses a slot in the slab",
     ),
     of(
         KvSetting::StreamFlags,
@@ -233,19 +249,19 @@ const LMCACHE: [Parameter; 19] = [
         KvSetting::MaxCacheSizeGb,
         256,
         (1, 1 << 30),
-        "GiB of chunks that the disk may hold; those written first are removed first (LMCache's back end removes none)",
+        "maximum size of the stored chunks in GiB; the oldest chunks are removed first (LMCache's back end removes none)",
     ),
     of(
         KvSetting::MaxCacheSizeMb,
         0,
         (0, 1 << 40),
-        "the same in MiB, for stores of less than a GiB; 0 leaves it to max_cache_size_gb",
+        "the same in MiB, for stores below 1 GiB; 0 means that max_cache_size_gb applies",
     ),
     of(
         KvSetting::CheckPayload,
         0,
         SWITCH,
-        "a lookup compares the payload's checksum too, which reads the chunk through the host",
+        "a lookup also compares the payload's checksum, which reads the chunk through host memory",
     ),
     of(KvSetting::Odirect, 0, SWITCH, "open files for cuFile with O_DIRECT (use_direct_io of LMCache)"),
     PLAIN_ODIRECT,
@@ -261,14 +277,19 @@ const LMCACHE_MP: [Parameter; 12] = [
         KvSetting::RegionBytes,
         16 << 20,
         (1 << 20, 16 << 20),
-        "bytes of a registered region; a chunk is cut where it crosses two",
+        "bytes of a registered region; a chunk that crosses two regions is divided",
     ),
-    of(KvSetting::Async, 1, SWITCH, "cuFileReadAsync and cuFileWriteAsync, as LMCache; 0: cuFileRead and cuFileWrite"),
+    of(
+        KvSetting::Async,
+        1,
+        SWITCH,
+        "1: cuFileReadAsync and cuFileWriteAsync, as LMCache uses them; 0: cuFileRead and cuFileWrite",
+    ),
     of(
         KvSetting::AsyncDepth,
         4,
         (1, 64),
-        "with async: outstanding chunks on a stream, each with a place in the staging memory",
+        "with async: maximum number of outstanding chunks on a stream; each uses a slot in the staging memory",
     ),
     of(
         KvSetting::StreamFlags,
@@ -280,7 +301,7 @@ const LMCACHE_MP: [Parameter; 12] = [
         KvSetting::CheckResults,
         1,
         SWITCH,
-        "with async: 0 ignores what the calls report, as LMCache does, and counts the loss",
+        "with async: 0 ignores the results of the calls, as LMCache does, and counts the losses",
     ),
     ODIRECT,
     PLAIN_ODIRECT,
@@ -309,9 +330,9 @@ pub const fn elsewhere(kind: KvSystem) -> &'static str {
         KvSystem::Llmd => {
             "gds_mode is --gds-mode or the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's default if none is named)"
         }
-        KvSystem::VllmFs => "root_dir is DIR; cpu_bytes_to_use, enable_kv_events and locality have no part here",
+        KvSystem::VllmFs => "root_dir is DIR; cpu_bytes_to_use, enable_kv_events and locality are not used here",
         KvSystem::Lmcache => {
-            "use_gds is the choice of variants, gds_path DIR (several, separated by commas: the GPU's number selects one, as gds_path_sharding=by_gpu),              use_mla the shape's; save_decode_cache has no part here"
+            "use_gds is the choice of variants, gds_path DIR (several, separated by commas: the GPU's number selects one, as gds_path_sharding=by_gpu),              use_mla the shape's; save_decode_cache is not used here"
         }
         KvSystem::LmcacheMp => {
             "--gds-l1-path is DIR, --l1-size-gb follows from --tokens and --batch, --gds-l1-use-direct-io is odirect"

@@ -130,7 +130,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let (usual_shape, usual_tokens) = kind.usual();
     let shape = Shape::named(request.shape.as_deref().unwrap_or(usual_shape)).map_err(PlanError)?;
     if !(0.0..=1.0).contains(&request.hit_rate) {
-        return Err(PlanError(format!("--hit-rate is {}, and must be 0 to 1", request.hit_rate)));
+        return Err(PlanError(format!("--hit-rate is {}, but must be 0 to 1", request.hit_rate)));
     }
     if request.provoke.is_some() && kind != KvSystem::Llmd {
         return Err(PlanError(format!(
@@ -139,13 +139,13 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         )));
     }
     if request.provoke == Some(FallbackReason::Misaligned) {
-        return Err(PlanError("llmd does not look at the alignment; ucm with --misalign does".to_owned()));
+        return Err(PlanError("llmd does not check the alignment; ucm with --misalign does".to_owned()));
     }
     if request.gds_mode.is_some()
         && (kind != KvSystem::Llmd || !request.variants.is_empty() || request.compare.is_some())
     {
         return Err(PlanError(
-            "--gds-mode is a setting of llmd that gives the variants, so --variants and --compare are left out with it"
+            "--gds-mode is a setting of llmd that determines the variants, so it cannot be combined with --variants or --compare"
                 .to_owned(),
         ));
     }
@@ -205,7 +205,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         }
     }
     warnings.extend(unused.said());
-    let model = model.ok_or_else(|| PlanError("there is nothing to run: name a variant and a direction".to_owned()))?;
+    let model = model.ok_or_else(|| PlanError("there is nothing to run: pass a variant and a direction".to_owned()))?;
     let mut notes = Vec::new();
     let (environment, settings) = environment(request, &mut notes)?;
     let order = serde_json::to_value(&order).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
@@ -227,7 +227,7 @@ fn impossible(lane: &Planned) -> Result<(), PlanError> {
     }
     if !lane.layout.scattered && lane.settings.on(KvSetting::DirectSlot) && lane.settings.on(KvSetting::Register) {
         return Err(PlanError(
-            "register=1 registers the staging slab, which direct_slot=1 goes round; take the variant gds".to_owned(),
+            "register=1 registers the staging slab, but direct_slot=1 does not use it; use the variant gds".to_owned(),
         ));
     }
     Ok(())
@@ -262,7 +262,7 @@ fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
     let stored = stored_of(files, order.hit_rate);
     if files > 0 && (stored as f64 - files as f64 * order.hit_rate).abs() > 1e-6 {
         said.push(format!(
-            "a hit rate of {} of {files} files of a sequence comes to {stored}, which is {:.1} %",
+            "a hit rate of {} with {files} files per sequence gives {stored} stored files, which is {:.1} %",
             order.hit_rate,
             100.0 * stored as f64 / files as f64
         ));
@@ -278,7 +278,9 @@ fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, P
     let wanted = match (&request.cufile_json, request.kind) {
         (Some(named), _) => Some(named.as_str()),
         (None, KvSystem::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
-            notes.push(format!("{CUFILE_JSON} is set, so the settings of llm-d are left out; --cufile-json llmd takes them all the same"));
+            notes.push(format!(
+                "{CUFILE_JSON} is set, so the settings of llm-d are not used; --cufile-json llmd uses them anyway"
+            ));
             None
         }
         (None, KvSystem::Llmd) => Some("llmd"),
@@ -288,13 +290,13 @@ fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, P
         None | Some("none") => return Ok((BTreeMap::new(), None)),
         Some(name) => match CUFILE_PROFILES.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => {
-                notes.push(format!("lanes with cuFile take the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none leaves them out"));
+                notes.push(format!("runs with cuFile use the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none does not use them"));
                 return Ok((BTreeMap::new(), Some(*text)));
             }
             None => std::fs::canonicalize(name).map_err(|e| {
                 let known: Vec<&str> = CUFILE_PROFILES.iter().map(|(name, _)| *name).collect();
                 PlanError(format!(
-                    "--cufile-json takes {}, none or a file, and '{name}' is none of them: {e}",
+                    "--cufile-json must be {}, none or a file; '{name}' is none of them: {e}",
                     known.join(", ")
                 ))
             })?,
@@ -365,8 +367,14 @@ mod tests {
             (KvSystem::Ucm, &["disk"], "register=0,1", &[], "does not use cuFile"),
             (KvSystem::Ucm, &["gds"], "async_depth=1,16", &[], "async=1"),
             (KvSystem::Lmcache, &["gds"], "prefetch_factor=0,2", &["enable_layerwise=0"], "enable_layerwise=1"),
-            (KvSystem::Lmcache, &["gds"], "fsync=0,1", &[], "for writes alone"),
-            (KvSystem::Lmcache, &["gds"], "prefetch_factor=500,900", &["enable_layerwise=1"], "come to 80 there"),
+            (KvSystem::Lmcache, &["gds"], "fsync=0,1", &[], "only affects writes"),
+            (
+                KvSystem::Lmcache,
+                &["gds"],
+                "prefetch_factor=500,900",
+                &["enable_layerwise=1"],
+                "have the same effect as 80",
+            ),
             (KvSystem::Llmd, &["gds", "staging"], "read_priority=0,1", &[], "write_percent"),
         ] {
             let said = of(kind, variants, compare, set).unwrap_err().0;
@@ -413,7 +421,7 @@ mod tests {
         asked.hit_rate = 0.5;
         let odd = plan(&asked, Path::new("/kv")).unwrap();
         assert_eq!(odd.model.shards.len(), 2);
-        assert_eq!(odd.warnings, ["a hit rate of 0.5 of 3 files of a sequence comes to 2, which is 66.7 %"]);
+        assert_eq!(odd.warnings, ["a hit rate of 0.5 with 3 files per sequence gives 2 stored files, which is 66.7 %"]);
         asked.tokens = Some(1024);
         assert_eq!(plan(&asked, Path::new("/kv")).unwrap().warnings, [""; 0]);
     }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The note if that flag is left out.
-pub(super) const WITHOUT_RDMA: &str = "each block is registered apart, as register=2 asks for, but without cuFile's flag for RDMA, which libcufile refuses for host memory";
+pub(super) const WITHOUT_RDMA: &str = "each block is registered separately (register=2), but without cuFile's flag for RDMA, because libcufile rejects the flag for host memory";
 
 /// cuFile's flag for memory that is registered for RDMA. llm-d uses it when it registers blocks separately.
 const RDMA_REGISTER: u32 = 1;
@@ -102,7 +102,7 @@ pub(super) fn register(
                 let doing = format!("registering {} of the target with cuFile", units::bytes(length));
                 let said = match explain(&doing, &error) {
                     LoadError::CuFile(said) if flags == RDMA_REGISTER => LoadError::CuFile(format!(
-                        "{said}; register=2 gives cuFile's flag for RDMA, as llm-d does, which libcufile does not take for every memory: register=1 does without it"
+                        "{said}; register=2 uses cuFile's flag for RDMA, as llm-d does, but libcufile does not accept it for all memory; register=1 does not use it"
                     )),
                     said => said,
                 };
@@ -243,7 +243,10 @@ pub(super) fn prepare_files(context: &EngineContext<'_>, job: &Job) -> Result<Op
         }
         Ok(())
     })?;
-    Ok(Some(format!("{} files were written by plain writes before the clock, since no lane wrote them", missing.len())))
+    Ok(Some(format!(
+        "{} files were written by plain writes before the clock, because no earlier run wrote them",
+        missing.len()
+    )))
 }
 
 /// A hint about llm-d's many threads: opening the driver may fail, because some versions of libcufile have a lower
@@ -256,7 +259,7 @@ fn settings_hint() -> String {
     let asked = read.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     match asked.as_ref().and_then(|all| all.pointer("/execution/max_io_threads")).and_then(serde_json::Value::as_u64) {
         Some(threads) if threads > 32 => format!(
-            "; {} asks for {threads} threads (max_io_threads), which some versions of libcufile refuse: --cufile-json llmd-32 asks for 32",
+            "; {} requests {threads} threads (max_io_threads), which some versions of libcufile reject; --cufile-json llmd-32 requests 32",
             file.display()
         ),
         _ => String::new(),

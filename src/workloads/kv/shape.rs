@@ -76,14 +76,14 @@ impl Shape {
     fn check(&self) -> Result<(), String> {
         let within = |what: &str, value: u64, most: u64| match value {
             1.. if value <= most => Ok(()),
-            _ => Err(format!("the shape {}: {what} is {value}, and must be 1 to {most}", self.name)),
+            _ => Err(format!("the shape {}: {what} is {value}, but must be 1 to {most}", self.name)),
         };
         // Both appear in reports, on terminals and in a chunk's header.
         for (what, text) in [("name", &self.name), ("dtype", &self.dtype)] {
             let plain = text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
             if text.trim().is_empty() || text.len() > MOST_NAME || !plain {
                 return Err(format!(
-                    "the {what} of a shape must be 1 to {MOST_NAME} plain characters, and is {text:.80?}"
+                    "the {what} of a shape must have 1 to {MOST_NAME} plain characters, but is {text:.80?}"
                 ));
             }
         }
@@ -92,7 +92,7 @@ impl Shape {
         within("head_size", self.head_size, 65_536)?;
         match self.dtype_bytes {
             1 | 2 | 4 | 8 => Ok(()),
-            other => Err(format!("the shape {}: dtype_bytes is {other}, and must be 1, 2, 4 or 8", self.name)),
+            other => Err(format!("the shape {}: dtype_bytes is {other}, but must be 1, 2, 4 or 8", self.name)),
         }
     }
 

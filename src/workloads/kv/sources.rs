@@ -8,7 +8,7 @@ impl KvSystem {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Ucm => {
-                "UCM's GDS proposal of October 2025 (its three pull requests were closed): a file a block, one operation a tensor piece, file handles cached"
+                "UCM's GDS proposal of October 2025 (its three pull requests were closed): one file per block, one operation per tensor piece, file handles cached"
             }
             Self::Llmd => {
                 "llm-d's file-system back end 0.22: one file per group of blocks, threads per GPU, gds_mode per direction"
@@ -17,7 +17,7 @@ impl KvSystem {
                 "vLLM's file-system tier: the same files with O_DIRECT into host memory, then copies to the GPU; no cuFile"
             }
             Self::Lmcache => {
-                "LMCache's GDS back end, deprecated there: a chunk file found by token hash, one read a chunk into a slab"
+                "LMCache's GDS back end, which LMCache has deprecated: one chunk file per token hash, one read per chunk into a slab"
             }
             Self::LmcacheMp => {
                 "LMCache's GDS L1 tier (multi-process mode): one slab file, one handle, asynchronous transfers into registered regions"

@@ -24,7 +24,7 @@ const STEP: usize = 1 << 20;
 pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> LoadError {
     if source.kind() == std::io::ErrorKind::StorageFull {
         return LoadError::CuFile(format!(
-            "{doing} {} failed: the disk is full; no part of a file is left behind. Free space, name another DIR, or ask for fewer tokens or sequences",
+            "{doing} {} failed: the disk is full; the incomplete file was removed. Free some space, pass another DIR, or use fewer tokens or sequences",
             shown(path).display()
         ));
     }
@@ -53,7 +53,7 @@ fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     let name =
         if settings.on(KvSetting::MaxCacheSizeMb) { KvSetting::MaxCacheSizeMb } else { KvSetting::MaxCacheSizeGb };
     Some(format!(
-        "{name}={} keeps {room} of {files} files: those written first are removed first, whether or not they were read since, and a lookup ends at the first that is gone",
+        "{name}={} keeps {room} of {files} files. The oldest files are removed first, even if they were read since, and a lookup ends at the first missing file",
         settings.get(name)
     ))
 }
@@ -111,10 +111,10 @@ fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLa
         return match chunk::examine(&file.path, settings.on(KvSetting::CheckPayload))? {
             None => Ok(false),
             Some(found) if found.shape != expected.shape => {
-                Err(format!("its shape is {:?}, and {:?} is expected", found.shape, expected.shape))
+                Err(format!("its shape is {:?}, but {:?} is expected", found.shape, expected.shape))
             }
             Some(found) if found.dtype != expected.dtype || found.payload_bytes != layout.payload => Err(format!(
-                "it holds {} bytes of {}, and {} of {} are expected",
+                "it contains {} bytes of {}, but {} of {} are expected",
                 found.payload_bytes, found.dtype, layout.payload, expected.dtype
             )),
             Some(_) => Ok(true),
@@ -126,7 +126,7 @@ fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLa
         // The index of a slab is in the memory of the process that wrote it. A larger file is the rest of a larger
         // slab.
         Ok(meta) if layout.is_slab() && meta.len() > file.start + layout.payload => Ok(true),
-        Ok(meta) => Err(format!("it has {} bytes, and {expected} are expected", meta.len())),
+        Ok(meta) => Err(format!("it has {} bytes, but {expected} are expected", meta.len())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(format!("it cannot be examined: {error}")),
     }

@@ -89,9 +89,9 @@ fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
     if looked.hits == 0 && !shared.layout.files.is_empty() {
         let asked = looked.lookups;
         return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
-            Some(why) => format!("none of the {asked} files asked for is in the store to be read: {why}"),
+            Some(why) => format!("none of the {asked} requested files is in the store: {why}"),
             None => format!(
-                "none of the {asked} files asked for is in the store; they are written by the lane before, which says why where it failed"
+                "none of the {asked} requested files is in the store; the previous run should have written them, so see its error"
             ),
         }));
     }

@@ -74,7 +74,7 @@ mod tests {
     fn nothing_seen_from_outside_proves_a_route() {
         let seen = Seen { readable: true, ..Seen::default() };
         assert_eq!(seen.route().0, None);
-        assert!(seen.route().1.contains("not cuFile's"));
+        assert!(seen.route().1.contains("did not read with cuFile"));
         let mapped = Seen { cufile: Some("/x/libcufile.so.0".into()), ..seen.clone() };
         for (nvfs, log, route, proven) in [
             (Some(5), "", Route::Nvfs, false),
@@ -88,6 +88,6 @@ mod tests {
             assert!(said.contains("libcufile.so.0"), "{said}");
         }
         let hidden = Seen::default().route();
-        assert!(hidden.0.is_none() && hidden.1.contains("not known"));
+        assert!(hidden.0.is_none() && hidden.1.contains("unknown whether"));
     }
 }

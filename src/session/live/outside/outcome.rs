@@ -168,15 +168,15 @@ impl Watched {
         if let Some(outside) = &result.outside {
             notes.push(match (outside.read_call_bytes, outside.storage_read_bytes) {
                 (Some(calls), Some(storage)) => format!(
-                    "seen from outside: {} read by system calls, {} from storage; at least {} from the page cache",
+                    "observed from outside: {} read by system calls, {} from storage; at least {} from the page cache",
                     units::bytes(calls),
                     units::bytes(storage),
                     units::bytes(calls.saturating_sub(storage))
                 ),
-                (None, Some(storage)) => format!("seen from outside: {} read from storage", units::bytes(storage)),
-                (Some(calls), None) => format!("seen from outside: {} read by system calls", units::bytes(calls)),
+                (None, Some(storage)) => format!("observed from outside: {} read from storage", units::bytes(storage)),
+                (Some(calls), None) => format!("observed from outside: {} read by system calls", units::bytes(calls)),
                 (None, None) => {
-                    "its reads were not seen from outside: /proc had no counters of it before it ended".to_owned()
+                    "its reads were not observed from outside: /proc had no counters before it ended".to_owned()
                 }
             });
             notes.extend(self.doubts(outside, files));

@@ -90,7 +90,7 @@ fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
         return None;
     }
     Some(match verdict.route {
-        _ if no_gpu(verdict) => "Race: how fast models load into host memory here, and why",
+        _ if no_gpu(verdict) => "Race: shows how fast models load into host memory here, and why",
         route if route.is_direct() && !verdict.proven => "Race: a load proves the route by its counters",
         route if route.is_direct() => "Race: measure the gain for your model",
         Route::None => return None,

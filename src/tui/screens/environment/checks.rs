@@ -41,7 +41,7 @@ pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, alone: bool, t
     ui.screen.drawn.replace(rows.clone());
     if rows.is_empty() {
         let text = if state.checks.is_empty() {
-            "The first answers are on their way."
+            "The first results will appear soon."
         } else {
             "No check contains this text."
         };
@@ -175,7 +175,7 @@ fn check_lines(
         let mended = finding.status == Status::Pass;
         let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
         let is_past = ui.ctx.replay || ui.ctx.over;
-        let undoes = if is_past { " shows what was changed" } else { " shows what was changed, and undoes it" };
+        let undoes = if is_past { " shows what was changed" } else { " shows the changes and undoes them" };
         let (label, words) = match (mended, applied) {
             (true, _) => ("Mended", undoes),
             (false, true) => ("Applied", undoes),

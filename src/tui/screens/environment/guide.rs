@@ -42,7 +42,7 @@ pub(super) fn first_open(state: &State) -> usize {
 /// Draws the checklist with line `at` selected, and with the available keys.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, at: usize, bindings: &[&Binding], theme: &Theme) {
     let Some(guide) = &state.guide else {
-        let lines = [vec![("The checklist comes when all checks are done.".to_owned(), theme.text)]];
+        let lines = [vec![("The checklist appears when all checks are done.".to_owned(), theme.text)]];
         sheet::draw(pen, &[], &lines, &[], 0, WIDEST, theme);
         return;
     };

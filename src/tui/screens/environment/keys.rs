@@ -20,7 +20,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         [plain(KeyCode::Enter)],
         "⏎",
         "open",
-        "open or fold a group; on a check, go to its details, and from there to its fix; on a station of the road, open its fix; on a process or a tensor, look at it alone",
+        "open or fold a group; on a check, go to its details, and from there to its fix; on a station of the road, open its fix; on a process or a tensor, show only this one",
         opens
     ),
     fix(|ui, state| fix_of_selection(state, ui).is_some()),
@@ -62,7 +62,7 @@ pub(super) const FIX: &[Row<Environment>] = &[
         [letter('d')],
         "d",
         "dry run",
-        "in a fix: say what it would do, without doing it",
+        "in a fix: show what it would do, without doing it",
         can_preview
     ),
     copy_commands(|ui, state| sheet_plan(state, ui).is_some()),

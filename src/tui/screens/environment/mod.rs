@@ -215,7 +215,7 @@ const fn pane_of(number: usize) -> Pane {
 fn tell_that_it_waits(session: &State, ctx: &mut Context) {
     if ctx.is_live() && session.is_measuring() {
         let stop = ctx.keys.key_of(Action::CancelRace);
-        ctx.notice = Some(format!("a race is running: this follows when it has ended ({stop} on Race stops it)"));
+        ctx.notice = Some(format!("a race is running: this starts when it has ended ({stop} on Race stops it)"));
     }
 }
 
@@ -238,7 +238,7 @@ impl Environment {
     /// Opens the sheet of the fix that would be undone, because the user must see a preview first.
     fn find_undo(&mut self, session: &State, ctx: &mut Context) {
         if self.fix.is_some() {
-            ctx.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());
+            ctx.notice = Some("this fix is not applied, so it cannot be undone".to_owned());
         } else if let Some(fix) = undo_of_selection(session, &Ui { ctx, screen: self }) {
             // The sheet shows the start of the changes to undo, and not the end of the output.
             self.fix = Some(FixSheet { held: true, ..FixSheet::new(fix.plan.id) });

@@ -14,7 +14,7 @@ pub(super) const TABLE: &[Row<Learn>] = &[
     down(always),
     next_pane(always),
     cancel_race(|ui, state| ui.ctx.is_live() && state.is_measuring()),
-    bind!(Action::PreviousStep, [plain(KeyCode::Left), letter('h')], "←→", "step", "the step before", always),
+    bind!(Action::PreviousStep, [plain(KeyCode::Left), letter('h')], "←→", "step", "the previous step", always),
     bind!(Action::NextStep, [plain(KeyCode::Right), letter('l')], "→", "", "the next step", always),
     // Only some figures are animated.
     bind!(Action::Play, [letter(' ')], "space", "play", "play, pause or play again", |ui, _| {

@@ -411,7 +411,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
             if pen.width() < 90 {
                 "  arithmetic, not measured".to_owned()
             } else {
-                "  arithmetic, not measured: time = tensors × overhead / slots + bytes / rate".to_owned()
+                "  computed, not measured: time = tensors × overhead / slots + bytes / rate".to_owned()
             },
             theme.dim,
         ),
@@ -420,7 +420,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let w = inside.width();
     let told = &lesson.small;
     let Some(cost) = told.load(&Engine::GdsPerTensor).and_then(|load| load.cost.as_ref()) else {
-        inside.text(2, 0, "The recording has no fitted rate to begin from.", theme.dim);
+        inside.text(2, 0, "The recording has no fitted rate for the simulation.", theme.dim);
         return;
     };
     let simulation = ui.screen.simulation;

@@ -219,7 +219,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
             .as_ref()
             .and_then(|group| measured_ceiling(state, group).or_else(|| pcie_ceiling(state, group.target))),
         cursor: ui.screen.time.cursor,
-        empty: "Bytes have not begun to move.",
+        empty: "No bytes have moved yet.",
     };
     put(&chart, &mut inside, theme, &Extras::default());
 }
@@ -353,7 +353,7 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
         x,
         ceiling: None,
         cursor,
-        empty: unread(lane, ["No reading of this lane's memory yet.", "No reading of this lane's memory."]),
+        empty: unread(lane, ["No reading of this run's memory yet.", "No reading of this run's memory."]),
     };
     put(&chart, &mut inside, theme, &events(lane));
 }

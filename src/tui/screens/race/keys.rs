@@ -23,7 +23,7 @@ pub(super) const TABLE: &[Row<Race>] = &[
         [letter('P')],
         "P",
         "plans",
-        "everything that can be run here (loads, KV caches, the storage grid), and the earlier runs of this session",
+        "show everything that can be run here (loads, KV caches, the storage grid), and the earlier runs of this session",
         has_plans
     ),
     cancel_race(|ui, state| ui.ctx.is_live() && state.is_measuring()),
@@ -34,7 +34,7 @@ pub(super) const TABLE: &[Row<Race>] = &[
         [plain(KeyCode::Left), letter('h')],
         "←→",
         "layer",
-        "the layer before, of a read that goes layer by layer",
+        "the previous layer of a read layer by layer",
         on_layers
     ),
     bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the next layer", on_layers),
@@ -43,7 +43,7 @@ pub(super) const TABLE: &[Row<Race>] = &[
         [letter('L')],
         "L",
         "layers or charts",
-        "for a read that goes layer by layer: its layers in place of the charts, and back",
+        "for a read layer by layer: show its layers instead of the charts, and back",
         has_layers
     ),
     chart_left(reads_charts),
@@ -87,12 +87,17 @@ pub(super) const PLANS: &[Row<Race>] = &[
         [plain(KeyCode::Enter)],
         "⏎",
         "run",
-        "in the plans: run the selected one; it writes what is said there",
+        "in the plans: run the selected one, which writes the listed files",
         |ui, state| matches!(row(ui, state), Some(PlanRow::Offer(plan)) if plans::obstacle(state, ui.ctx, plan).is_none())
     ),
-    bind!(Action::ShowPlan, [plain(KeyCode::Enter)], "⏎", "show", "in the plans: show what ran", |ui, state| {
-        matches!(row(ui, state), Some(PlanRow::Ran(_)))
-    }),
+    bind!(
+        Action::ShowPlan,
+        [plain(KeyCode::Enter)],
+        "⏎",
+        "show",
+        "in the plans: show the selected earlier run",
+        |ui, state| { matches!(row(ui, state), Some(PlanRow::Ran(_))) }
+    ),
 ];
 
 /// The selected line of the plans.

@@ -280,7 +280,7 @@ fn invitation(state: &State, ctx: &Context) -> Vec<(String, &'static str)> {
     if ctx.captured {
         rows.push((
             "gds-top MODEL".to_owned(),
-            "on the machine itself compares the engines there; a capture runs nothing",
+            "compares the engines on the machine itself; nothing can run on a capture",
         ));
     } else if ctx.is_live() && !state.race_plans.is_empty() {
         rows.push((

@@ -34,7 +34,7 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
 /// A sentence with the reason why the plan cannot run now; `None` if it can.
 pub(super) fn obstacle(state: &State, ctx: &Context, plan: &RacePlan) -> Option<String> {
     if !ctx.is_live() {
-        return Some("nothing can be run any more in this session".to_owned());
+        return Some("nothing more can be run in this session".to_owned());
     }
     if state.is_measuring() {
         return Some("something is being measured; c stops it".to_owned());

@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Row<Report>] = &[
         [letter('b')],
         "b",
         "baseline",
-        "keep this report as the one that later races are compared with by --baseline",
+        "save this report as the baseline with which later races are compared (--baseline)",
         can_export
     ),
 ];

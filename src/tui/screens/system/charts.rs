@@ -14,7 +14,7 @@ pub(super) const ROWS: u16 = 9;
 const MOST: usize = 4;
 const MARKERS: [char; MOST] = ['•', '▪', '◦', '▫'];
 
-const SOON: &str = "Rates need two looks; the second comes in a moment.";
+const SOON: &str = "Rates need two samples; the second one follows soon.";
 
 /// Draws the charts side by side: storage and, if there are any, the links of the GPUs.
 pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {

@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Row<System>] = &[
     down(has_rows),
     next_pane(|ui, state| ui.ctx.small || (ui.screen.more.get() && is_past(state, ui.ctx))),
     open(lists_processes),
-    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "back", "from one process back to all of them", |ui, _| ui
+    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "back", "go from one process back to all of them", |ui, _| ui
         .screen
         .open),
     sort(lists_processes),

@@ -67,7 +67,7 @@ fn pictures(state: &State) -> [Picture; 4] {
         Picture {
             title: "Read from the model's disk",
             unit: "GB/s",
-            empty: "The disk's count of reads was not recorded.",
+            empty: "The read counter of the disk was not recorded.",
             lines: vec![("disk", rate(&readings(state, Metric::DeviceReadBytes, 1.0), 1e9), false)],
         },
         Picture {
@@ -85,7 +85,7 @@ fn pictures(state: &State) -> [Picture; 4] {
             empty: "No reading of memory was recorded.",
             lines: vec![
                 ("GPU", readings(state, Metric::GpuMemoryBytes, GIB), false),
-                ("page cache, risen by", cache, false),
+                ("increase of the page cache", cache, false),
             ],
         },
         Picture {

@@ -122,7 +122,7 @@ fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &Ui<'_>, theme: &Theme)
         series("from storage", '•', 0, of_process(state, ui, pid, |p| p.storage_bytes_per_s), theme),
         series("by calls", '▪', 1, of_process(state, ui, pid, |p| p.call_bytes_per_s), theme),
     ];
-    let empty = "Nothing is known yet: rates need two looks, and the rights of its owner or of root.";
+    let empty = "Nothing is known yet: rates need two samples, and the rights of the process's owner or of root.";
     charts::chart(pen, ("Reads", empty), lines, state, ui, theme);
 }
 

@@ -105,7 +105,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
         } else if is_past(state, ui.ctx) {
             say(
                 Status::Na,
-                "Processes are shown live and never recorded. Below is what the machine's meters read while loads ran."
+                "Processes are shown live and never recorded. Below are the meters of the machine during the loads."
                     .into(),
             )
         } else if ui.ctx.replay || ui.ctx.over {
@@ -114,7 +114,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
                 "Processes are shown live only. They are never recorded, because they belong to other users.".into(),
             )
         } else {
-            say(Status::Info, "Looking at GPUs, disks and processes …".into())
+            say(Status::Info, "Examining GPUs, disks and processes …".into())
         };
     };
     // Only the selected process is examined.
@@ -148,7 +148,7 @@ fn spread<const N: usize>(rooms: [u16; N], w: u16, longest: u16) -> [u16; N] {
 
 /// The reason why no GPU is listed.
 fn no_gpu_words(sample: &SystemSample) -> &str {
-    sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.")
+    sample.gpu_problem.as_deref().unwrap_or("NVML lists no GPU.")
 }
 
 fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
@@ -255,7 +255,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     let order = order(sample, ui);
     if order.is_empty() {
         let text = if sample.processes.is_empty() {
-            "None now. A model server shows up here as soon as it has loaded libcuda."
+            "None now. A model server appears here as soon as it has loaded libcuda."
         } else {
             "No process of the table contains this text."
         };

@@ -25,7 +25,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let title = [(shorten(&info.name, room, false).0, theme.strong)];
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
-    let aligned = if row.aligned { "aligned for direct reads" } else { "no multiple of 4 KiB" };
+    let aligned = if row.aligned { "aligned for direct reads" } else { "not a multiple of 4 KiB" };
     let shape: Vec<String> = info.shape.iter().map(ToString::to_string).collect();
     let place = format!("shard {}, offset {}", info.shard + 1, count(info.file_offset));
     let whole = format!("{place} ({aligned})");

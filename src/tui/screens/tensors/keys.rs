@@ -27,7 +27,7 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
         [plain(KeyCode::Left), letter('h')],
         "←",
         "",
-        "the tensors of the engine before",
+        "the tensors of the previous engine",
         has_rows
     ),
     sort(has_rows),
@@ -37,7 +37,7 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
         [letter('C')],
         "C",
         "compare",
-        "compare with the next engine, at last with none",
+        "compare with the next engine, or with none after the last",
         |ui, state| has_rows(ui, state) && entries_with_spans(state).len() > 1
     ),
     filter(|ui, state| has_rows(ui, state) || !ui.screen.filter.is_empty()),
