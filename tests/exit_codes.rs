@@ -18,6 +18,16 @@ fn root(name: &str) -> String {
     machine::fixture(name).display().to_string()
 }
 
+/// A model of one tensor that takes no space on the disk and fits into no memory.
+fn sparse_model(path: &Path, bytes: u64) {
+    let header = format!("{{\"t\":{{\"dtype\":\"U8\",\"shape\":[{bytes}],\"data_offsets\":[0,{bytes}]}}}}");
+    let mut content = (header.len() as u64).to_le_bytes().to_vec();
+    content.extend(header.as_bytes());
+    std::fs::write(path, &content).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(content.len() as u64 + bytes).unwrap();
+}
+
 #[test]
 fn every_command_keeps_the_table_of_exit_statuses() {
     let folder = tempfile::tempdir().unwrap();
@@ -28,6 +38,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
     let recording = recording.display().to_string();
     std::fs::write(top.join("wrong.json"), "{ \"properties\": { \"io_batchsise\": 1 } }").unwrap();
     std::fs::write(top.join("broken.json"), "{ , }").unwrap();
+    sparse_model(&top.join("huge.safetensors"), 1 << 42);
     let grid = ["--size", "64K", "--threads", "1", "--file-size", "1M", "--seconds", "0.01", "--access", "read"];
     let grid = |dir: &'static str, more: &[&'static str]| [&["bench-io", dir], &grid[..], more].concat();
     let rows: Vec<(Vec<&str>, i32)> = vec![
@@ -69,6 +80,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["bench", "model", "--target", "7", "--engine", "mmap"], 3),
         (vec!["bench", "model", "--target", "GPU-00000000-0000-0000-0000-000000000000"], 3),
         (vec!["bench", "model", "--target", "host", "--engine", "mmap,command:false", "--cache", "as-is"], 3),
+        (vec!["bench", "huge.safetensors", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 3),
         (vec!["bench", "/nowhere"], 2),
         (vec!["bench", "qwen2.5-7b"], 2),
         (vec!["bench"], 2),

@@ -24,6 +24,10 @@ pub fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
     let in_vain = fell_back || state.unavailable.iter().any(|(engine, _)| engine.uses_cufile());
     match (in_vain, state.checks_took_ns) {
         (true, _) => (Some(false), "not usable in this session; see the notes"),
+        // The keys of cufile.json depend on the library, so a session that has them searched for it.
+        (false, None) if state.machine.as_ref().is_some_and(|machine| !machine.cufile_defaults.is_empty()) => {
+            (Some(false), "not found")
+        }
         (false, None) => (None, "this session did not search for it"),
         (false, Some(_)) => (Some(false), "not found"),
     }
