@@ -304,6 +304,9 @@ pub(super) enum Sub {
     Selftest {
         #[command(flatten)]
         load: LoadArgs,
+        /// Do not read meters during the load
+        #[arg(long, hide_short_help = true)]
+        no_telemetry: bool,
         /// Record each session
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,

@@ -157,8 +157,8 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Report { recordings, baseline, threshold, export, output }) => {
             recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output.output())
         }
-        Some(Sub::Selftest { load, record, output }) => {
-            selftest::run(&args::RaceArgs { record, ..load.into() }, &output.output())
+        Some(Sub::Selftest { load, no_telemetry, record, output }) => {
+            selftest::run(&args::RaceArgs { no_telemetry, record, ..load.into() }, &output.output())
         }
         Some(Sub::Overhead { load, yes, no_verify, model, output, quiet }) => {
             overhead::run(&model, &args::RaceArgs { yes, no_verify, ..load.into() }, &output.quiet(quiet))

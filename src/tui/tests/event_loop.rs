@@ -223,7 +223,7 @@ fn the_colours_follow_the_background_that_the_terminal_reports() {
         // The quit key ends the loop after the frame with the new background.
         let (input, events) = (stage.input.clone(), stage.events.take());
         let typist = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_secs(1));
             input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
             drop(events);
         });
