@@ -407,7 +407,7 @@ fn main() {
     at_rest(&mut tool);
     let (own, libraries) = mapped_mib(tool.pid());
     println!(
-        "\nAt rest {own:.1} MiB of the memory are the program's own file and {libraries:.1} MiB shared libraries."
+        "\nAt rest, {own:.1} MiB of the memory belong to the program's own file and {libraries:.1} MiB to shared libraries."
     );
     let rest = key_to_paint(&mut tool, ["2", "1"]);
     tool.signal(Signal::TERM);

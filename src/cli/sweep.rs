@@ -298,7 +298,7 @@ impl<'a> Runner<'a> {
         };
         let bytes = results.iter().flatten().flatten().next().map_or(0, |run| run.bytes);
         let (Some(default_ns), best_ns) = (median(results.first()), median(results.last())) else {
-            swept.failed_proof = Some("no run has a time".to_owned());
+            swept.failed_proof = Some("no run was measured".to_owned());
             return Ok(());
         };
         let best_ns = best_ns.unwrap_or(default_ns);

@@ -78,7 +78,8 @@ impl Counted {
             let (bytes, all) = (units::bytes(self.bytes), units::bytes(self.all_bytes));
             return Some(format!("they count {bytes} of {all}, {}", shares.join(", ")));
         }
-        // Some versions count more than was asked for, for example complete blocks; none counts twice as much on a direct route.
+        // Some versions count more bytes than were requested, for example complete blocks. No version counts twice as
+        // many on a direct route.
         if posix == 0 && self.all_bytes > 0 && self.bytes / 2 >= self.all_bytes {
             let (bytes, all) = (units::bytes(self.bytes), units::bytes(self.all_bytes));
             return Some(format!("they count {bytes} of {all}, {}", shares.join(", ")));

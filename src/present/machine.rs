@@ -49,7 +49,7 @@ fn of_machine(state: &State, detailed: bool) -> Vec<Fact> {
     facts.push(("System", format!("{}, kernel {}", machine.distribution, machine.kernel)));
     // Recordings of earlier versions have neither a CPU nor parameters.
     facts.extend(cpu.map(|_| match machine.kernel_parameters.as_slice() {
-        [] => ("Kernel parameters", "none that concern devices or memory".to_owned()),
+        [] => ("Kernel parameters", "no parameter concerns devices or memory".to_owned()),
         words => ("Kernel parameters", words.join(" ")),
     }));
     let mut gpus = gpus(machine);

@@ -194,5 +194,5 @@ fn a_player_opens_at_the_first_load_seeks_and_ends_with_its_front() {
     let Ok(Played::Sought(state, events)) = feed.player.recv() else { panic!("the answer to the second seek") };
     assert_eq!(state.now_ns, 0);
     drop(feed);
-    assert!(events.iter().count() > 40, "without a front that commands it plays to its end");
+    assert!(events.iter().count() > 40, "without commands, the replay continues to its end");
 }
