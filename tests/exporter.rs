@@ -112,7 +112,7 @@ fn the_documentation_lists_every_metric() {
 #[test]
 fn clients_that_hold_connections_or_send_without_end_do_not_stop_the_answers() {
     let folder = tempfile::tempdir().unwrap();
-    // Fewer descriptors than connections.
+    // The server has fewer descriptors than there are connections.
     let exporter = Exporter::started(
         program::started_by("sh").args(["-c", "ulimit -n 100; exec \"$@\"", "sh", program::PROGRAM]),
         folder.path(),
@@ -120,7 +120,7 @@ fn clients_that_hold_connections_or_send_without_end_do_not_stop_the_answers() {
     let mut held = Vec::new();
     for _ in 0..300 {
         let mut socket = TcpStream::connect(&exporter.address).unwrap();
-        // The server may have closed it for a newer one.
+        // The server may have closed this connection to accept a newer one.
         let _ = socket.write_all(b"GET /met");
         held.push(socket);
     }

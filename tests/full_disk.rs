@@ -1,6 +1,7 @@
-//! A full disk for the commands that write: results and temporary files in a small file system of memory, at ten sizes. Each command ends with a documented
-//! status and one sentence, an earlier file stays whole, and no temporary folder is left. `GDS_TOP_THOROUGH=1` tries all sizes, `--nocapture` prints
-//! figures. It needs namespaces to mount the file system.
+//! Tests of commands that write to a full disk. Results and temporary files are in a small tmpfs of ten sizes. Each
+//! command ends with a documented status and one sentence, an earlier file stays complete, and no temporary folder
+//! remains. `GDS_TOP_THOROUGH=1` tries all sizes, and `--nocapture` prints figures. Mounting the tmpfs needs
+//! namespaces.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -14,8 +15,8 @@ use std::process::{Command, Output, Stdio};
 /// Sizes of the file system in KiB. Its folder needs one page.
 const SIZES: [u64; 10] = [8, 16, 32, 64, 128, 256, 512, 1_024, 4_096, 16_384];
 
-/// Makes the small file system, fills it with what the first argument names, runs the program and lists what is left, all in a separate mount namespace.
-/// The listing is behind a mark on standard error, because results are on standard output.
+/// Mounts the tmpfs in a separate mount namespace, runs the program and lists the remaining files. The list follows a
+/// mark on standard error, because results are on standard output.
 const SCRIPT: &str = r#"
 size=$1 place=$2; shift 2
 mount -t tmpfs -o "size=${size}k,mode=755" none "$place" || exit 99
@@ -89,7 +90,7 @@ fn commands(place: &Path, model: &Path, archive: &Path) -> Vec<(&'static str, Ve
     ]
 }
 
-/// What is wrong with the end of a command.
+/// The errors in the result of a command.
 fn wrong(output: &Output, may_stay: &[&str]) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let Some(status) = output.status.code() else { return Some(format!("{}: {said}", output.status)) };
@@ -101,7 +102,7 @@ fn wrong(output: &Output, may_stay: &[&str]) -> Option<String> {
     if status != 0 && sentences.is_empty() && output.stdout.is_empty() {
         return Some(format!("status {status} without a sentence"));
     }
-    // An export may have some of its files, each of them complete; a folder that was asked for may stay if it is empty.
+    // An export can leave some of its files, each of them complete. A requested folder can remain if it is empty.
     let strange: Vec<&str> = left
         .lines()
         .filter(|line| {

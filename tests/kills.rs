@@ -1,5 +1,6 @@
-//! SIGKILL at random times of the commands that write: each file is whole or as it was, the next start removes what is left, and no process of the program
-//! survives. `GDS_TOP_KILLS=2000` kills that many times (default: 2 for each command), `GDS_TOP_KILLS_SEED` gives other times, `--nocapture` prints figures.
+//! Kills commands that write with SIGKILL at random times. Each file is complete or unchanged, the next start removes
+//! temporary files, and no process of the program survives. `GDS_TOP_KILLS=2000` sets the number of kills (default: 2
+//! for each command), `GDS_TOP_KILLS_SEED` selects other times, and `--nocapture` prints figures.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time in which all processes of a killed command end.
+/// Time limit for the end of all processes of a killed command.
 const END: Duration = Duration::from_secs(20);
 /// Marks the processes of one command.
 const MARK: &str = "A_TEST_KILLS_THIS";
@@ -73,7 +74,7 @@ fn alive(mark: &str) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_one).collect()
 }
 
-/// Hidden files below a folder: unfinished ones.
+/// Hidden files below a folder. They are unfinished files.
 fn unfinished(folder: &Path) -> Result<(), String> {
     let is_hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     let left: Vec<PathBuf> = image(folder).into_keys().filter(is_hidden).collect();
@@ -83,13 +84,13 @@ fn unfinished(folder: &Path) -> Result<(), String> {
 /// A command that is killed, in a new folder each time.
 struct Operation<'a> {
     name: &'static str,
-    /// Prepares the folder; the words.
+    /// Prepares the folder. Returns the arguments of the command.
     start: &'a dyn Fn(&Path) -> Vec<String>,
-    /// Starts the program again if that completes or undoes something; whether the folder is as it must be then.
+    /// Starts the program again if this completes or undoes a change. Returns whether the folder is then correct.
     holds: &'a dyn Fn(&Path, &Path) -> Result<(), String>,
 }
 
-/// Kills a command after a time; what is wrong then.
+/// Kills a command after a time. Returns the errors.
 fn kill_once(operation: &Operation<'_>, after: Duration) -> Result<bool, String> {
     let (folder, temporary) = (room(), room());
     let words = (operation.start)(folder.path());
@@ -116,7 +117,7 @@ fn kill_once(operation: &Operation<'_>, after: Duration) -> Result<bool, String>
     if !left.is_empty() {
         return Err(format!("left in the folder for temporary files: {left:?}"));
     }
-    // The memory of a recorded program has the number of its process in its name.
+    // The name of a recorded program's memory contains its process ID.
     let number = format!("-{}-", child.id());
     let memory = fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.file_name());
     let memory: Vec<_> = memory.filter(|name| name.to_string_lossy().contains(&number)).collect();
@@ -161,7 +162,7 @@ fn tree(folder: &Path) -> PathBuf {
     top
 }
 
-/// Whether the tree is as it was or as after the fix; a start that changes files resumes first.
+/// Whether the tree is unchanged or completely fixed. A start that changes files first resumes the interrupted fix.
 fn before_or_after(folder: &Path, temporary: &Path) -> Result<(), String> {
     let name = |folder: &Path| {
         let of = |(path, bytes): (PathBuf, Vec<u8>)| (path.strip_prefix(folder).unwrap().to_owned(), bytes);
@@ -204,10 +205,10 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
     let kv = "bench-kv lmcache --target host --no-telemetry --tokens 256 --set chunk_size=64 --set compute_us=0 --variants disk --json";
     let reads = |path: &Path, temporary: &Path| {
         let status = plain(&words("report --json", &[path]), temporary).status.code();
-        // 2 is a file that cannot be read.
+        // Status 2 means that a file cannot be read.
         if matches!(status, Some(0 | 1 | 3)) { Ok(()) } else { Err(format!("{} cannot be read", path.display())) }
     };
-    // The recording of an earlier session has the name of the new one.
+    // The recording of an earlier session has the same name as the new one.
     let before = |folder: &Path| {
         let file = folder.join("r.gdsrec");
         fs::write(&file, &earlier).unwrap();
@@ -242,7 +243,7 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
             start: &|folder| words(bench, &[&before(folder), &model]),
             holds: &|folder, temporary| {
                 recorded(folder, temporary)?;
-                // The next session in the same place removes what is left.
+                // The next session in the same folder removes the remaining files.
                 assert!(plain(&words(bench, &[&folder.join("r.gdsrec"), &model]), temporary).status.success());
                 unfinished(folder)
             },
@@ -251,7 +252,7 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
             name: "watch",
             start: &|folder| [words("watch --record", &[&before(folder)]), words("-- sleep 0.2", &[])].concat(),
             holds: &|folder, temporary| {
-                // Removes the shared memory of the killed one.
+                // Removes the shared memory of the killed program.
                 let _ = plain(&words("watch -- true", &[]), temporary);
                 recorded(folder, temporary)
             },

@@ -1,4 +1,4 @@
-//! The progress bar of a command that runs no session of its own.
+//! The progress bar of a command that does not run a session.
 
 use super::args::OutputArgs;
 use super::race::headless_options;
@@ -16,14 +16,14 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// A bar of which nothing was drawn.
+    /// A bar that has not been drawn yet.
     pub(super) fn new(output: &OutputArgs) -> Self {
         let options = headless_options(output, None);
         let glyphs = if options.ascii { ("#", "-") } else { ("█", "░") };
         Self { on: options.progress && !options.quiet, glyphs, drawn: None }
     }
 
-    /// Draws the bar with a text behind it, if the percentage has changed.
+    /// Draws the bar and a text after it, if the percentage has changed.
     pub(super) fn show(&mut self, done: u64, total: u64, text: &str) {
         let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100).min(100);
         if !self.on || self.drawn == Some(percent) {
@@ -36,7 +36,7 @@ impl Bar {
         let _ = write!(err, "\r\x1b[K{on}{off} {percent:>3} %  {text} ").and_then(|()| err.flush());
     }
 
-    /// Takes the bar away, so that a line can be printed.
+    /// Removes the bar, so that a line can be printed.
     pub(super) fn clear(&mut self) {
         if self.drawn.take().is_some() {
             let mut err = io::stderr();

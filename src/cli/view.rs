@@ -27,7 +27,7 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
     named
         .iter()
         .map(|path| {
-            // The components leave out '.', so that 'check .' names the folder as a person does.
+            // The components omit '.', so that 'check .' shows the name of the folder.
             let absolute: PathBuf =
                 if path.is_absolute() { path.clone() } else { here()?.join(path) }.components().collect();
             match std::fs::metadata(&absolute) {

@@ -1,10 +1,10 @@
-//! A place for bytes: a GPU or host memory.
+//! The target of bytes: a GPU or host memory.
 
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
 use std::sync::Arc;
 
-/// The memory that the bytes of a run are stored in.
+/// The memory for the bytes of a run.
 #[derive(Clone, Debug)]
 pub enum Device {
     /// A GPU. Its primary context is retained.

@@ -19,7 +19,7 @@ pub(super) fn is_loaded() -> bool {
     }
 }
 
-/// Whether the list of modules has it: name, size, users, their names, state.
+/// Whether the list of modules contains nvidia-fs. The columns are name, size, users, their names, and state.
 fn is_live(modules: &str) -> bool {
     let mut lines = modules.lines().map(|line| line.split_whitespace());
     lines.any(|mut words| words.next() == Some("nvidia_fs") && words.nth(3) == Some("Live"))

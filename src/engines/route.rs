@@ -6,9 +6,9 @@ use crate::core::{Access, Route, RouteCounts, units};
 /// The transfers that a run made by the library, by the run's own count: a library that counts none of them may be wrong in its totals too.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Made {
-    /// How many, at least.
+    /// Minimum number of transfers.
     pub transfers: u64,
-    /// Their bytes.
+    /// The bytes of the transfers.
     pub bytes: u64,
 }
 

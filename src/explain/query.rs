@@ -31,7 +31,7 @@ impl std::fmt::Display for Unknown {
 const LONGEST_NAME: usize = 100;
 /// The maximum number of log lines that are explained.
 const MOST_LINES: usize = 40;
-/// Characters of a line that are examined, and most lines that differ: a log can have any content.
+/// Maximum number of examined characters of a line, and of different lines. A log can have any content.
 const LONGEST_LINE: usize = 2_000;
 const MOST_DIFFERENT_LINES: usize = 50_000;
 

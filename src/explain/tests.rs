@@ -177,7 +177,7 @@ fn a_log_of_any_length_is_explained_in_bounded_time() {
     assert_eq!(explain_log(&again), explain_log("cuFileHandleRegister error 5027"));
     let long = "x".repeat(8 << 20) + " error 5027";
     assert!(explain_log(&long).is_empty());
-    // Codes of different lines are all found.
+    // The codes of all lines are found.
     assert_eq!(explain_log("[1] call failed: error 5027\n[2] call failed: error 5030\n").len(), 2);
     assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
 }

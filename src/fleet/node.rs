@@ -72,7 +72,7 @@ impl fmt::Display for Property {
     }
 }
 
-/// Properties and values, sorted by property. Texts are shared by all nodes: most nodes have the same.
+/// Properties and values, sorted by property. All nodes share the texts, because most nodes have the same ones.
 pub type Facts = Vec<(Property, Arc<str>)>;
 
 /// The rank of a route: no cuFile is the worst, then host memory.

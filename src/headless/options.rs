@@ -42,7 +42,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whether a named engine or target did not run to its end, or any run process died. An engine that was not named
+    /// Whether a named engine or target did not complete, or any run process crashed. An engine that was not named
     /// may be unable to run on this machine, but it may not crash.
     pub(super) fn is_missing(&self, state: &State) -> bool {
         let ran = |engine: &Engine| {

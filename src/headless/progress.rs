@@ -69,7 +69,7 @@ impl Progress {
         self.bar(state, err);
     }
 
-    /// Draws the bar if it was not drawn just before. A command with many sessions uses it without the lines.
+    /// Draws the bar unless it was drawn very recently. A command with many sessions uses the bar without the lines.
     pub fn bar(&mut self, state: &State, err: &mut impl Write) {
         if self.last.is_none_or(|at| at.elapsed() >= REDRAW) {
             self.tick(state, err);

@@ -1,5 +1,5 @@
-//! Serves metrics over HTTP. The server is read-only. One thread answers all clients, with limits on connections, time
-//! and size: any user of the machine can connect, and no client may stop the answers to others.
+//! Serves metrics over HTTP. The server is read-only. One thread answers all clients, with limits on connections,
+//! time and size, because any user of the machine can connect and no client may block the others.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 /// The content type of Prometheus' text format.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
-/// Most open connections. If one more arrives, the oldest is closed.
+/// Maximum number of open connections. If one more arrives, the oldest is closed.
 const MOST_CLIENTS: usize = 64;
-/// Most time for one connection, from its begin to its end.
+/// Time limit of a connection.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Most bytes of a request with its headers.
+/// Maximum size of a request with its headers, in bytes.
 const MOST_REQUEST_BYTES: usize = 8 << 10;
-/// How often the stopper and the deadlines are checked.
+/// Interval between the checks of the stop request and of the deadlines.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A server that is bound to its address.
@@ -30,7 +30,7 @@ pub struct MetricsServer {
 enum Phase {
     /// The request so far.
     Reads(Vec<u8>),
-    /// The answer, and how many of its bytes were sent.
+    /// The answer, and the number of its bytes that were sent.
     Writes(Vec<u8>, usize),
     /// The answer was sent, and further bytes of the client are dropped. If the connection were closed before they
     /// arrive, the answer could be lost.
@@ -73,14 +73,15 @@ impl MetricsServer {
         while !self.stopped.load(Ordering::SeqCst) {
             wait(&self.listener, &clients);
             self.accept(&mut clients);
-            // A request that arrived while the checks ran is answered, also if its time is over by now.
+            // A request that arrived during the checks is answered, even if its time limit has passed.
             clients.retain_mut(|client| client.step(&mut page) && client.since.elapsed() < LONGEST);
         }
     }
 
-    /// Takes all new connections.
+    /// Accepts all new connections.
     fn accept(&self, clients: &mut Vec<Client>) {
-        // No more at once than can be kept, so that a flood does not delay the answers.
+        // At most as many connections as can be kept are accepted at once, so that many new connections do not delay
+        // the answers.
         for _ in 0..MOST_CLIENTS {
             match self.listener.accept() {
                 Ok((stream, _)) => {
@@ -92,7 +93,8 @@ impl MetricsServer {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Without a free descriptor the connection stays in the queue, and the listener stays ready: no busy loop.
+                // Without a free descriptor the connection stays in the queue and the listener stays ready. A
+                // pause, or closing the oldest connection, prevents a busy loop.
                 Err(_) => {
                     if clients.is_empty() {
                         std::thread::sleep(LONGEST / 100);
@@ -106,19 +108,19 @@ impl MetricsServer {
     }
 }
 
-/// Waits until a connection arrives or can go on.
+/// Waits until a connection arrives or can continue.
 fn wait(listener: &TcpListener, clients: &[Client]) {
     let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
     for client in clients {
         let wanted = if matches!(client.phase, Phase::Writes(..)) { PollFlags::OUT } else { PollFlags::IN };
         fds.push(PollFd::new(&client.stream, wanted));
     }
-    // A signal ends it early; the next turn waits again.
+    // A signal ends the wait early. The next turn waits again.
     let _ = poll(&mut fds, Some(&TICK));
 }
 
 impl Client {
-    /// Goes on as far as it can without waiting; false if the connection is to be closed.
+    /// Continues as far as possible without waiting. Returns false if the connection must be closed.
     fn step(&mut self, page: &mut impl FnMut() -> Vec<u8>) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -146,14 +148,14 @@ impl Client {
                         self.phase = Phase::Drains;
                     }
                 }
-                // One part for each turn: a client that never stops sending does not hold the others up.
+                // Each turn reads one part, so that a client that never stops sending does not delay the others.
                 Phase::Drains => return true,
             }
         }
     }
 }
 
-/// The answer to a request; none if its end has not arrived.
+/// The answer to a request. `None` if the end of the request has not arrived.
 fn answer(request: &[u8], page: &mut impl FnMut() -> Vec<u8>) -> Option<Vec<u8>> {
     let has_ended = [&b"\r\n\r\n"[..], b"\n\n"].iter().any(|end| request.windows(end.len()).any(|part| part == *end));
     if !has_ended {

@@ -16,7 +16,7 @@ pub struct NvmlFacts {
     /// The reason why NVML failed. The other fields are then empty.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
-    /// The number of NVML's error; `None` if NVML did not answer, or in captures of earlier versions.
+    /// The number of NVML's error. `None` if NVML did not answer, or in captures of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
     pub error_code: Option<u32>,
     /// Driver version, for example `580.159.04`.
@@ -115,7 +115,7 @@ pub struct GpuAttributes {
 }
 
 impl NvmlFacts {
-    /// Facts of an NVML that failed.
+    /// The facts if NVML failed.
     fn failed(error: String, error_code: Option<u32>) -> Self {
         Self { error: Some(error), error_code, ..Self::default() }
     }

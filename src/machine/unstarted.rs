@@ -96,7 +96,7 @@ fn unescaped(line: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The libraries in the loader's cache; `None` if it has none.
+/// The libraries in the loader's cache. `None` if the loader has no cache.
 fn libraries(cache: &[u8]) -> Option<Vec<(String, String)>> {
     cached_libraries(cache).filter(|libraries| !libraries.is_empty())
 }

@@ -48,7 +48,8 @@ pub fn coalesced(model: &ModelInfo, block_bytes: u64, align: u64) -> Vec<Block> 
 }
 
 /// Like [`coalesced`], but only for one range of each file (see [`super::part::part_ranges`]). The image of a part
-/// contains its ranges one after another, each at a multiple of the page size. So it is not larger than the part requires.
+/// contains its ranges one after another, each at a multiple of the page size. So the image is not larger than the
+/// part requires.
 #[must_use]
 pub fn coalesced_in(model: &ModelInfo, ranges: &[Range<u64>], block_bytes: u64, align: u64) -> Vec<Block> {
     let bases = part_bases(ranges);

@@ -322,7 +322,7 @@ pub fn without_run(row: &EngineRow<'_>, over: bool) -> (Status, String) {
     }
 }
 
-/// Engines that cannot run, those with the same reason together: `gds-slab`, `gds-batch`, and `cannot run here: …`.
+/// Engines that cannot run, grouped by reason: `gds-slab`, `gds-batch`, and `cannot run here: …`.
 #[must_use]
 pub fn unavailable(state: &State) -> Vec<(Vec<String>, String)> {
     let mut reasons: Vec<(Vec<String>, &str)> = Vec::new();

@@ -16,7 +16,7 @@ const WINDOW_NS: u64 = NS_PER_S;
 /// the time before the load.
 const SHORTEST_METERED_NS: u64 = NS_PER_S;
 
-/// A place through which bytes pass.
+/// A part of the machine through which bytes pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Station {
     /// The storage device.
@@ -34,7 +34,7 @@ pub enum Station {
 }
 
 impl Station {
-    /// Its name on the screens.
+    /// The name on the screens.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
-//! The sentences about a read that goes layer by layer, each in three lengths, the longest first.
+//! The sentences about a read layer by layer. Each has three lengths, and the longest is first.
 
 use super::workload::hidden;
 use crate::core::{LayerTimes, Status, WorkloadResult, units};
 
-/// The hidden share of loading.
+/// The headline: the share of the transfer time in which computing did not wait for transfers.
 pub(crate) fn headline(result: &WorkloadResult) -> (Status, [String; 3]) {
     let hides = hidden(result);
     let Some(share) = result.hidden_fraction else {

@@ -39,7 +39,8 @@ pub fn facts(state: &State) -> Vec<Fact> {
     of_machine(state, false)
 }
 
-/// The facts; with `detailed` those of a report too: CPU, kernel parameters, and where each GPU is.
+/// The facts about the machine. With `detailed` also those of a report: CPU, kernel parameters, and the location of
+/// each GPU.
 fn of_machine(state: &State, detailed: bool) -> Vec<Fact> {
     let Some(machine) = &state.machine else { return Vec::new() };
     let (cpus, memory) = machine.size();
@@ -128,8 +129,8 @@ fn describe(disk: &Disk) -> String {
     format!("{}: {}", disk.name, parts.join(", "))
 }
 
-/// The keys of cufile.json with the origin of each value: those that a file or a variable sets, and those that have the
-/// default. `None` if the machine was not examined for them.
+/// The keys of cufile.json with the origin of each value: keys that a file or a variable sets, and keys with the
+/// default. `None` if the keys were not read.
 #[must_use]
 pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
     let machine = state.machine.as_ref()?;

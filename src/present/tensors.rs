@@ -1,4 +1,5 @@
-//! The sentences about the tensors of a run: the slowest one, the overhead, and where two engines cross.
+//! The sentences about the tensors of a run: the slowest tensor, the overhead, and the size at which two engines are
+//! equally fast.
 
 use super::cost::NO_CROSSOVER;
 use crate::analysis::{CostModel, Crossover, TensorRow};
@@ -6,7 +7,7 @@ use crate::core::Engine;
 use crate::core::units::{bytes, duration, rate};
 use crate::session::{Lane, State};
 
-/// The reason why no tensors are shown; `has_run` if a run is selected whose rows are not known yet.
+/// The reason why no tensors are shown. `has_run` is true if the rows of the selected run are not known yet.
 pub(crate) fn nothing(state: &State, has_run: bool) -> &'static str {
     if has_run {
         "Computing the overhead of each tensor from the timeline of the load …"
@@ -21,12 +22,13 @@ pub(crate) fn nothing(state: &State, has_run: bool) -> &'static str {
     }
 }
 
-/// The parts of what a run moves: pieces of a KV cache, or tensors.
+/// The name of the units that a run moves: pieces of a KV cache, or tensors.
 pub(crate) const fn thing(engine: &Engine) -> &'static str {
     if matches!(engine, Engine::Workload(_)) { "piece" } else { "tensor" }
 }
 
-/// The slowest tensor of a run, next to the time of another run for it, as a long and a short sentence.
+/// The slowest tensor of a run as a long and a short sentence. The long one also has the time of another run for this
+/// tensor.
 pub(crate) fn slowest(lane: &Lane, name: &str, row: &TensorRow, other: Option<(&Lane, u64)>) -> [String; 2] {
     let theirs =
         other.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine.label()));
@@ -38,7 +40,7 @@ pub(crate) fn slowest(lane: &Lane, name: &str, row: &TensorRow, other: Option<(&
     ]
 }
 
-/// The overhead of each tensor and the rate of its bytes; with `proof` the number of tensors and R².
+/// The overhead of each tensor and the rate of its bytes. With `proof` also the number of tensors and R².
 pub(crate) fn overhead(lane: &Lane, cost: Option<&CostModel>, proof: bool) -> String {
     let thing = thing(&lane.engine);
     let Some(cost) = cost else { return format!("No line fits the times of its {thing}s.") };
@@ -57,7 +59,7 @@ fn a_worker(cost: &CostModel) -> &'static str {
     if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
-/// Where the lines of two runs cross. `fitted` if both have one.
+/// The size at which the lines of two runs cross. `fitted` is true if both runs have a line.
 pub(crate) fn crossing(lane: &Lane, other: &Lane, crossing: Option<Crossover>, fitted: bool) -> String {
     match crossing {
         Some(at) => {
@@ -76,7 +78,8 @@ pub(crate) fn even(at: Crossover) -> String {
     format!("even at {}", bytes(at.bytes))
 }
 
-/// `t = 2.70 ms + bytes / 7.10 GB/s`, of a slot or, on the clock, of all that worked at once; and `, 2.0 at once` if several did.
+/// The formula of the fitted line, for example `t = 2.70 ms + bytes / 7.10 GB/s`, for one slot or for the elapsed
+/// time of all slots. If several slots worked at once, the second text is for example `, 2.0 at once`.
 pub(crate) fn formula(cost: Option<&CostModel>, on_clock: bool) -> [String; 2] {
     let Some(cost) = cost else { return ["no line fits".to_owned(), String::new()] };
     let (overhead_ns, bytes_per_s) = match on_clock {

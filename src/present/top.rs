@@ -4,7 +4,7 @@ use super::view::{Answer, GAP, Table, number, or_gap, text};
 use crate::core::units::{bytes, plural, rate};
 use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
 
-/// A process or disk below this many bytes a second reads nothing worth a sentence.
+/// Reads below this rate, in bytes per second, are not mentioned.
 const LEAST_READ: f64 = 1e6;
 
 /// The answer with the number of processes that have libcufile mapped.

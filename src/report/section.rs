@@ -11,7 +11,7 @@ pub(crate) struct Section {
     pub(crate) title: String,
     /// Its paragraphs below the title.
     pub(crate) text: Vec<String>,
-    /// Whether a page shows it before the table of contents.
+    /// Whether a page shows the section before the table of contents.
     pub(crate) leads: bool,
     /// Its blocks below the paragraphs.
     pub(crate) blocks: Vec<Block>,
@@ -177,7 +177,7 @@ impl From<Table> for Section {
     fn from(table: Table) -> Self {
         let Table { title, note, heads, rows } = table;
         let section = Self::new(title).text(note);
-        // A table without rows has nothing that its note does not say.
+        // A table without rows adds nothing to its note.
         if rows.is_empty() { section } else { section.block(Block::Table(Cells { heads, rows, statuses: Vec::new() })) }
     }
 }

@@ -1,4 +1,5 @@
-//! Opens files for reading that another user may have put in place: regular files only, without waiting, and without an effect on a device.
+//! Opens files that another user may have created. Only regular files are opened. Opening never waits and never
+//! affects a device.
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -7,11 +8,12 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Opens a regular file, through links. Opening a FIFO waits for its writer, and opening a device may change the device. So the kind is read from a
-/// descriptor that opens neither (O_PATH), and the same file is opened through that descriptor.
+/// Opens a regular file and follows links. Opening a FIFO waits for its writer, and opening a device may change the
+/// device. So the type is read from an O_PATH descriptor, which opens neither, and the same file is then opened
+/// through that descriptor.
 ///
 /// # Errors
-/// If it is another kind of file, or the system refuses.
+/// Fails if the file is not a regular file or cannot be opened.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let named = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     match FileType::from_raw_mode(rustix::fs::fstat(&named)?.st_mode) {
@@ -19,7 +21,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         FileType::Directory => return Err(Errno::ISDIR.into()),
         _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     }
-    // The owner of a file can hold a lease on it, for which an open without O_NONBLOCK waits.
+    // The owner of a file can hold a lease on it. An open without O_NONBLOCK waits for the end of the lease.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match rustix::fs::open(format!("/proc/self/fd/{}", named.as_raw_fd()), flags, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => without_procfs(path, flags),
@@ -27,7 +29,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// By name again, which may be another file by now: a FIFO is not waited for and is refused.
+/// The file is opened by name again. It may be another file by now, so a FIFO is rejected without waiting.
 fn without_procfs(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
@@ -36,7 +38,7 @@ fn without_procfs(path: &Path, flags: OFlags) -> io::Result<File> {
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// As for [`open_regular`], and if it has more bytes.
+/// The errors of [`open_regular`]. It also fails if the file has more bytes.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

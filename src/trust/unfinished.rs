@@ -1,4 +1,5 @@
-//! A temporary file next to its destination, for a rename. The next one in the same folder removes the files of killed processes.
+//! A temporary file that is renamed to its destination in the same folder. Creating one removes the temporary files
+//! of killed processes in that folder.
 
 use super::maker::Maker;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -7,7 +8,7 @@ use std::io;
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// The beginning of the names of these files.
+/// The prefix of the names of these files.
 const PREFIX: &str = ".gds-top-file-";
 /// Maximum number of entries of a folder that are examined for files of killed processes.
 const MOST_EXAMINED: usize = 20_000;
@@ -15,16 +16,17 @@ const MOST_EXAMINED: usize = 20_000;
 /// Creates a private file in `folder`. It is removed when its value is dropped.
 ///
 /// # Errors
-/// Fails if the system refuses.
+/// Fails if the file cannot be created.
 pub fn unfinished_file(folder: &Path) -> io::Result<NamedTempFile> {
     sweep(folder);
     let file = tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", Maker::own())).tempfile_in(folder)?;
-    // The lock shows that the maker lives to processes that cannot see it, such as those of another container.
+    // The lock shows other processes that the creator is alive, even if they cannot see it, for example from another
+    // container.
     let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
     Ok(file)
 }
 
-/// Removes the files of this user whose makers were killed. Links and files of other users stay.
+/// Removes the temporary files of this user whose processes were killed. Links and files of other users are kept.
 fn sweep(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.take(MOST_EXAMINED).flatten() {
@@ -37,7 +39,7 @@ fn sweep(folder: &Path) {
         let Ok(file) = rustix::fs::open(entry.path(), flags, Mode::empty()) else { continue };
         let is_ours = rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
         if is_ours && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            // If another user replaces it at this moment, only his own entry is removed.
+            // If another user replaces the file at this moment, only the entry of that user is removed.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -51,7 +53,7 @@ mod tests {
     #[test]
     fn files_of_dead_processes_are_removed_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
-        // Above the largest number of a process.
+        // This is above the largest process ID.
         let dead = dir.path().join(format!("{PREFIX}4194305-7-abc"));
         let held = dir.path().join(format!("{PREFIX}4194305-7-held"));
         let target = dir.path().join("thesis");
@@ -64,7 +66,7 @@ mod tests {
         let first = unfinished_file(dir.path()).unwrap();
         let second = unfinished_file(dir.path()).unwrap();
         assert!(!dead.exists() && held.exists() && target.exists() && first.path().exists());
-        // The other file, the held one, the link and its target, and the two new ones.
+        // These are the unrelated file, the locked file, the link and its target, and the two new files.
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 6);
         drop((first, second));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);

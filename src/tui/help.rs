@@ -75,7 +75,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
-    // In a replay the brackets are the speed, and do not move the charts.
+    // In a replay the brackets change the speed and do not move the charts.
     let is_taken = |key: &Key| bindings.iter().any(|binding| binding.keys.first() == Some(key));
     for binding in bindings {
         // Some actions are in the table twice, because of their position in the footer.

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 /// Time between two readings of procfs. Between them, calls are read from the kernel more often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const DRAIN_EVERY: Duration = Duration::from_millis(5);
-/// A look at a process with many threads and mappings takes long, and is repeated after this many times its duration.
+/// Examining a process with many threads and mappings takes long. The pause before the next examination is this many
+/// times the duration.
 const SHARE: u32 = 10;
-/// Most files of a process that are listed.
+/// Maximum number of listed files of a process.
 const MOST_FILES: usize = 10_000;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
@@ -205,7 +206,7 @@ impl Attached {
     }
 }
 
-/// One entry for all files above the limit, as for the files of calls.
+/// All files above the limit share one entry, as for the files of calls.
 const MORE_FILES: &str = "(more files)";
 
 fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a mut AttachedFile {

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 /// percent of the time.
 const LEAST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 100;
-/// Most processes of a program that are read in one look: a program can start them faster than they are read.
+/// Maximum number of processes of a program that are read in one sample. A program can start processes faster than
+/// they are read.
 const MOST_PROCESSES: usize = 4096;
 const PAGE: u64 = 4096;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.

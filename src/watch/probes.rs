@@ -24,7 +24,8 @@ const ENTRIES: u64 = 1024;
 /// Maximum number of copies of libcufile with probes. A process has one; a hostile process can map thousands of files
 /// of that name.
 pub(super) const MOST_COPIES: usize = 16;
-/// Maximum number of open calls of one thread, which can leave a call by longjmp, and of threads with open calls.
+/// Maximum number of open calls of one thread, and of threads with open calls. A thread can leave a call with
+/// longjmp, so its end may never be recorded.
 const MOST_BEGUN: usize = 64;
 const MOST_THREADS: usize = 65_536;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
@@ -64,7 +65,7 @@ struct Begun {
 #[derive(Debug)]
 struct Set {
     probes: Probes,
-    /// Keeps the path of the probes valid.
+    /// The open file. It keeps the path of the probes valid.
     _library: File,
     functions: Vec<(Function, bool)>,
 }
@@ -74,7 +75,7 @@ struct Set {
 pub(super) struct Recorder {
     /// Whether each known process belongs to the watched one.
     belongs: HashMap<u32, bool>,
-    /// The copies that were probed or refused.
+    /// The copies that were probed or rejected.
     known: Vec<PathBuf>,
     sets: Vec<Set>,
     begun: HashMap<u32, Vec<Begun>>,

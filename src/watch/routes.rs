@@ -58,7 +58,7 @@ fn may_use_p2pdma() -> bool {
 pub(super) fn decide(report: &mut WatchReport, machine: MachineRoutes) {
     let transfers = report.transfers();
     let statistics = report.statistics;
-    // Some versions do not count the bytes of batch entries. The route of a program with batches is not proven then.
+    // Some versions do not count the bytes of batch entries. Then the route of a program with batches is not proven.
     let read_bytes = report.files.iter().map(|file| file.reads.bytes).fold(0, u64::saturating_add);
     let counted = |seen: RouteStatistics| seen.read_bytes >= read_bytes;
     let is_complete = statistics.is_some_and(counted) && report.lost_events == 0;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A larger file is not libcufile, which has 3 MiB.
+/// Maximum size in bytes. libcufile has 3 MiB, so a larger file is not libcufile.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Functions that open or close the driver, register memory or files, or move data.
@@ -49,10 +49,10 @@ pub(super) fn functions(library: &File, shown: &Path) -> Result<Vec<(Function, u
     exported(&bytes).map_err(|why| format!("{shown} {why}"))
 }
 
-/// How many functions the bytes of a library export, for tests with hostile files.
+/// The number of functions that a library exports, for tests with hostile files.
 ///
 /// # Errors
-/// Part of a sentence: it is not an ELF file, or exports none.
+/// Fails if the bytes are not an ELF file or export no function. The error is part of a sentence.
 pub fn probed_functions(bytes: &[u8]) -> Result<usize, String> {
     exported(bytes).map(|found| found.len())
 }
@@ -115,7 +115,7 @@ mod tests {
         }
         let sections = bytes.len() as u64;
         put(&mut bytes, 40, &sections.to_le_bytes());
-        // None, the dynamic symbols, their names.
+        // The sections: an empty one, the dynamic symbols, and their names.
         for (kind, offset, size, link, entry) in
             [(0_u32, 0, 0, 0_u32, 0), (11, table, symbols as u64 * 24, 2, 24_u64), (3, names, 12, 0, 0)]
         {

@@ -140,7 +140,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let record = root.join("files/run/udev/data/b254:0");
     assert!(!record.exists());
 
-    // The correct password, of which sudo gets every letter. Its earlier output is still on the terminal.
+    // sudo gets every letter of the correct password. Its earlier output is still on the terminal.
     terminal.keys("a");
     terminal.wait("sudo's second question", |t| t.shown().matches("[sudo] password for tester:").count() == 2);
     terminal.keys("secret\n");

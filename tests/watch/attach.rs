@@ -70,7 +70,7 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
     }
 }
 
-/// Any user can map files of any name and put other files in their place, and root looks at the process.
+/// Any user can map files with any name and replace them, and root then examines the process.
 #[test]
 fn a_process_with_hostile_files_in_place_of_its_library_is_shown() {
     let folder = tempfile::tempdir().unwrap();

@@ -153,8 +153,8 @@ fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
     );
     let read = run(&report, "lmcache/disk/read");
     assert_eq!((number(read, "/workload/lookups"), number(read, "/workload/hits")), (10, 5));
-    // 20 chunks of 196 KiB in two sequences, of which 1 MiB is kept: the last five chunks of the second sequence,
-    // without its beginning.
+    // There are 20 chunks of 196 KiB in two sequences, and 1 MiB is kept. These are the last five chunks of the
+    // second sequence, without its beginning.
     let more = words(
         "--variants disk --tokens 640 --batch 2 --set chunk_size=64 --set max_cache_size_mb=1 --set max_concurrent_ops=1",
     );

@@ -1,4 +1,5 @@
-//! Bounds of numbers in a cufile.json: those of the installed library, else the documented or measured ones.
+//! Bounds of numbers in a cufile.json. If the installed library does not report its bounds, the documented or
+//! measured bounds are used.
 
 use super::known::{Known, Takes, minor};
 use super::lint::{ABORTS, FATAL, Linter};

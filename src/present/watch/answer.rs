@@ -1,11 +1,11 @@
-//! The answer of a watched program, and its facts.
+//! The answer about a watched program, and its facts.
 
 use crate::analysis::is_proven_direct;
 use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport};
 use crate::present::view::Answer;
 
-/// The answer: which route the program's transfers take.
+/// The answer: the route of the program's transfers.
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {
     if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {

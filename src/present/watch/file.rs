@@ -1,4 +1,4 @@
-//! A watched file in words: its name, its route and the evidence for that.
+//! The texts about a watched file: its name, its route and the evidence for the route.
 
 use crate::core::{Route, RouteProof, WatchedFile};
 use crate::present::view::GAP;

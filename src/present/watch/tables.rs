@@ -8,7 +8,7 @@ use crate::present::view::{Table, number, text};
 /// Rows of a table of files or tensors in a terminal.
 const ROWS: usize = 20;
 
-/// The tables. A terminal gets the first rows of long ones.
+/// The tables. A terminal shows only the first rows of long tables.
 #[must_use]
 pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     let most = if full { usize::MAX } else { ROWS };

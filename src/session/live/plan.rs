@@ -121,7 +121,7 @@ pub struct SessionConfig {
 }
 
 impl SessionConfig {
-    /// The runs that are planned for one model on one target. Which engines of the usual ones can run is not known yet.
+    /// The runs that are planned for one model on one target. It is not known yet which of the usual engines can run.
     pub(super) fn least_runs(&self) -> u64 {
         let engines = match (&self.engines, &self.workload) {
             (Some(named), _) => named.len(),

@@ -29,12 +29,12 @@ pub enum SessionError {
     /// The session's thread could not be started.
     #[error("the session cannot start: {}", units::no_thread(_0))]
     Thread(std::io::Error),
-    /// A recording of them would be refused.
+    /// A recording with more runs would be rejected.
     #[error(
         "{runs} runs are planned, and a session has at most {MOST_RUNS}: choose a smaller --repeat, or fewer engines, cache states or variants"
     )]
     TooManyRuns {
-        /// Their number.
+        /// The number of runs.
         runs: u64,
     },
     /// A temporary folder could not be created.
@@ -47,7 +47,7 @@ pub enum SessionError {
     },
 }
 
-/// A sentence if the runs are more than a recording may have.
+/// A sentence if there are more runs than a recording can contain.
 pub(super) fn within_a_session(runs: u64) -> Result<(), SessionError> {
     if runs > MOST_RUNS { Err(SessionError::TooManyRuns { runs }) } else { Ok(()) }
 }

@@ -1,11 +1,11 @@
-//! Rows that several tables of keys have, each with its keys and texts once. A table adds the condition.
+//! Rows that several key tables have in common, with their keys and texts. Each table adds the condition.
 
 use super::action::Action;
 use super::key::{letter, plain};
 use super::table::{Row, When, bind};
 use crossterm::event::KeyCode;
 
-/// A constructor for each row.
+/// Defines a constructor for each row.
 macro_rules! rows {
     ($($(#[doc = $doc:literal])* $name:ident: $action:ident [$($key:expr),*] $label:literal $short:literal $help:literal;)*) => {
         $(
@@ -18,7 +18,7 @@ macro_rules! rows {
 }
 
 rows! {
-    /// Moves up; its place in the footer means both directions.
+    /// Moves up. Its entry in the footer stands for both directions.
     up: Up [plain(KeyCode::Up), letter('k')] "↑↓" "move" "move up";
     /// Moves down.
     down: Down [plain(KeyCode::Down), letter('j')] "↓" "" "move down";

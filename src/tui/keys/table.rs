@@ -33,7 +33,7 @@ pub(crate) use bind;
 pub(crate) type When<S> = fn(&Ui<'_, S>, &State) -> bool;
 
 impl<S> Row<S> {
-    /// The same row with another word for the footer; empty keeps it out of there.
+    /// The same row with another word for the footer. With an empty word the footer does not show the row.
     pub(crate) const fn footer(mut self, short: &'static str) -> Self {
         self.spec.short = short;
         self

@@ -124,7 +124,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     }
 }
 
-/// A power of ten as the label of an axis: `10 ms`, which `duration` would show with a digit after the point.
+/// A power of ten as the label of an axis: `10 ms`. `duration` would show it with a decimal place.
 fn decade(power: u32) -> String {
     let unit = ["ns", "µs", "ms", "s"][(power / 3).min(3) as usize];
     format!("{} {unit}", 10_u64.pow(power - (power / 3).min(3) * 3))

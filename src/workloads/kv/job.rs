@@ -1,4 +1,4 @@
-//! The job of a lane: its order, its settings, and the layout of its files.
+//! The job of a run: its order, its settings, and the layout of its files.
 
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings};
@@ -6,12 +6,12 @@ use crate::core::{Engine, LaneOrder};
 use crate::engines::LoadError;
 use crate::trust;
 
-/// The error of a wrong order, which only an error in gds-top can cause.
+/// The error for a wrong order. Only a bug in gds-top can cause it.
 pub(super) fn wrong(text: String) -> LoadError {
     LoadError::CuFile(text)
 }
 
-/// The job of a lane.
+/// The job of a run.
 pub(super) struct Job {
     pub(super) order: KvOrder,
     pub(super) lane: LaneName,

@@ -34,7 +34,7 @@ pub fn run_lane() -> u8 {
     lane_process(fill)
 }
 
-/// A lane whose device and library are open.
+/// A run whose device and library are open.
 struct Ready<'o> {
     lane_order: &'o LaneOrder,
     job: Job,
@@ -54,12 +54,12 @@ impl Ready<'_> {
     }
 }
 
-/// The memory of a lane. Registrations end before the memory is freed.
+/// The memory of a run. Registrations end before the memory is freed.
 struct Memory {
     registered: Registered,
     target: Arc<DeviceMemory>,
     slab: Option<Arc<DeviceMemory>>,
-    /// Places of each worker in the slab.
+    /// The ranges of each worker in the slab.
     slots: u64,
     /// The concurrent writes, which have separate memory.
     side: Option<Side>,
@@ -246,7 +246,7 @@ fn measure(
     Ok(Measured { done, wall_ns })
 }
 
-/// Compares what was moved, the files of concurrent writes too.
+/// Compares the transferred bytes, and also the files of concurrent writes.
 fn verify(
     sender: &Sender,
     shared: &Shared<'_>,

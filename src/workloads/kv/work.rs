@@ -67,7 +67,7 @@ pub(super) struct Equipment {
     pub(super) lines: Vec<Line>,
 }
 
-/// Runs the lane between two readings of its clock, with its concurrent writes.
+/// Runs all transfers and the concurrent writes between two readings of the clock.
 pub(super) fn run(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equipment) -> Result<Done, LoadError> {
     let done = transfer_all(shared, beside, equipment);
     if done.is_err() {
@@ -79,7 +79,7 @@ pub(super) fn run(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: E
     done
 }
 
-/// Finds the files of a read; `None` for a lane that looks for none.
+/// Finds the files of a read. `None` if the run does not search for files.
 fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
     if shared.lane.write || shared.method == Method::Ram {
         return Ok(None);
@@ -117,7 +117,7 @@ fn window(shared: &Shared<'_>, units: &[Range<usize>]) -> Option<Arc<Window>> {
     })
 }
 
-/// The work of a lane: its transfers in units, their order, and the resources of the workers.
+/// The work of a run: its transfers in units, their order, and the resources of the workers.
 struct Pool<'a> {
     shared: &'a Shared<'a>,
     beside: Option<&'a Beside<'a>>,
@@ -125,7 +125,7 @@ struct Pool<'a> {
     units: Vec<Range<usize>>,
     window: Option<Arc<Window>>,
     turns: Turns,
-    /// Spans for which each recorder has room.
+    /// Maximum number of spans of each recorder.
     spans: usize,
     staging: Mutex<Vec<Slot>>,
     lines: Mutex<Vec<Line>>,
@@ -156,7 +156,7 @@ impl Pool<'_> {
         })
     }
 
-    /// Takes turns until there are none.
+    /// Takes units of work until none is left.
     fn work(&self, number: usize, rec: Recorder) -> Result<Brought, LoadError> {
         let (shared, context, layout) = (self.shared, self.shared.context, self.shared.layout);
         context.device.bind()?;
