@@ -17,6 +17,8 @@ const MOST_CLIENTS: usize = 64;
 const LONGEST: Duration = Duration::from_secs(10);
 /// Maximum size of a request with its headers, in bytes.
 const MOST_REQUEST_BYTES: usize = 8 << 10;
+/// Maximum number of bytes behind a request that are dropped before the connection is closed.
+const MOST_DROPPED_BYTES: usize = 64 << 10;
 /// Interval between the checks of the stop request and of the deadlines.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -34,7 +36,7 @@ enum Phase {
     Writes(Vec<u8>, usize),
     /// The answer was sent, and further bytes of the client are dropped. If the connection were closed before they
     /// arrive, the answer could be lost.
-    Drains,
+    Drains(usize),
 }
 
 struct Client {
@@ -126,7 +128,7 @@ impl Client {
         loop {
             let moved = match &mut self.phase {
                 Phase::Writes(answer, sent) => self.stream.write(&answer[*sent..]),
-                Phase::Reads(_) | Phase::Drains => self.stream.read(&mut bytes),
+                Phase::Reads(_) | Phase::Drains(_) => self.stream.read(&mut bytes),
             };
             let count = match moved {
                 Ok(0) => return false,
@@ -145,11 +147,14 @@ impl Client {
                     *sent += count;
                     if *sent == answer.len() {
                         let _ = self.stream.shutdown(std::net::Shutdown::Write);
-                        self.phase = Phase::Drains;
+                        self.phase = Phase::Drains(0);
                     }
                 }
                 // Each turn reads one part, so that a client that never stops sending does not delay the others.
-                Phase::Drains => return true,
+                Phase::Drains(dropped) => {
+                    *dropped += count;
+                    return *dropped < MOST_DROPPED_BYTES;
+                }
             }
         }
     }

@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn a_function_is_probed_once_however_often_a_file_defines_it() {
         let found = exported(&elf(0, 100_000)).unwrap();
-        assert_eq!(found, [(Function::Read, 16)]);
+        // The first entry of a symbol table is not a symbol.
+        assert_eq!(found, [(Function::Read, 17)]);
     }
 
     #[test]
