@@ -110,7 +110,7 @@ fn write_recording(path: &Path) {
     writer.finish().expect("the end of the recording");
 }
 
-/// Measures seeks in a replay, after the recording was read to its end.
+/// Seeks in a replay: the first, which makes the key frames, and those after it.
 fn seeks(wanted: &[String], folder: &Path) {
     let name = "seek in two minutes of recording";
     if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
@@ -128,6 +128,10 @@ fn seeks(wanted: &[String], folder: &Path) {
             Played::Sought(state, _) => break state,
         }
     };
+    let first = Instant::now();
+    feed.commands.send(Command::Seek(119 * 1_000_000_000)).expect("a player");
+    black_box(sought());
+    println!("first seek, to its end, in {:.0} ms", first.elapsed().as_secs_f64() * 1e3);
     let mut at_s = 0;
     bench(wanted, name, 1, || {
         at_s = (at_s + 47) % 120;

@@ -4,11 +4,8 @@
 use super::recording::{Place, Reader, RecordingError, read};
 use super::scenes::Scenes;
 use super::state::State;
-use super::timeline::Timeline;
 use crate::core::{Event, EventBody, LogLevel};
-use crate::device::heap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Maximum number of key frames. States share their spans, so a key frame is small.
 const MOST: usize = 16;
@@ -22,14 +19,16 @@ struct KeyFrame {
     state: State,
 }
 
-/// A recording with its key frames.
+/// A recording with its key frames. They are made on the way of a seek, as far as it reads: most replays are never sought in.
 #[derive(Debug)]
 pub(super) struct KeyFrames {
     path: PathBuf,
     shortest_load_ns: Option<u64>,
     frames: Vec<KeyFrame>,
-    /// The times of the recording.
-    pub(super) timeline: Arc<Timeline>,
+    /// Unpacked bytes between two frames.
+    step_bytes: u64,
+    /// Unpacked bytes up to the next frame.
+    next_bytes: u64,
 }
 
 /// The result of a seek: the state at that time, and the events that follow.
@@ -39,35 +38,10 @@ pub(super) struct Sought {
 }
 
 impl KeyFrames {
-    /// Reads a recording to its end. An event that cannot be read ends it, as in a replay.
-    ///
-    /// # Errors
-    /// Fails if the recording cannot be opened.
-    pub(super) fn of(path: &Path, shortest_load_ns: Option<u64>) -> Result<Self, RecordingError> {
-        let mut scenes = Scenes::new(read(path)?, shortest_load_ns);
-        let (mut state, mut frames) = (State::default(), Vec::<KeyFrame>::new());
-        let (mut step, mut next) = (FIRST_STEP_BYTES, FIRST_STEP_BYTES);
-        while let Some(scene) = scenes.next() {
-            let Ok((event, _)) = scene else { continue };
-            state.reduce(&event);
-            // A reader cannot start within the events of a load that were read ahead.
-            if scenes.is_at_reader() && scenes.reader.unpacked_bytes() >= next {
-                if frames.len() >= MOST {
-                    let mut number = 0;
-                    frames.retain(|_| {
-                        number += 1;
-                        number % 2 == 0
-                    });
-                    step *= 2;
-                }
-                frames.push(KeyFrame { place: scenes.reader.place(), state: state.clone() });
-                next = scenes.reader.unpacked_bytes() + step;
-            }
-        }
-        let timeline = Arc::new(Timeline::of(&state));
-        drop((scenes, state));
-        heap::give_back();
-        Ok(Self { path: path.to_owned(), shortest_load_ns, frames, timeline })
+    /// A recording in which no time was sought so far.
+    pub(super) fn new(path: &Path, shortest_load_ns: Option<u64>) -> Self {
+        let (step_bytes, next_bytes) = (FIRST_STEP_BYTES, FIRST_STEP_BYTES);
+        Self { path: path.to_owned(), shortest_load_ns, frames: Vec::new(), step_bytes, next_bytes }
     }
 
     /// The state at a time, after all events up to the first event that is later. The events are the same as in a
@@ -75,7 +49,7 @@ impl KeyFrames {
     ///
     /// # Errors
     /// Fails if the recording can no longer be opened.
-    pub(super) fn seek(&self, at_ns: u64) -> Result<Sought, RecordingError> {
+    pub(super) fn seek(&mut self, at_ns: u64) -> Result<Sought, RecordingError> {
         let frame = self.frames.iter().rev().find(|frame| frame.state.now_ns <= at_ns);
         let mut reader: Reader = read(&self.path)?;
         let mut state = State::default();
@@ -90,11 +64,33 @@ impl KeyFrames {
                     scenes.put_back(event, pace);
                     break;
                 }
-                Ok((event, _)) => state.reduce(&event),
+                Ok((event, _)) => {
+                    state.reduce(&event);
+                    self.keep(&scenes, &state);
+                }
                 Err(error) => state.reduce(&trouble(&error, state.now_ns)),
             }
         }
         Ok(Sought { state, scenes })
+    }
+
+    /// Keeps the state as a frame if it is far enough from the last one.
+    fn keep(&mut self, scenes: &Scenes, state: &State) {
+        let at_bytes = scenes.reader.unpacked_bytes();
+        // A reader cannot start within the events of a load that were read ahead.
+        if at_bytes < self.next_bytes || !scenes.is_at_reader() {
+            return;
+        }
+        if self.frames.len() >= MOST {
+            let mut number = 0;
+            self.frames.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+            self.step_bytes *= 2;
+        }
+        self.frames.push(KeyFrame { place: scenes.reader.place(), state: state.clone() });
+        self.next_bytes = at_bytes + self.step_bytes;
     }
 
     /// The number of key frames, for tests.

@@ -5,6 +5,7 @@ use super::feed::{Feed, Played};
 use super::key_frames::KeyFrames;
 use super::recording::{RecordingError, read};
 use super::scenes::Scenes;
+use super::timeline::Timeline;
 use crate::core::{Event, EventBody, LogLevel};
 use crate::device::heap;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select, unbounded};
@@ -55,9 +56,8 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
     let failed = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
     let (seeker, played) = if options.player {
         let (sender, played) = unbounded();
-        let frames = read_key_frames(path, options.shortest_load_ns, sender.clone())
-            .map_err(failed("starting a thread to read it"))?;
-        (Some(Seeker { frames, known: None, played: sender }), played)
+        read_timeline(path, sender.clone()).map_err(failed("starting a thread to look through it"))?;
+        (Some(Seeker { frames: KeyFrames::new(path, options.shortest_load_ns), played: sender }), played)
     } else {
         (None, never())
     };
@@ -75,6 +75,7 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
         scenes: Some(Scenes::new(reader, options.shortest_load_ns)),
         last_ns: 0,
         opening: options.player,
+        opens_ns: 0,
         seeker,
         loops: false,
         refused: Arc::default(),
@@ -87,22 +88,17 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
     Ok(Feed { player: played, refused, ..Feed::new(events, commands, true) })
 }
 
-/// Reads the recording on another thread, for the key frames and the times.
-fn read_key_frames(
-    path: &Path,
-    shortest_load_ns: Option<u64>,
-    played: Sender<Played>,
-) -> std::io::Result<Receiver<KeyFrames>> {
-    let (sender, frames) = bounded(1);
+/// Reads the times of the recording on another thread.
+fn read_timeline(path: &Path, played: Sender<Played>) -> std::io::Result<()> {
     let path: PathBuf = path.to_owned();
-    std::thread::Builder::new().name("key-frames".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("timeline".to_owned()).spawn(move || {
         // Errors are reported by the player, which also reads the recording.
-        if let Ok(found) = KeyFrames::of(&path, shortest_load_ns) {
-            let _ = played.send(Played::Timeline(Arc::clone(&found.timeline)));
-            let _ = sender.send(found);
+        if let Ok(found) = Timeline::read(&path) {
+            heap::give_back();
+            let _ = played.send(Played::Timeline(Arc::new(found)));
         }
     })?;
-    Ok(frames)
+    Ok(())
 }
 
 fn positive(speed: f64) -> Option<f64> {
@@ -166,6 +162,8 @@ struct Player {
     last_ns: u64,
     /// Whether no load was seen yet. Until the first load, events are sent without waiting.
     opening: bool,
+    /// Time at which the first load started, to which a loop returns.
+    opens_ns: u64,
     seeker: Option<Seeker>,
     /// Whether to start again at the end.
     loops: bool,
@@ -174,19 +172,8 @@ struct Player {
 
 /// Gives access to the key frames of the recording and to the front end.
 struct Seeker {
-    frames: Receiver<KeyFrames>,
-    known: Option<KeyFrames>,
+    frames: KeyFrames,
     played: Sender<Played>,
-}
-
-impl Seeker {
-    /// The key frames. The call waits until they are available.
-    fn frames(&mut self) -> Option<&KeyFrames> {
-        if self.known.is_none() {
-            self.known = self.frames.recv().ok();
-        }
-        self.known.as_ref()
-    }
 }
 
 /// The reason why playing stops.
@@ -227,6 +214,7 @@ impl Player {
             };
             if self.opening {
                 self.opening = !begins_measuring(&event.body);
+                self.opens_ns = if self.opening { 0 } else { event.at_ns };
                 self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.max(event.at_ns));
             } else if let Some(most) = self.longest_gap_ns {
                 // Skips the part of a gap that is too long.
@@ -277,10 +265,7 @@ impl Player {
                     Ok(command) => if let Err(stop) = self.obey(&command) { return stop },
                     Err(_) => return Stop::Over,
                 },
-                recv(timer) -> _ => {
-                    let opening = self.seeker.as_mut().and_then(Seeker::frames).map(|found| found.timeline.opening_ns());
-                    return opening.map_or(Stop::Over, Stop::Seek);
-                }
+                recv(timer) -> _ => return Stop::Seek(self.opens_ns),
             }
         }
     }
@@ -288,9 +273,8 @@ impl Player {
     /// Goes to a time and sends the result to the front end.
     fn seek(&mut self, at_ns: u64) {
         let Some(seeker) = &mut self.seeker else { return };
-        let Some(frames) = seeker.frames() else { return };
         // If the recording cannot be opened any more, the replay continues with the open file.
-        let Ok(sought) = frames.seek(at_ns) else { return };
+        let Ok(sought) = seeker.frames.seek(at_ns) else { return };
         let (sender, events) = bounded(QUEUE);
         self.events = sender;
         self.opening = false;
