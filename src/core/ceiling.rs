@@ -113,6 +113,6 @@ mod tests {
         }
         assert_eq!(rates, [3e9, 2e9, 2e9, 2.5e9]);
         assert_eq!((ceiling.took_ns, ceiling.passes.len()), (45, 4));
-        assert!(ceiling.how.contains("8 threads with blocks of 1.00 MiB") && ceiling.how.contains("4 passes"));
+        assert!(ceiling.how.contains("8 threads with blocks of 1 MiB") && ceiling.how.contains("4 passes"));
     }
 }

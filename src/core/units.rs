@@ -39,7 +39,7 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A size in memory or on disk, in binary units: `14.2 GiB`, `512 KiB`, `17 B`.
+/// A size in memory or on disk, in binary units without trailing zeros: `14.2 GiB`, `4 KiB`, `17 B`.
 #[must_use]
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -53,7 +53,9 @@ pub fn bytes(value: u64) -> String {
         scaled /= 1024.0;
         unit += 1;
     }
-    format!("{} {}", three_digits(scaled), UNITS[unit])
+    let digits = three_digits(scaled);
+    let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    format!("{digits} {}", UNITS[unit])
 }
 
 /// A time in UTC for file names: `20261123-031205Z`. Years start in March here, so that the leap day is the last day
@@ -180,11 +182,13 @@ mod tests {
         for (value, text) in [
             (0, "0 B"),
             (1023, "1023 B"),
-            (1024, "1.00 KiB"),
-            (1_503_264_768, "1.40 GiB"),
+            (1024, "1 KiB"),
+            (1_503_264_768, "1.4 GiB"),
+            (10 << 30, "10 GiB"),
+            (100 << 20, "100 MiB"),
             (15_231_233_024, "14.2 GiB"),
-            (1_048_575, "1.00 MiB"),
-            (u64::MAX, "16.0 EiB"),
+            (1_048_575, "1 MiB"),
+            (u64::MAX, "16 EiB"),
         ] {
             assert_eq!(bytes(value), text);
         }

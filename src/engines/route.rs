@@ -71,7 +71,7 @@ impl Counted {
             let (counted, all) = (units::count(counted), units::plural(self.all, name));
             return Some(format!("they count {counted} of {all}, {}", shares.join(", ")));
         }
-        // For transfers on a stream, level 1 also counts the bytes twice: 2.80 GiB for 1.40 GiB (libcufile 1.15 on an
+        // For transfers on a stream, level 1 also counts the bytes twice: 2.8 GiB for 1.4 GiB (libcufile 1.15 on an
         // H200, 2026-11-23).
         let counted_twice = counted == posix && self.bytes.saturating_mul(2) == self.all_bytes;
         if self.bytes < self.all_bytes && !counted_twice {

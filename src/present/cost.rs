@@ -57,12 +57,18 @@ pub fn lines(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     })
 }
 
+/// The goodness of a fit: `0.955`.
+#[must_use]
+pub fn r2(r2: f64) -> String {
+    format!("{r2:.3}")
+}
+
 fn line(run: &AnalysedRun<'_>, cost: &CostModel) -> [String; 6] {
     let (used, all) = (cost.fit.used as u64, (cost.fit.used + cost.fit.rejected) as u64);
     [
         if cost.has_overhead() { units::duration(cost.per_tensor_ns() as u64) } else { "none found".to_owned() },
         units::rate(cost.bytes_per_s()),
-        if run.in_blocks { GAP.to_owned() } else { format!("{:.3}", cost.fit.r2) },
+        if run.in_blocks { GAP.to_owned() } else { r2(cost.fit.r2) },
         format!("{:.0} %", cost.fit.time_told * 100.0),
         units::duration(cost.fixed_ns),
         format!("{} of {}", units::count(used), units::count(all)),

@@ -25,7 +25,7 @@ pub fn cell(grid: &Grid, key: &CellKey) -> String {
     }
 }
 
-/// The name of a cell from its coordinates: `cpu, 1.00 MiB blocks, 4 threads, sequential`.
+/// The name of a cell from its coordinates: `cpu, 1 MiB blocks, 4 threads, sequential`.
 #[must_use]
 pub fn cell_name(key: &CellKey) -> String {
     let (threads, blocks) = (units::plural(u64::from(key.threads), "thread"), units::bytes(key.block_bytes));

@@ -198,7 +198,7 @@ fn gpus(machine: &Machine) -> Vec<Fact> {
     machine.gpus.iter().map(gpu).collect()
 }
 
-/// The fact about the model: `Qwen3-0.6B: 311 tensors, 1.40 GiB, 1 file`.
+/// The fact about the model: `Qwen3-0.6B: 311 tensors, 1.4 GiB, 1 file`.
 #[must_use]
 pub fn model(state: &State) -> Option<Fact> {
     let model = state.model.as_ref()?;

@@ -27,7 +27,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             let percent = ns as f64 / total * 100.0;
             let _ = write!(
                 out,
-                "<i style=\"width:{percent:.2}%;background:var(--p{})\" title=\"{} {percent:.1} %\"></i>",
+                "<i style=\"width:{percent:.2}%;background:var(--p{})\" title=\"{} {percent:.0} %\"></i>",
                 phase as usize,
                 phases::title(phase)
             );

@@ -108,7 +108,7 @@ fn rows() -> Vec<Row> {
             vec![config("{\"properties\":{\"max_device_pinned_mem_size_kb\":33554432}}")],
             "cfg-vs-hardware",
             Info,
-            "is 32.0 GiB, the GPU has 140 GiB",
+            "is 32 GiB, the GPU has 140 GiB",
         ),
         (
             "other lines of the kernel log",

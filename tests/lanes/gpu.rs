@@ -203,7 +203,7 @@ fn a_failing_cuda_call_is_a_sentence() {
     let Some((_folder, model, built)) = setting() else { return };
     let cases: [(Engine, &str, &[&str]); 10] = [
         (Engine::Mmap, "cuMemAlloc_v2:2", &["allocating", "are free", "--gpu"]),
-        (Engine::Pread, "cuMemAlloc_v2:2", &["allocating", "8.00 GiB", "are free"]),
+        (Engine::Pread, "cuMemAlloc_v2:2", &["allocating", "8 GiB", "are free"]),
         (Engine::Odirect, "cuMemAlloc_v2:2", &["are free"]),
         (Engine::GdsSlab, "cuMemAlloc_v2:2", &["are free"]),
         (Engine::Pread, "cuMemHostRegister_v2:2", &["pinning", "slots"]),

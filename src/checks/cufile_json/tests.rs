@@ -191,7 +191,7 @@ fn values_that_contradict_the_machine_are_said() {
     let all = said.join("\n");
     for part in [
         "gpu-static-bar1",
-        "32.0 GiB, but the model has 60.0 GiB",
+        "32 GiB, but the model has 60 GiB",
         "larger than BAR1",
         "compat mode pin ",
         "10.0.0.9 is not an address",

@@ -184,7 +184,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
     let around = super::lint::Surroundings { version: hardware.version, ranges: &nowhere, exists: &|_| true };
     let mut linter = Linter::new(text, &around);
     let kib = |key: &str| top.at(key).and_then(|node| number(node).map(|n| (n, node.start)));
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    let gib = crate::core::units::bytes;
     if let Some(node) = top.at("properties.use_pci_p2pdma")
         && on(node) == Some(true)
         && !hardware.p2pdma_blockers.is_empty()

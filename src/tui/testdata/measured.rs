@@ -163,7 +163,7 @@ pub(crate) fn offers() -> Vec<RacePlan> {
             "io grid",
             "Which rate does the storage reach, by block size, number of threads and transfer?",
             "writes nothing",
-            Some("/data/models has 1.20 GiB free, and the measurement needs 2.04 GiB for its two files"),
+            Some("/data/models has 1.2 GiB free, and the measurement needs 2.04 GiB for its two files"),
         ),
     ]
 }
@@ -173,7 +173,7 @@ pub(crate) fn several() -> State {
     let mut state = kv();
     let told = |name: &str| EventBody::RacePlanStarted { name: name.into(), title: name.into() };
     let planned = grid(0).grid.map(|grid| EventBody::GridPlanned { plan: grid.plan });
-    let said = EventBody::Said { level: LogLevel::Info, text: "writing 2.00 GiB of test files".into() };
+    let said = EventBody::Said { level: LogLevel::Info, text: "writing 2 GiB of test files".into() };
     let plans = EventBody::RacePlansOffered { plans: offers() };
     reduce(&mut state, [told("io grid")].into_iter().chain(planned).chain([said, plans]).collect());
     state
