@@ -87,6 +87,27 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
 }
 
 #[test]
+fn two_fixes_in_a_row_take_four_keys() {
+    let (keep, root) = machine("p2pdma-two-steps");
+    let path = path_with_sudo(keep.path(), "#!/bin/sh\n[ \"$1\" != -v ] || exit 0\nshift 2; exec \"$@\"\n");
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[("PATH", path.as_str())]);
+    terminal.until("f fix");
+    terminal.keys("f");
+    terminal.until("Fix Map the GPU's BAR1 statically");
+    terminal.keys("a");
+    terminal.until("it takes effect after this: sudo reboot");
+    terminal.keys("f");
+    terminal.until("Fix Enable P2PDMA in /etc/cufile.json");
+    terminal.keys("a");
+    let config = root.join("files/etc/cufile.json");
+    terminal.wait("the second fix", |_| {
+        fs::read_to_string(&config).is_ok_and(|text| text.contains("\"use_pci_p2pdma\": true"))
+    });
+    assert!(root.join("files/etc/modprobe.d/nvidia-p2pdma.conf").exists(), "the first fix stays");
+    terminal.quit();
+}
+
+#[test]
 fn a_fix_is_refused_on_the_screen_if_the_machine_changed_since_its_preview() {
     const OTHER: &str = "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"\n";
     let (_keep, root) = machine("p2pdma-two-steps");
