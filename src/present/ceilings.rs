@@ -1,6 +1,7 @@
 //! The measured ceilings as sentences, and the rate of each engine as a share of its ceiling.
 
 use super::labels::{engine, engine_in};
+use super::progress::rate_now;
 use super::together::how;
 use crate::analysis::{median, median_u64};
 use crate::core::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
@@ -13,6 +14,13 @@ pub fn reached<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64)> 
     let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
     let ceiling = state.ceiling(lane.cache, &lane.target, &run.model)?;
     Some((ceiling, rate / ceiling.bytes_per_s))
+}
+
+/// The ceiling of a lane that loads, and the share of it that its present rate is.
+#[must_use]
+pub fn reaching<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64)> {
+    let ceiling = state.ceiling(lane.cache, &lane.target, &state.model_of(lane)?.name)?;
+    Some((ceiling, rate_now(lane)? / ceiling.bytes_per_s))
 }
 
 /// The result of a group, its ceiling, and the share of it that the group reached; `None` if the group did not load.

@@ -3,7 +3,7 @@
 
 use super::progress::{elapsed_ns, rate_now};
 use crate::core::units::{self, NS_PER_S};
-use crate::core::{CeilingKind, Engine, Metric, NixlPlugin, ProcessUse, Target};
+use crate::core::{CacheState, CeilingKind, Engine, Metric, NixlPlugin, ProcessUse, Target};
 use crate::session::{Lane, State};
 
 /// A hop limits the run if it reaches this share of its ceiling.
@@ -48,11 +48,16 @@ impl Station {
     }
 }
 
+/// The link into a GPU whose meter NVML reads.
+const PCIE: &str = "PCIe";
+
 /// One hop of the path, from one station to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
     /// The station at the start of the hop.
     pub from: Station,
+    /// The link whose own meter gave the rate, if one did.
+    pub link: Option<&'static str>,
     /// Bytes per second; `None` if the rate was not measured.
     pub bytes_per_s: Option<f64>,
     /// The rate divided by the measured ceiling of the hop.
@@ -111,9 +116,12 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
     let counts = run.and_then(|run| run.route.as_ref());
     let direct = counts.is_some_and(|counts| counts.route.is_direct());
     let to = if lane.target == Target::Host { Station::HostMemory } else { Station::Gpu };
-    let through = through(engine, direct, to)?;
+    let mut through = through(engine, direct, to)?;
     let disk = read_rate(state, from, end);
-    let from_storage = disk.is_none_or(|disk| disk >= landed * LEAST_SOURCE);
+    // Only O_DIRECT and a direct route leave out a filled page cache. Without a meter the cache state decides.
+    let past_cache = direct || *engine == Engine::Odirect;
+    let from_storage =
+        disk.map_or(past_cache || lane.cache != CacheState::Hot, |disk| past_cache || disk >= landed * LEAST_SOURCE);
     let into_gpu =
         if to == Station::Gpu && end - from >= SHORTEST_METERED_NS { pcie_rate(state, from, end) } else { None };
     let bound = |kind: CeilingKind, rate: Option<f64>| {
@@ -122,21 +130,24 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
         let fits = of.filter(|c| c.model.is_none() || c.model.as_deref() == model);
         Some(rate? / fits.map(|c| c.bytes_per_s).reduce(f64::min)?)
     };
-    let mut hops = Vec::new();
-    let mut add = |from, bytes_per_s, share| hops.push(Hop { from, bytes_per_s, share, limits: false });
-    if from_storage || through.is_empty() {
-        add(Station::Storage, disk.or(Some(landed)), bound(CeilingKind::DirectRead, disk.or(Some(landed))));
+    // Bytes that the storage did not give came from the page cache; without a meter the source of such reads is not known.
+    if !from_storage && disk.is_some() && through.first() != Some(&Station::PageCache) {
+        through.insert(0, Station::PageCache);
     }
+    let mut hops = Vec::new();
+    let mut add = |from, link, bytes_per_s, share| hops.push(Hop { from, link, bytes_per_s, share, limits: false });
+    if from_storage {
+        add(Station::Storage, None, disk.or(Some(landed)), bound(CeilingKind::DirectRead, disk.or(Some(landed))));
+    }
+    let last = through.last().copied();
     for station in through {
-        let (rate, kind) = match station {
-            Station::PinnedMemory => (into_gpu.or(Some(landed)), CeilingKind::PinnedCopy),
-            _ => (Some(landed), CeilingKind::CachedRead),
-        };
+        let metered = into_gpu.filter(|_| Some(station) == last);
+        let kind = if station == Station::PinnedMemory { CeilingKind::PinnedCopy } else { CeilingKind::CachedRead };
         // While the page cache is being filled, it is as fast as the storage, so its ceiling does not apply.
         let share = if kind == CeilingKind::CachedRead && from_storage { None } else { bound(kind, Some(landed)) };
-        add(station, rate, share);
+        add(station, metered.map(|_| PCIE), metered.or(Some(landed)), share);
     }
-    Some(Flow { hops, to, moves }.mark())
+    (!hops.is_empty()).then(|| Flow { hops, to, moves }.mark())
 }
 
 /// The stations between the storage and the target.
@@ -176,23 +187,42 @@ fn pcie_rate(state: &State, from: u64, to: u64) -> Option<f64> {
     (values.len() >= 5).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// How much of their capacity the hops of a process use, as shares: the storage, and the link into the GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loaded {
+    /// The rate of the reads over the measured rate of the storage, or the share of time in which the busiest disk was busy.
+    pub storage: Option<f64>,
+    /// The rate into the GPU over the measured rate of pinned copies.
+    pub into_gpu: Option<f64>,
+}
+
 /// The path of the reads of a process, as far as its counters show it.
 #[must_use]
-pub fn of_process(process: &ProcessUse, into_gpu: Option<f64>) -> Flow {
+pub fn of_process(process: &ProcessUse, into_gpu: Option<f64>, loaded: Loaded) -> Flow {
     let storage = process.storage_bytes_per_s;
     let calls = process.call_bytes_per_s;
-    let hop = |from, bytes_per_s| Hop { from, bytes_per_s, share: None, limits: false };
-    let mut hops = vec![hop(Station::Storage, storage)];
+    let hop = |from, link, bytes_per_s: Option<f64>, share: Option<f64>| {
+        let share = share.filter(|_| bytes_per_s.is_some_and(|rate| rate > 1e6));
+        Hop { from, link, bytes_per_s, share, limits: false }
+    };
+    let mut hops = vec![hop(Station::Storage, None, storage, loaded.storage)];
     // If read calls returned more bytes than the storage delivered, the rest was in the page cache.
     let cached = calls.unwrap_or(0.0) > storage.unwrap_or(0.0) * (1.0 + LEAST_SOURCE) + 1e6;
     if cached {
-        hops.push(hop(Station::PageCache, calls));
+        hops.push(hop(Station::PageCache, None, calls, None));
     }
     if process.cuda {
-        hops.push(hop(Station::ProcessMemory, into_gpu));
+        hops.push(hop(Station::ProcessMemory, into_gpu.map(|_| PCIE), into_gpu, loaded.into_gpu));
     }
     let moves = [storage, calls].into_iter().flatten().any(|rate| rate > 1e6);
-    Flow { hops, to: if process.cuda { Station::Gpu } else { Station::ProcessMemory }, moves }
+    Flow { hops, to: if process.cuda { Station::Gpu } else { Station::ProcessMemory }, moves }.mark()
+}
+
+/// The share of a measured ceiling of the session that a rate is; `None` if none of its kind was measured.
+#[must_use]
+pub fn share_of(state: &State, kind: CeilingKind, bytes_per_s: Option<f64>) -> Option<f64> {
+    let of = state.ceilings.iter().filter(|ceiling| ceiling.kind == kind && ceiling.bytes_per_s > 0.0);
+    Some(bytes_per_s? / of.map(|ceiling| ceiling.bytes_per_s).reduce(f64::max)?)
 }
 
 #[cfg(test)]
@@ -218,6 +248,15 @@ mod tests {
                 Engine::Mmap => assert_eq!(stations.last(), Some(&Station::PageCache), "{:?}", lane.id),
                 _ => {}
             }
+            match (lane.cache, &lane.engine) {
+                (CacheState::Hot, Engine::Mmap | Engine::Pread) => {
+                    assert_eq!(stations[0], Station::PageCache, "{:?}", lane.id)
+                }
+                (CacheState::Cold, _) | (_, Engine::Odirect) => {
+                    assert_eq!(stations[0], Station::Storage, "{:?}", lane.id)
+                }
+                _ => {}
+            }
             assert_eq!(flow.to, Station::Gpu);
             assert!(!flow.moves && flow.hops.iter().filter(|hop| hop.limits).count() <= 1);
             assert!(flow.hops.iter().all(|hop| hop.bytes_per_s.is_none_or(|rate| rate > 0.0)), "{flow:?}");
@@ -227,8 +266,19 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_limited_by_a_hop_that_moves_bytes_near_its_capacity() {
+        let process = |rate| ProcessUse { cuda: true, storage_bytes_per_s: Some(rate), ..ProcessUse::default() };
+        let loaded = Loaded { storage: Some(0.98), into_gpu: Some(0.2) };
+        let flow = of_process(&process(3e9), Some(3e9), loaded);
+        assert_eq!(flow.hops.iter().map(|hop| hop.limits).collect::<Vec<_>>(), [true, false]);
+        assert!(flow.moves);
+        let idle = of_process(&process(0.0), None, loaded);
+        assert!(!idle.moves && idle.hops.iter().all(|hop| !hop.limits), "a disk that others keep busy");
+    }
+
+    #[test]
     fn the_hop_nearest_to_its_ceiling_limits_the_run_and_none_does_far_below() {
-        let hop = |from, share| Hop { from, bytes_per_s: Some(1e9), share, limits: false };
+        let hop = |from, share| Hop { from, link: None, bytes_per_s: Some(1e9), share, limits: false };
         let flow = |a, b| {
             let hops = vec![hop(Station::Storage, a), hop(Station::PinnedMemory, b)];
             Flow { hops, to: Station::Gpu, moves: false }.mark()

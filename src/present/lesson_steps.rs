@@ -1,7 +1,9 @@
 //! The text of the eight steps in the lesson. Every figure in it is computed from the recordings.
 
+use super::cost::r2;
+use super::labels::factor;
 use super::lesson::{Lesson, Load, ModelLoads};
-use crate::core::units::{bytes, count, duration, rate, three_digits};
+use crate::core::units::{bytes, count, duration, rate};
 use crate::core::{CacheState, Engine, Phase};
 
 /// Number of steps.
@@ -127,11 +129,11 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
     )];
     if let Some(cost) = &load.cost {
         text.push(format!(
-            "A line through all {} tensors shows the same: {} per tensor, and then {} (R² {:.2}; with 1, every tensor is on the line).",
+            "A line through all {} tensors shows the same: {} per tensor, and then {} (R² {}; with 1, every tensor is on the line).",
             count(small.tensors),
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
-            cost.fit.r2
+            r2(cost.fit.r2)
         ));
     }
     text
@@ -202,10 +204,10 @@ fn once(small: &ModelLoads) -> Vec<String> {
             calls(each.count(Phase::RegisterBuffer))
         ),
         format!(
-            "The same model, the same library, the same file: {} instead of {}, {}× as fast.",
+            "The same model, the same library, the same file: {} instead of {}, {} as fast.",
             time(slab),
             time(each),
-            three_digits(each.wall_ns as f64 / slab.wall_ns.max(1) as f64)
+            factor(each.wall_ns as f64 / slab.wall_ns.max(1) as f64)
         ),
     ]
 }

@@ -1,7 +1,7 @@
 //! The sentences about the tensors of a run: the slowest tensor, the overhead, and the size at which two engines are
 //! equally fast.
 
-use super::cost::NO_CROSSOVER;
+use super::cost::{NO_CROSSOVER, r2};
 use crate::analysis::{CostModel, Crossover, TensorRow};
 use crate::core::Engine;
 use crate::core::units::{bytes, duration, rate};
@@ -45,7 +45,7 @@ pub(crate) fn overhead(lane: &Lane, cost: Option<&CostModel>, proof: bool) -> St
     let thing = thing(&lane.engine);
     let Some(cost) = cost else { return format!("No line fits the times of its {thing}s.") };
     let arrive = format!("arrive at {}{}", rate(cost.fit.bytes_per_s), a_worker(cost));
-    let fitted = format!(" ({} {thing}s, R² {:.2})", cost.fit.used, cost.fit.r2);
+    let fitted = format!(" ({} {thing}s, R² {})", cost.fit.used, r2(cost.fit.r2));
     let fitted = if proof { fitted } else { String::new() };
     if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) {
         return format!("The overhead per {thing} is within noise; bytes {arrive}{fitted}.");

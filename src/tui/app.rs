@@ -133,7 +133,7 @@ impl App {
         }
     }
 
-    /// The reason why a key has no effect: its action is not available now, or it belongs to another screen.
+    /// The reason why a key has no effect: it is not available at the moment, it belongs to another screen, or to none.
     fn unbound(&self, key: Key) -> Option<String> {
         let table = self.screen().table();
         let rows = || self.ctx.keys.iter().filter(|row| row.keys.contains(&key));
@@ -145,7 +145,11 @@ impl App {
             Place::Screen(screen, 0) if screen != self.current && !self.is_covered() => Some((row, screen)),
             _ => None,
         });
-        let (row, screen) = elsewhere?;
+        let Some((row, screen)) = elsewhere else {
+            let help = self.ctx.keys.key_of(Action::Help);
+            let typed = matches!(key.code, KeyCode::Char(glyph) if glyph.is_ascii_graphic());
+            return typed.then(|| format!("{} does nothing here; {help} lists the keys", key.shown()));
+        };
         Some(format!("{} ({}): only on {} ({})", key.shown(), row.help, screen.title(), screen.number()))
     }
 

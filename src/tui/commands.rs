@@ -83,8 +83,8 @@ impl Commands {
 }
 
 /// The rank of a text for a query; a lower rank is better. First come texts that contain all words of the query,
-/// preferably at the start of a word, then texts that contain its letters in order. `None` if the text does not
-/// match.
+/// preferably at the start of a word, then texts that contain its letters in order and close together. `None` if the
+/// text does not match.
 pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
     let (query, text) = (query.trim().to_lowercase(), text.to_lowercase());
     if query.is_empty() {
@@ -98,9 +98,24 @@ pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
     if let Some(places) = query.split_whitespace().map(place).collect::<Option<Vec<usize>>>() {
         return Some(places.into_iter().sum());
     }
-    let mut letters = text.chars();
-    let in_order = query.chars().filter(|c| !c.is_whitespace()).all(|wanted| letters.any(|letter| letter == wanted));
-    in_order.then_some(10_000)
+    let letters: Vec<char> = query.chars().filter(|c| !c.is_whitespace()).collect();
+    let shortest = shortest_window(&letters, &text)?;
+    // Letters far apart are in almost every text.
+    (letters.len() >= 3 && shortest <= 2 * letters.len() + 4).then_some(1_000 + shortest)
+}
+
+/// Characters of the shortest part of a text that has the letters in order.
+fn shortest_window(letters: &[char], text: &str) -> Option<usize> {
+    let first = letters.first()?;
+    let text: Vec<char> = text.chars().collect();
+    let window = |start: usize| {
+        let mut at = start;
+        for wanted in letters {
+            at += text[at..].iter().position(|letter| letter == wanted)? + 1;
+        }
+        Some(at - start)
+    };
+    (0..text.len()).filter(|start| text[*start] == *first).map_while(window).min()
 }
 
 /// The best entries for a query. Entries with an equal rank keep the order of the list.
@@ -123,6 +138,10 @@ mod tests {
         assert!(rank("kv run", "run a KV cache").is_some());
         assert!(rank("rga", "Race again") > rank("race", "Race again"));
         assert_eq!(rank("xyz", "Race again"), None);
+        let far = "cuda-driver-runtime: the driver supports CUDA 13.0, and libcufile 1.15 needs 13.0 or later";
+        assert_eq!(rank("udevdb", far), None, "letters far apart");
+        assert!(rank("udevdb", "udev-database: udev has no record of this disk").is_some());
+        assert!(rank("lmhead", "lm_head.weight").is_some());
         assert_eq!(rank("", "anything"), Some(0));
     }
 }

@@ -244,10 +244,10 @@ pub(crate) fn footer(
         pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
         return;
     }
-    // Help and quit always work, so their space is reserved.
+    // Commands, help and quit always work, so their space is reserved.
     let wide = |b: &Binding| (width(&b.label) + width(b.short) + 3) as u16;
     let (last, first): (Vec<&Binding>, Vec<&Binding>) =
-        bindings.iter().partition(|b| matches!(b.action, Action::Help | Action::Quit));
+        bindings.iter().partition(|b| matches!(b.action, Action::Commands | Action::Help | Action::Quit));
     let kept: u16 = last.iter().map(|b| wide(b)).sum();
     let mut left = room.saturating_sub(kept + 1);
     let mut x = 1;

@@ -194,7 +194,7 @@ fn a_longer_bar_is_a_longer_time_during_a_race_and_after_it() {
         let shown =
             text(&frame(&testdata::state(scene), &mut app(ScreenId::Race), &Theme::new(Taste::default()), 120, 36));
         let bar = |engine: &str| {
-            let row = shown.lines().find(|line| line.contains(engine) && line.contains("GB/s")).unwrap();
+            let row = shown.lines().find(|line| line.contains(engine) && line.contains('▆')).unwrap();
             row.matches('▆').count()
         };
         assert!(bar(slower) > bar(faster), "{scene:?}\n{shown}");

@@ -203,5 +203,7 @@ fn a_key_without_effect_gives_the_reason() {
         assert!(said.contains(reason), "{screen:?} {pressed}: {said}");
     }
     key(&mut ui, &state, '\u{e000}');
-    assert_eq!(ui.ctx.notice, None, "a key without any action");
+    assert_eq!(ui.ctx.notice, None, "no character that a keyboard has");
+    key(&mut ui, &state, 'W');
+    assert!(ui.ctx.notice.is_some_and(|said| said.contains('W') && said.contains('?')), "a key without any action");
 }

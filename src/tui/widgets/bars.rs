@@ -2,7 +2,7 @@
 
 use crate::core::{PHASES, Phase, PhaseTimes};
 use crate::present::phases::title;
-use crate::tui::pen::{Pen, Run, width};
+use crate::tui::pen::{Pen, Run, runs_width, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
@@ -115,15 +115,21 @@ pub(crate) fn pair(pen: &mut Pen<'_>, upper: &PhaseTimes, lower: &PhaseTimes, sc
     }
 }
 
-/// The legend of the phases that take more than a hundredth of any of the times.
-pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+/// The legend of the phases that take more than a hundredth of any of the times, as lines of `room` columns.
+pub(crate) fn phase_legend(times: &[PhaseTimes], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let mut lines: Vec<Vec<Run>> = vec![Vec::new()];
     for phase in in_legend(times) {
         let (style, fill) = theme.phase(phase);
-        runs.push((fill.to_string(), style));
-        runs.push((format!(" {}  ", title(phase)), theme.dim));
+        let item = [(fill.to_string(), style), (format!(" {}  ", title(phase)), theme.dim)];
+        match lines.last_mut() {
+            // The space after the last word may be cut.
+            Some(last) if last.is_empty() || runs_width(last) + runs_width(&item) <= usize::from(room) + 2 => {
+                last.extend(item);
+            }
+            _ => lines.push(item.to_vec()),
+        }
     }
-    runs
+    lines
 }
 
 /// The phases in a legend, in order: those that take more than a hundredth of any of the times.

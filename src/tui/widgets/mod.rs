@@ -1,6 +1,7 @@
 //! The widgets of which screens consist.
 
 pub(crate) mod bars;
+pub(crate) mod big_number;
 pub(crate) mod canvas;
 pub(crate) mod chart;
 pub(crate) mod flow;

@@ -60,7 +60,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
             Pane::Detail => detail(&mut pane, state, ui, theme),
         };
     }
-    let left = (w * 2 / 5).clamp(36, 64);
+    // The list widens up to its longest line before the pane next to it does.
+    let longest = state.checks.iter().map(|f| width(&f.id) + width(&f.summary) + 10);
+    let left = (w * 2 / 5).clamp(36, longest.max().unwrap_or(0).clamp(64, 96) as u16);
     list(&mut pen.part(0, y, left, rest), state, ui, false, theme);
     let troubles = troubles(state, w.saturating_sub(left + 6), theme);
     let above = if rest >= 34 && troubles.len() > 2 { (troubles.len() as u16 + 2).min(rest / 2) } else { 0 };

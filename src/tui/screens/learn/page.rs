@@ -15,16 +15,15 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::fmt::Write;
 
-/// Width of a figure in columns, and its heights in rows. Figures with two loads are taller.
+/// Width of a figure in columns.
 const COLUMNS: u16 = 104;
-const ROWS: u16 = 22;
 
 const STYLE: &str = "body{margin:0;background:#fbfaf7;color:#1b1f27;font:18px/1.6 system-ui,sans-serif}\
 main{max-width:64rem;margin:0 auto;padding:2rem 1.2rem}section{margin:0 0 4rem}h1{font-size:2rem}h2{font-size:1.5rem}\
-svg{width:100%;height:auto;border-radius:10px}p{max-width:44rem}footer{color:#667}\
+.light,.dark{overflow-x:auto}svg{width:100%;min-width:42rem;height:auto;border-radius:10px}p{max-width:44rem}footer{color:#667}\
 .dark{display:none}\
 @media(prefers-color-scheme:dark){body{background:#0b0d12;color:#e4e6eb}footer{color:#99a}.light{display:none}.dark{display:block}}\
-@media print{section{break-after:page}}";
+@media print{section{break-after:page}svg{min-width:0}}";
 
 /// The lesson as an HTML page.
 ///
@@ -37,7 +36,7 @@ pub fn lesson_page() -> Result<String, String> {
          <meta name=\"generator\" content=\"gds-top\">\
          <title>Why GPUDirect Storage can be slower on a small model</title><style>{STYLE}</style></head><body><main>\n\
          <h1>Why GPUDirect Storage can be slower on a small model</h1>\n\
-         <p>Eight steps with recorded loads of {} and {} on an NVIDIA H200. All figures were measured.</p>\n",
+         <p>Eight steps with recorded loads of {} and {} on an NVIDIA H200. All figures were measured, except in the simulation.</p>\n",
         lesson.small.model, lesson.large.model
     );
     for number in 0..STEPS {
@@ -61,8 +60,20 @@ pub fn lesson_page() -> Result<String, String> {
         }
         page.push_str("</article>\n");
     }
-    page.push_str("<footer>Made by gds-top learn --export. Sizes in binary units, rates in decimal units.</footer></main></body></html>\n");
+    page.push_str("<footer>Made by gds-top learn --html. Sizes in binary units, rates in decimal units.</footer></main></body></html>\n");
     Ok(page)
+}
+
+/// Rows that a figure needs.
+const fn rows(figure: Figure) -> u16 {
+    match figure {
+        Figure::FewTensors | Figure::LargeWhole => 15,
+        Figure::Paths => 18,
+        Figure::Slab | Figure::Reads => 20,
+        // With the simulation.
+        Figure::SmallWhole => 22,
+        Figure::Crossover | Figure::Table => 22,
+    }
 }
 
 /// The figure of a step as SVG, at the end of its animation.
@@ -70,7 +81,7 @@ fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String
     let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ..Taste::default() });
     let (ctx, screen) = (Context::default(), Learn { at: 1.0, ..Learn::default() });
     let ui = Ui { ctx: &ctx, screen: &screen };
-    let rows = if step.figure == Figure::SmallWhole { ROWS + 7 } else { ROWS };
+    let rows = rows(step.figure);
     let mut buffer = Buffer::empty(Rect::new(0, 0, COLUMNS, rows));
     buffer.set_style(buffer.area, theme.ground);
     view::page(&mut Pen::new(&mut buffer, Rect::new(0, 0, COLUMNS, rows)), step, lesson, &ui, &theme);

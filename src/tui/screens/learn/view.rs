@@ -11,7 +11,7 @@
 
 use super::simulation::Simulation;
 use super::state::Ui;
-use crate::core::units::{bytes, count, duration, three_digits};
+use crate::core::units::{bytes, count, duration};
 use crate::core::{CacheState, Engine, Phase, Route, Status};
 use crate::present::lesson::{Lesson, Load, ModelLoads};
 use crate::present::lesson_steps::{Figure, STEPS, Step, step};
@@ -274,9 +274,9 @@ fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui
         }
     }
     let times: Vec<_> = loads.iter().map(|(l, _)| l.phases).collect();
-    let mut x = 1;
-    for item in bars::phase_legend(&times, theme).chunks(2) {
-        x = inside.runs(x, h.saturating_sub(1), item);
+    let legend = bars::phase_legend(&times, w.saturating_sub(2), theme);
+    for (y, line) in (h.saturating_sub(legend.len() as u16)..).zip(&legend) {
+        inside.runs(1, y, line);
     }
 }
 
@@ -472,12 +472,12 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
             inside.text(
                 x + paid + moving + 1,
                 y,
-                &format!("{} ms, {:.0} % before bytes", three_digits(ns / 1e6), share * 100.0),
+                &format!("{}, {:.0} % before bytes", duration(ns as u64), share * 100.0),
                 theme.text,
             )
         } else {
             (0..columns(ns)).for_each(|c| inside.cell(x + c, y, '▆', theme.dim));
-            inside.text(x + columns(ns) + 1, y, &format!("{} ms", three_digits(ns / 1e6)), theme.text)
+            inside.text(x + columns(ns) + 1, y, &duration(ns as u64), theme.text)
         };
         let _ = end;
     }

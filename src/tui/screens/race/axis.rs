@@ -9,7 +9,12 @@ use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
-/// The time axis of a group. Its bars and its phases use this axis.
+/// Label of the set-up in the line of the axis.
+const SETUP: &str = "set-up";
+/// Minimum width in columns of bars that have the set-up before them.
+const LEAST_WITH_HEAD: u16 = 12;
+
+/// The time axis of a pane. The bars of all its groups and their phases use this axis.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     /// The column at which the clocks start.
@@ -23,11 +28,11 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Creates the axis of a group, in a bar column that begins after `name` columns and has `bar` columns.
-    pub(super) fn new(name: u16, bar: u16, group: &RowGroup<'_>, state: &State, ctx: &Context) -> Self {
-        // With few columns, set-ups could not be compared, so they are not drawn.
-        let head = if bar >= 30 { bar / 7 } else { 0 };
-        Self { zero: name + head, head, columns: bar.saturating_sub(head + 1), scale_ns: scale_ns(group, state, ctx) }
+    /// Creates the axis of a pane, in a bar column that begins after `name` columns and has `bar` columns.
+    pub(super) fn new(name: u16, bar: u16, groups: &[RowGroup<'_>], state: &State, ctx: &Context) -> Self {
+        let head = if bar >= LEAST_WITH_HEAD { (bar / 7).max(2) } else { 0 };
+        let scale_ns = groups.iter().map(|group| scale_ns(group, state, ctx)).max().unwrap_or(0);
+        Self { zero: name + head, head, columns: bar.saturating_sub(head + 1), scale_ns }
     }
 
     pub(super) fn share(self, ns: u64) -> f64 {
@@ -54,12 +59,23 @@ impl Axis {
         }
     }
 
-    /// Draws the labels at the ends of the axis.
+    /// Draws the labels at the ends of the axis and, if there is space, its title.
     pub(super) fn label(self, pen: &mut Pen<'_>, y: u16, style: Style) {
+        const LONG: &str = "time, shorter is faster";
         let end = duration(self.scale_ns);
-        if self.scale_ns > 0 && usize::from(self.columns) > width(&end) + 4 {
+        let bare = self.scale_ns == 0 || usize::from(self.columns) <= width(&end) + 4;
+        if !bare {
             pen.text(self.zero, y, "0", style);
             pen.right(self.zero + self.columns, y, &end, style);
+        }
+        let (at, taken) = if bare { (0, 0) } else { (2, width(&end) + 4) };
+        let room = usize::from(self.columns).saturating_sub(taken);
+        let words = if width(LONG) <= room { LONG } else { "time" };
+        if width(words) <= room {
+            pen.text(self.zero + at, y, words, style);
+        }
+        if usize::from(self.head) > width(SETUP) {
+            pen.right(self.zero - 1, y, SETUP, style);
         }
     }
 }

@@ -32,10 +32,12 @@ const PROGRESS_GAP_S: f64 = 0.6;
 /// Draws the charts that fit. With `phases`, a pane with the phases is between them.
 pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    ui.screen.more.set(w < 116 || (phases && !on_host(state, ui)));
+    let unread = without_meters(state, ui);
+    ui.screen.more.set(!unread && (w < 116 || (phases && !on_host(state, ui))));
     if phases {
-        let first = if w < 110 { w / 2 } else { w * 3 / 8 };
-        let second = if w < 110 { w - first } else { w * 3 / 8 };
+        let two = w < 110 || unread;
+        let first = if two { w / 2 } else { w * 3 / 8 };
+        let second = if two { w - first } else { w * 3 / 8 };
         one(&mut pen.part(0, 0, first, h), state, ui, theme, 0);
         phases::pane(&mut pen.part(first, 0, second, h), state, ui.ctx, theme);
         if first + second < w {
@@ -45,10 +47,16 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
     }
     // Without a GPU, the GPU chart would be empty, and the title of the runs already shows that there is none.
     let host = on_host(state, ui);
-    let useful: u16 = if host { 2 } else { 3 };
+    let useful: u16 = if unread {
+        1
+    } else if host {
+        2
+    } else {
+        3
+    };
     let count = match w {
         0..100 => 1,
-        100..116 => 2,
+        100..116 => useful.min(2),
         _ => useful,
     };
     if count == 1 {
@@ -78,7 +86,12 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, t
     }
 }
 
-/// The visible part of a time range.
+/// Whether the session is over and no meter was read in it, so that the charts of memory would be empty.
+fn without_meters(state: &State, ui: &Ui<'_>) -> bool {
+    (ui.ctx.over || state.ended.is_some()) && state.samples.is_empty()
+}
+
+/// The part of a stretch of time that is shown.
 fn part(whole: (f64, f64), ui: &Ui<'_>) -> (f64, f64) {
     ui.screen.time.window(whole)
 }

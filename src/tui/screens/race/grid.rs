@@ -2,11 +2,11 @@
 //! size?
 //!
 //! ```text
-//!  Reads: 3.18 GB/s at best, by cpu, 1.00 MiB blocks, 4 threads, sequential …
+//!  Reads: 3.18 GB/s at best, by cpu, 1 MiB blocks, 4 threads, sequential …
 //! ╭ sequential read ── GB/s ───────────────────────────────╮
 //! │          gds-registered    gds               cpu       │
 //! │  threads  1     4     16    1     4     16    1        │
-//! │ 4.00 KiB  0.02  0.08  0.3   …                          │
+//! │ 4 KiB    0.02  0.08  0.3   …                          │
 //! ╰────────────────────────────────────────────────────────╯
 //! ```
 

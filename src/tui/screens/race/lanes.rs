@@ -4,8 +4,8 @@ use super::axis::{Axis, loaded_share};
 use super::names::{entry_marker, longest_name};
 use super::phases;
 use crate::core::units::{bytes, count, duration, rate};
-use crate::core::{Engine, ModelInfo, Status, Target};
-use crate::present::ceilings::reached;
+use crate::core::{Ceiling, Engine, ModelInfo, Status, Target};
+use crate::present::ceilings::{reached, reaching};
 use crate::present::engine_rows::{unavailable, without_run};
 use crate::present::failures::stderr_tail;
 use crate::present::progress::{elapsed_ns, rate_now, stage_words};
@@ -27,7 +27,7 @@ use ratatui::style::Style;
 struct Columns {
     name: u16,
     bar: u16,
-    /// The loaded share of a running load; for an ended run, the share of its ceiling.
+    /// The share of the ceiling.
     share: u16,
     rate: u16,
     time: u16,
@@ -47,10 +47,17 @@ impl Columns {
         // Parts of one model are not compared with each other.
         let compared = groups.iter().any(|h| !h.together())
             || entries().filter_map(|e| e.lanes.first()).any(|lane| state.alone_ns(lane).is_some());
+        // When `auto` has finished, its name includes the engine that it chose. The width is reserved, so that the bars do not move then.
+        let auto = if entries().any(|e| *e.engine == Engine::Auto) { 15 } else { 0 };
+        let share = match (state.ceilings.is_empty(), w) {
+            (true, 0..70) => 0,
+            (_, 0..70) => 8,
+            _ => 9,
+        };
         let mut columns = Self {
-            name: longest_name(state, w).max(placed.min(26)) + 5,
+            name: longest_name(state, w).max(placed.min(26)).max(auto) + 5,
             bar: 0,
-            share: if w >= 70 { 9 } else { 0 },
+            share,
             rate: 11,
             time: 9,
             ratio: if w >= 70 && compared { 9 } else { 0 },
@@ -58,20 +65,18 @@ impl Columns {
             route: match w {
                 _ if !cufile => 0,
                 0..90 => 0,
-                // The column is as wide as its widest text.
-                _ => 4 + entries().map(|entry| width(&route(entry).0)).max().unwrap_or(0).max(9) as u16,
+                // The column is as wide as its widest text, and from the start as wide as the text of most routes.
+                _ => 4 + entries().map(|entry| width(&route(entry).0)).max().unwrap_or(0).max(14) as u16,
             },
             verified: if w >= 110 { 14 } else { 3 },
         };
         columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
-        if columns.bar < 12 {
-            columns.share = 0;
-            columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
-        }
-        if columns.bar < 3 {
-            // The rate is dropped first, because it shows the same as the time.
-            columns.rate = 0;
-            columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
+        // The rate is dropped first, because it shows the same as the time.
+        for drop in [|c: &mut Self| c.rate = 0, |c: &mut Self| c.n = 0, |c: &mut Self| c.share = 0] {
+            if columns.bar < 12 {
+                drop(&mut columns);
+                columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
+            }
         }
         columns
     }
@@ -170,10 +175,9 @@ pub(crate) fn draw(
         }
     }
     rows.extend(unavailable(state).into_iter().enumerate().map(|(n, (names, why))| Row::Unavailable(n, names, why)));
+    let axis = Axis::new(columns.name, columns.bar, &groups, state, ctx);
     column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, !state.ceilings.is_empty(), theme);
-    if let [group] = groups.as_slice() {
-        Axis::new(columns.name, columns.bar, group, state, ctx).label(&mut lanes, 0, theme.faint_text());
-    }
+    axis.label(&mut lanes, 0, theme.faint_text());
     let room = usize::from(lanes_height.saturating_sub(1));
     let is_selected = |row: &Row<'_, '_>| match row {
         Row::Entry(_, _, number) => Some(*number) == selected,
@@ -194,13 +198,10 @@ pub(crate) fn draw(
         };
         let mut line = lanes.part(0, y as u16 + 1, w, 1);
         match row {
-            Row::Group(group) => {
-                group_row(&mut line, group, theme);
-                Axis::new(columns.name, columns.bar, group, state, ctx).label(&mut line, 0, theme.faint_text());
-            }
+            Row::Group(group) => group_row(&mut line, group, theme),
             Row::Entry(group, entry, i) => {
                 line.hit(0, 0, w, Spot::Row(*i));
-                entry_row(&mut line, &columns, group, entry, state, ctx, theme);
+                entry_row(&mut line, (&columns, axis), (group, entry), state, ctx, theme);
                 if Some(*i) == selected {
                     if ctx.entry.is_some() && !theme.mono {
                         line.restyle(0, 0, w, 1, theme.selected);
@@ -234,11 +235,7 @@ pub(crate) fn draw(
         }
     }
     if phase_rows > 0 {
-        let group = phases::shown_group(state, ctx);
-        if let Some(group) = group {
-            let axis = Axis::new(columns.name, columns.bar, &group, state, ctx);
-            phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ctx, (columns.name, axis), theme);
-        }
+        phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ctx, (columns.name, axis), theme);
     }
 }
 
@@ -307,16 +304,6 @@ fn racing(group: &RowGroup<'_>, state: &State, ctx: &Context) -> bool {
 
 fn column_heads(pen: &mut Pen<'_>, columns: &Columns, groups: &[RowGroup<'_>], bounded: bool, theme: &Theme) {
     let style = theme.faint_text();
-    // The axis has labels if all rows use the same axis.
-    if groups.len() > 1 || columns.bar < 30 {
-        let long = "time, shorter is faster";
-        let bar = if width(long) < usize::from(columns.bar) { long } else { "time" };
-        pen.text(columns.name, 0, bar, style);
-    } else {
-        let axis = columns.name + columns.bar / 7;
-        pen.right(axis.saturating_sub(1), 0, if columns.bar >= 60 { "set-up" } else { "" }, style);
-        pen.text(axis + 3, 0, "time, shorter is faster", style);
-    }
     let mut x = columns.name + columns.bar;
     for (column, word) in [
         (columns.share, if bounded { "ceiling" } else { "" }),
@@ -352,9 +339,8 @@ fn group_row(pen: &mut Pen<'_>, group: &RowGroup<'_>, theme: &Theme) {
 
 fn entry_row(
     pen: &mut Pen<'_>,
-    columns: &Columns,
-    group: &RowGroup<'_>,
-    entry: &EngineRow<'_>,
+    (columns, axis): (&Columns, Axis),
+    (group, entry): (&RowGroup<'_>, &EngineRow<'_>),
     state: &State,
     ctx: &Context,
     theme: &Theme,
@@ -382,7 +368,6 @@ fn entry_row(
         pen.cell(1, 0, digit, if digit == '1' { theme.accent } else { theme.dim });
     }
     let mut x = columns.name;
-    let axis = Axis::new(columns.name, columns.bar, group, state, ctx);
     let time = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
     let setup = match running {
         Some(lane) => lane.started_ns.map(|start| lane.clock_ns.unwrap_or(ctx.clock_ns).saturating_sub(start)),
@@ -406,15 +391,8 @@ fn entry_row(
             pen.right(*x, 0, text, style);
         }
     };
-    let share = match running {
-        Some(lane) => loaded_share(lane, state).map(|share| (format!("{:.0} % in", share * 100.0), theme.dim)),
-        None => entry
-            .typical()
-            .and_then(|lane| reached(state, lane))
-            .map(|(_, share)| (format!("{:.0} %", share * 100.0), theme.strong)),
-    };
-    let (share, share_style) = share.unwrap_or_default();
-    figure(pen, &mut x, columns.share, &share, share_style);
+    let share = share_of_ceiling(state, entry).map(|(_, share)| format!("{:.0} %", share * 100.0)).unwrap_or_default();
+    figure(pen, &mut x, columns.share, &share, theme.strong);
     let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
     let speed = match running {
         Some(lane) => rate_now(lane),
@@ -444,9 +422,21 @@ fn entry_row(
         pen.fit(x + 3, 0, columns.route.saturating_sub(3), &word, style);
         x += columns.route;
     }
+    if let Some(share) = running.and_then(|lane| loaded_share(lane, state)).filter(|_| columns.verified > 6) {
+        pen.text(x + 2, 0, &format!("{:.0} % loaded", share * 100.0), theme.dim);
+        return;
+    }
     let (mark, word, style) = verified(entry, row.as_ref(), theme);
     let text = if columns.verified > 6 { format!("{mark} {word}") } else { mark.to_string() };
     pen.text(x + 2, 0, &text, style);
+}
+
+/// The ceiling of a row's typical run, or of its running one, and the share of it that the run reached or reaches.
+pub(super) fn share_of_ceiling<'s>(state: &'s State, entry: &EngineRow<'_>) -> Option<(&'s Ceiling, f64)> {
+    match entry.running() {
+        Some(lane) => reaching(state, lane),
+        None => reached(state, entry.typical()?),
+    }
 }
 
 /// The route of a row's reads with its status.

@@ -27,13 +27,7 @@ pub(crate) fn rows(state: &State, ctx: &Context, w: u16) -> u16 {
     (shown.group.rows.len() + 2 + legend) as u16
 }
 
-/// The group whose phases are shown.
-pub(super) fn shown_group<'s>(state: &'s State, ctx: &Context) -> Option<RowGroup<'s>> {
-    Shown::of(state, ctx).map(|shown| shown.group)
-}
-
-/// The group of the selected entry. Only one group is shown, because times of a cold and a hot cache need different
-/// scales.
+/// Only the group of the selected entry, because the phases of a hot load would be too short next to those of a cold one.
 struct Shown<'s> {
     group: RowGroup<'s>,
     /// The index of the selected entry in the group.
@@ -109,8 +103,7 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, axis: Option<Axis>, 
         None => (name, w.saturating_sub(name + 2), slowest),
     };
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, _, r)| r.phases).collect();
-    let items: Vec<Vec<Run>> = bars::phase_legend(&times, theme).chunks(2).map(<[Run]>::to_vec).collect();
-    let legend = legend(&items, w.saturating_sub(4));
+    let legend = bars::phase_legend(&times, w.saturating_sub(4), theme);
     // A bar cannot be read without the legend, so the legend keeps its lines and the bars scroll.
     let lines = legend.len().min(usize::from(h).saturating_sub(1));
     let room = usize::from(h) - lines.min(usize::from(h));
@@ -139,22 +132,6 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, axis: Option<Axis>, 
     for (y, line) in legend.iter().take(lines).enumerate() {
         pen.runs(4, (timed.len().min(room) + y) as u16, line);
     }
-}
-
-/// The legend as lines of `room` columns.
-fn legend(items: &[Vec<Run>], room: u16) -> Vec<Vec<Run>> {
-    let mut lines: Vec<Vec<Run>> = vec![Vec::new()];
-    for item in items {
-        if let Some(last) = lines.last_mut() {
-            // The space after the last word may be cut.
-            if last.is_empty() || runs_width(last) + runs_width(item) <= usize::from(room) + 2 {
-                last.extend_from_slice(item);
-                continue;
-            }
-        }
-        lines.push(item.to_vec());
-    }
-    lines
 }
 
 /// The largest phases as text, for bars that are too short for labels.

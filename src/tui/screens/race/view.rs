@@ -10,23 +10,35 @@
 //! ```
 
 use super::layers::LAYERS_PANE;
+use super::names::entry_marker;
 use super::state::Ui;
 use super::{charts, lanes, layers, phases};
 use crate::analysis::Advice;
 use crate::core::Engine;
+use crate::core::units::rate;
 use crate::present::advice::sentence;
 use crate::present::flow::of_run;
 use crate::present::headline::race;
+use crate::present::row_groups;
 use crate::session::State;
 use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, width, wrap};
+use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::flow::least_columns;
-use crate::tui::widgets::{self, headline};
-use crate::tui::words::headline_in;
+use crate::tui::widgets::{self, big_number, headline};
+use crate::tui::words::{headline_in, row_name};
 
 /// Minimum height of a useful chart in rows, including its border.
 const CHART_ROWS: u16 = 8;
+
+/// Minimum width in columns for the share of the ceiling in large digits.
+const BIG_FROM: u16 = 110;
+/// Width of the text next to the digits in columns.
+const BIG_WORDS: u16 = 24;
+
+/// Minimum height in rows of a heading, a bar of phases and its legend below the lanes.
+const LEAST_PHASES: u16 = 5;
 
 /// Minimum height in rows of the two timelines of a read's layers, including their border.
 const LAYER_ROWS: u16 = 6;
@@ -44,13 +56,41 @@ fn flow(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     }
 }
 
+/// Width of the large share of the ceiling in columns. It is reserved from the first load on, so that the answer next to it does not move.
+fn large_columns(state: &State, w: u16) -> u16 {
+    let shown = w >= BIG_FROM && !state.ceilings.is_empty() && !state.lanes.is_empty();
+    if shown { big_number::COLUMNS + BIG_WORDS + 3 } else { 0 }
+}
+
+/// The share of its ceiling that the selected run reached, as the screen's one large number.
+fn share_in_large(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
+    let groups = row_groups(state);
+    let selected = selected_entry(state, ui.ctx).unwrap_or(0);
+    let mut entries = groups.iter().flat_map(|group| group.rows.iter().map(move |entry| (group, entry)));
+    let Some((group, entry)) = entries.nth(selected) else { return };
+    let Some((ceiling, share)) = lanes::share_of_ceiling(state, entry) else { return };
+    let style = theme.lane(entry.engine);
+    big_number::draw(pen, (share * 100.0).round() as u32, style);
+    let words = big_number::COLUMNS + 2;
+    let end = pen.text(words, 0, &format!("{} ", entry_marker(entry, theme)), style);
+    let end = pen.text(end, 0, &row_name(entry, BIG_WORDS.saturating_sub(8)), theme.strong);
+    pen.text(end, 0, &format!(", {}", group.cache), theme.dim);
+    pen.text(words, 1, &format!("of {}", ceiling.kind.words()), theme.dim);
+    pen.text(words, 2, &rate(ceiling.bytes_per_s), theme.dim);
+}
+
 /// Draws the screen.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     ui.screen.charted.set(false);
     ui.screen.more.set(false);
     let airy = h >= 26;
-    let room = w.saturating_sub(6);
+    // The text has the same number of rows during and after a race, so that the panes do not move.
+    let block = if airy { 3 } else { 0 };
+    let fewest = lanes::rows(state).saturating_add(CHART_ROWS);
+    let roomy = h > fewest.saturating_add(block);
+    let large = if airy && roomy { large_columns(state, w) } else { 0 };
+    let room = w.saturating_sub(6 + large);
     let answers = race(state, ui.ctx.clock_ns);
     let answer = headline_in(&answers, room, if airy && h < 40 { 2 } else { 3 });
     // The question of the screen ends with "and why?". The answer is the advice about the fastest cuFile engine, or
@@ -61,13 +101,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let advice = why().find(about_cufile).or(why().next()).or(advice.first());
     let advice = advice.filter(|_| airy && state.running_lane().is_none());
     let mut advice: Vec<String> = advice.map(|advice| wrap(&sentence(advice), room)).unwrap_or_default();
-    // The text has the same number of rows during and after a race, so that the panes do not move.
-    let block = if airy { 3 } else { 0 };
     // If there is little space, empty lines and the reason are left out before a pane, because the panes also show
     // the reason.
     let said = wrap(&answer.text, room).len().min(3) as u16;
-    let fewest = lanes::rows(state).saturating_add(CHART_ROWS);
-    let roomy = h > fewest.saturating_add(block);
     let block = if roomy { block.max(said) } else { said };
     let shown = usize::from(block - said);
     if advice.len() > shown {
@@ -85,7 +121,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         _ => (1, 1),
     };
     let mut y = above;
-    y += headline::draw(&mut pen.part(0, y, w, 3), &answer, theme);
+    if large > 0 {
+        share_in_large(&mut pen.part(w - large, y, large, big_number::ROWS), state, ui, theme);
+    }
+    y += headline::draw(&mut pen.part(0, y, w - large, 3), &answer, theme);
     for (row, line) in (y..).zip(&advice) {
         pen.text(3, row, line, theme.dim);
     }
@@ -134,7 +173,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     } else if bare + least <= rest {
         (bare, 0, phase_rows > 0)
     } else {
-        (rest, 0, false)
+        // Rows that are too few for charts show the phases around the selected run.
+        let spare = rest.saturating_sub(bare);
+        (rest, if spare >= LEAST_PHASES { spare.min(phase_rows) } else { 0 }, false)
     };
     lanes::draw(&mut pen.part(0, y, w, top), state, (ui.ctx, ui.screen.refused), theme, shown);
     let left = rest.saturating_sub(top);

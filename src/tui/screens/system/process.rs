@@ -3,9 +3,9 @@
 use super::charts;
 use super::state::Ui;
 use super::time::{self, over_time, series};
-use crate::core::ProcessUse;
 use crate::core::units::bytes;
-use crate::present::flow::{self as flows, Flow};
+use crate::core::{CeilingKind, ProcessUse};
+use crate::present::flow::{self as flows, Flow, Loaded, share_of};
 use crate::present::top;
 use crate::session::State;
 use crate::tui::keys::action::Action;
@@ -104,12 +104,18 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 }
 
 /// The path of the process's reads. The rate into the GPU is the rate of its link, if no other process uses a GPU.
-fn path(process: &ProcessUse, state: &State) -> Flow {
-    let into_gpu = state.system.back().and_then(|(_, sample)| {
+pub(super) fn path(process: &ProcessUse, state: &State) -> Flow {
+    let sample = state.system.back().map(|(_, sample)| sample);
+    let into_gpu = sample.and_then(|sample| {
         let alone = sample.processes.iter().filter(|other| other.cuda).count() == 1;
         sample.gpus.first().filter(|_| alone && sample.gpus.len() == 1)?.rx_bytes_per_s
     });
-    flows::of_process(process, into_gpu)
+    let busy = || sample?.disks.iter().filter_map(|disk| disk.busy_percent).reduce(f64::max).map(|busy| busy / 100.0);
+    let loaded = Loaded {
+        storage: share_of(state, CeilingKind::DirectRead, process.storage_bytes_per_s).or_else(busy),
+        into_gpu: share_of(state, CeilingKind::PinnedCopy, into_gpu),
+    };
+    flows::of_process(process, into_gpu, loaded)
 }
 
 /// A value of a process over time, in seconds before now.

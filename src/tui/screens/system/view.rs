@@ -17,9 +17,7 @@ use crate::tui::clicks::Spot;
 use crate::tui::layout::SIDE_BY_SIDE;
 use crate::tui::pen::{Pen, Run, cut, width, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::bars;
-use crate::tui::widgets::headline;
-use crate::tui::widgets::sheet;
+use crate::tui::widgets::{bars, flow, headline, sheet};
 use crate::tui::words::Headline;
 use std::path::Path;
 
@@ -80,11 +78,19 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     }
 }
 
+/// Minimum width in columns for the path of the bytes of a process that uses cuFile, in a second line.
+const WITH_PATHS: u16 = 90;
+
+fn cufile_users<'p>(processes: impl IntoIterator<Item = &'p ProcessUse>) -> usize {
+    processes.into_iter().filter(|process| process.cufile.is_some()).count()
+}
+
 /// Draws the processes and, if there is space below them, the charts of disks and links.
 fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    // An empty table is a single line of text.
-    let need = if sample.processes.is_empty() { 3 } else { sample.processes.len().min(30) as u16 + 4 };
+    // An empty table is a line of text.
+    let rows = sample.processes.len() + if w >= WITH_PATHS { cufile_users(&sample.processes) } else { 0 };
+    let need = if sample.processes.is_empty() { 3 } else { rows.min(30) as u16 + 4 };
     let charts = if need + charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
     if charts > 0 {
@@ -298,8 +304,17 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     let at = selected(state, ui).and_then(|p| order.iter().position(|o| o.pid == p.pid)).unwrap_or(0);
     let visible = h.saturating_sub(1);
     let first = at.saturating_sub(visible.saturating_sub(2)).min(order.len().saturating_sub(visible));
+    // The paths have lines only if all processes are visible with them.
+    let paths = w >= WITH_PATHS && order.len() + cufile_users(order.iter().copied()) <= visible;
+    let mut next = 1;
     for (i, process) in order.iter().skip(first).take(visible).enumerate() {
-        let y = i as u16 + 1;
+        let y = next;
+        next += 1;
+        if paths && process.cufile.is_some() {
+            let mut line = inside.part(10, next, w.saturating_sub(12), 1);
+            flow::draw(&mut line, &super::process::path(process, state), ui.ctx.frames, theme);
+            next += 1;
+        }
         inside.hit(y, 0, w, Spot::Row(process.pid as usize));
         let command = short_command(process);
         let label = format!("{:>7} {command}", process.pid);

@@ -14,7 +14,7 @@ use crate::core::Engine;
 use crate::core::units::{bytes, duration};
 use crate::session::State;
 use crate::tui::clicks::Spot;
-use crate::tui::commands::{Jump, MOST};
+use crate::tui::commands::{Jump, MOST, rank};
 use crate::tui::context::{Context, Ui};
 use crate::tui::effect::Effect;
 use crate::tui::jobs::queue::{Job, JobResult};
@@ -129,10 +129,10 @@ impl Screen for Tensors {
         let Some(model) = ctx.page(session).model.as_ref().filter(|_| query.trim().len() >= 2) else {
             return Vec::new();
         };
-        let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
         let names = model.tensors.iter().map(|tensor| &tensor.name);
-        let found = names.filter(|name| words.iter().all(|word| name.to_lowercase().contains(word.as_str())));
-        found.take(MOST).map(|name| ("tensor", name.clone(), Jump::Tensor(name.clone()))).collect()
+        let mut found: Vec<(usize, &String)> = names.filter_map(|name| Some((rank(query, name)?, name))).collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().take(MOST).map(|(_, name)| ("tensor", name.clone(), Jump::Tensor(name.clone()))).collect()
     }
 
     fn jump(&mut self, jump: &Jump, _session: &State, _ctx: &mut Context) {

@@ -3,12 +3,12 @@
 use super::state::Ui;
 use crate::analysis::TensorRow;
 use crate::core::units::{bytes, duration, rate};
-use crate::core::{ModelInfo, Phase, Status};
+use crate::core::{ModelInfo, Phase, PhaseTimes, Status};
 use crate::session::Lane;
 use crate::tui::clicks::Spot;
 use crate::tui::jobs::tensor_rows::TensorRows;
 use crate::tui::jobs::tensor_rows::{Sort, difference, rate_of};
-use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::pen::{Pen, Run, cut, width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::short_engine;
@@ -45,7 +45,7 @@ impl Column {
             Self::Time => ("time", 8, Some(Sort::Time), 1),
             Self::Overhead => ("overhead", 9, Some(Sort::Overhead), 4),
             Self::Moving => ("moving", 9, Some(Sort::Moving), 6),
-            Self::Share => ("overhead", 9, Some(Sort::Share), 3),
+            Self::Share => ("overhead", 10, Some(Sort::Share), 3),
             Self::Rate => ("rate", 10, Some(Sort::Rate), 5),
             Self::Rival => ("", 9, None, 8),
             Self::Difference => ("diff", 10, Some(Sort::Difference), 2),
@@ -135,17 +135,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let comparing = shown.other.is_some();
     let (columns, name, bar) = layout(w, shown.model.shards.len() > 1, comparing, ui.screen.longest_name());
     heads(&mut inside, shown, ui, (&columns, name, bar), theme);
-    let legend = bar > 0 && h >= 16;
-    if legend {
+    let mut taken = 1;
+    if bar > 0 && h >= 16 {
         let runs = std::iter::once(shown.run).chain(shown.other.map(|(_, run)| run));
-        let mut x = 1;
-        for item in bars::phase_legend(&runs.map(|run| run.phases).collect::<Vec<_>>(), theme).chunks(2) {
-            if usize::from(x) + runs_width(item) < usize::from(w) {
-                x = inside.runs(x, h as u16 - 1, item);
-            }
+        let times: Vec<PhaseTimes> = runs.map(|run| run.phases).collect();
+        let legend = bars::phase_legend(&times, w.saturating_sub(2), theme);
+        taken = 2 + legend.len();
+        for (y, line) in (h - legend.len()..).zip(&legend) {
+            inside.runs(1, y as u16, line);
         }
     }
-    let visible = h.saturating_sub(if legend { 3 } else { 1 });
+    let visible = h.saturating_sub(taken);
     let at = ui.screen.at.min(ui.screen.order.len() - 1);
     let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.screen.order.len().saturating_sub(visible));
     let room = name.saturating_sub(1);
