@@ -1,7 +1,7 @@
 //! The results table, with one entry per column. Terminal, Markdown, HTML, JSON, CSV and the screens show these
 //! columns and cells.
 //!
-//! A new column needs one constant and an entry in [`COLUMNS`].
+//! A new column is one entry in `columns!`.
 
 use super::labels;
 use super::phases;
@@ -95,140 +95,150 @@ fn raw<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// The engine, with its name from the command line.
-pub const ENGINE: Column = Column::new(
-    "engine",
-    "engine",
-    |row| row.ranked.engine.to_string(),
-    &[("engine", |row| row.ranked.engine.to_string())],
-)
-.words();
+/// Makes the columns, and the list of all of them in this order.
+macro_rules! columns {
+    ($($(#[doc = $doc:literal])* $name:ident = $column:expr;)*) => {
+        $(
+            $(#[doc = $doc])*
+            pub const $name: Column = $column;
+        )*
 
-/// The median time.
-pub const TIME: Column = Column::new(
-    "time",
-    "time",
-    |row| units::duration(row.ranked.wall_ns),
-    &[("wall_ns", |row| row.ranked.wall_ns.to_string())],
-);
+        /// All columns, in order.
+        pub const COLUMNS: &[Column] = &[$($name),*];
+    };
+}
 
-/// The fastest and the slowest run.
-pub const RANGE: Column = Column::new(
-    "range",
-    "range",
-    |row| match row.ranked.wall_range_ns {
-        _ if row.ranked.runs < 2 => GAP.to_owned(),
-        (low, high) => format!("{} – {}", units::duration(low), units::duration(high)),
-    },
-    &[
-        ("wall_min_ns", |row| row.ranked.wall_range_ns.0.to_string()),
-        ("wall_max_ns", |row| row.ranked.wall_range_ns.1.to_string()),
-    ],
-)
-.detail();
-
-/// Bytes per second at the median time.
-pub const RATE: Column = Column::new(
-    "rate",
-    "rate",
-    |row| labels::rate(row.ranked),
-    &[("bytes_per_s", |row| raw(Some(row.ranked.bytes_per_s).filter(|_| row.ranked.moved())))],
-);
-
-/// The time divided by the time of the fastest engine.
-pub const RATIO: Column = Column::new(
-    "ratio",
-    "vs best",
-    |row| labels::ratio(row.ranked),
-    &[("ratio_to_fastest", |row| raw(Some(row.ranked.ratio_to_fastest).filter(|_| !row.ranked.in_doubt)))],
-);
-
-/// Whether all bytes were verified.
-pub const VERIFIED: Column = Column {
-    status: Some(|row| labels::verified(row.ranked).0),
-    ..Column::new(
-        "verified",
-        "verified",
-        |row| labels::verified(row.ranked).1.to_owned(),
-        &[("verified", |row| raw(row.ranked.verified))],
+columns! {
+    /// The engine, with its name from the command line.
+    ENGINE = Column::new(
+        "engine",
+        "engine",
+        |row| row.ranked.engine.to_string(),
+        &[("engine", |row| row.ranked.engine.to_string())],
     )
-    .words()
-};
+    .words();
 
-/// The number of successful and failed runs.
-pub const RUNS: Column = Column::new(
-    "runs",
-    "runs",
-    |row| labels::runs(row.ranked),
-    &[("runs", |row| row.ranked.runs.to_string()), ("failed", |row| row.ranked.failed.to_string())],
-);
+    /// The median time.
+    TIME = Column::new(
+        "time",
+        "time",
+        |row| units::duration(row.ranked.wall_ns),
+        &[("wall_ns", |row| row.ranked.wall_ns.to_string())],
+    );
 
-/// The route of the reads.
-pub const ROUTE: Column = Column::new(
-    "route",
-    "route",
-    |row| labels::routes(&row.runs),
-    &[
-        ("route", |row| raw(row.typical.and_then(|run| run.route.as_ref()).map(|counts| counts.route))),
-        ("route_proven", |row| raw(row.typical.and_then(|run| run.route.as_ref()).map(|counts| counts.proven))),
-    ],
-)
-.words();
+    /// The fastest and the slowest run.
+    RANGE = Column::new(
+        "range",
+        "range",
+        |row| match row.ranked.wall_range_ns {
+            _ if row.ranked.runs < 2 => GAP.to_owned(),
+            (low, high) => format!("{} – {}", units::duration(low), units::duration(high)),
+        },
+        &[
+            ("wall_min_ns", |row| row.ranked.wall_range_ns.0.to_string()),
+            ("wall_max_ns", |row| row.ranked.wall_range_ns.1.to_string()),
+        ],
+    )
+    .detail();
 
-/// Peak resident memory of the loading process.
-pub const HOST_PEAK: Column = Column::new(
-    "host_peak",
-    "host peak",
-    |row| row.of_typical(|run| run.host_peak_bytes, units::bytes),
-    &[("host_peak_bytes", |row| raw(row.typical.and_then(|run| run.host_peak_bytes)))],
-)
-.detail();
+    /// Bytes per second at the median time.
+    RATE = Column::new(
+        "rate",
+        "rate",
+        |row| labels::rate(row.ranked),
+        &[("bytes_per_s", |row| raw(Some(row.ranked.bytes_per_s).filter(|_| row.ranked.moved())))],
+    );
 
-/// Resident memory at the end of the load: anonymous memory, and memory of mapped files, which the kernel can drop.
-pub const HOST_PARTS: Column = Column::new(
-    "host_parts",
-    "anonymous + files",
-    |row| {
-        let part = |of: fn(&RunResult) -> Option<u64>| row.of_typical(of, units::bytes);
-        let (anonymous, files) = (part(|run| run.host_anonymous_bytes), part(|run| run.host_file_bytes));
-        if anonymous == files && row.typical.is_none_or(|run| run.host_anonymous_bytes.is_none()) {
-            return anonymous;
-        }
-        format!("{anonymous} + {files}")
-    },
-    &[
-        ("host_anonymous_bytes", |row| raw(row.typical.and_then(|run| run.host_anonymous_bytes))),
-        ("host_file_bytes", |row| raw(row.typical.and_then(|run| run.host_file_bytes))),
-    ],
-)
-.detail();
+    /// The time divided by the time of the fastest engine.
+    RATIO = Column::new(
+        "ratio",
+        "vs best",
+        |row| labels::ratio(row.ranked),
+        &[("ratio_to_fastest", |row| raw(Some(row.ranked.ratio_to_fastest).filter(|_| !row.ranked.in_doubt)))],
+    );
 
-/// Maximum memory that the engine pinned.
-pub const PINNED_PEAK: Column = Column::new(
-    "pinned_peak",
-    "pinned peak",
-    |row| row.of_typical(|run| run.pinned_peak_bytes, units::bytes),
-    &[("pinned_peak_bytes", |row| raw(row.typical.and_then(|run| run.pinned_peak_bytes)))],
-)
-.detail();
+    /// Whether all bytes were verified.
+    VERIFIED = Column {
+        status: Some(|row| labels::verified(row.ranked).0),
+        ..Column::new(
+            "verified",
+            "verified",
+            |row| labels::verified(row.ranked).1.to_owned(),
+            &[("verified", |row| raw(row.ranked.verified))],
+        )
+        .words()
+    };
 
-/// CPU time of the load.
-pub const CPU: Column = Column::new(
-    "cpu",
-    "CPU time",
-    |row| row.of_typical(|run| run.cpu_ns, units::duration),
-    &[("cpu_ns", |row| raw(row.typical.and_then(|run| run.cpu_ns)))],
-)
-.detail();
+    /// The number of successful and failed runs.
+    RUNS = Column::new(
+        "runs",
+        "runs",
+        |row| labels::runs(row.ranked),
+        &[("runs", |row| row.ranked.runs.to_string()), ("failed", |row| row.ranked.failed.to_string())],
+    );
 
-/// The phases with the most time.
-pub const PHASES: Column =
-    Column::new("phases", "largest phases", |row| row.typical.map_or_else(|| GAP.to_owned(), phases::largest), &[])
-        .words();
+    /// The route of the reads.
+    ROUTE = Column::new(
+        "route",
+        "route",
+        |row| labels::routes(&row.runs),
+        &[
+            ("route", |row| raw(row.typical.and_then(|run| run.route.as_ref()).map(|counts| counts.route))),
+            ("route_proven", |row| raw(row.typical.and_then(|run| run.route.as_ref()).map(|counts| counts.proven))),
+        ],
+    )
+    .words();
 
-/// All columns, in order.
-pub const COLUMNS: &[Column] =
-    &[ENGINE, TIME, RANGE, RATE, RATIO, VERIFIED, RUNS, ROUTE, HOST_PEAK, HOST_PARTS, PINNED_PEAK, CPU, PHASES];
+    /// Peak resident memory of the loading process.
+    HOST_PEAK = Column::new(
+        "host_peak",
+        "host peak",
+        |row| row.of_typical(|run| run.host_peak_bytes, units::bytes),
+        &[("host_peak_bytes", |row| raw(row.typical.and_then(|run| run.host_peak_bytes)))],
+    )
+    .detail();
+
+    /// Resident memory at the end of the load: anonymous memory, and memory of mapped files, which the kernel can drop.
+    HOST_PARTS = Column::new(
+        "host_parts",
+        "anonymous + files",
+        |row| {
+            let part = |of: fn(&RunResult) -> Option<u64>| row.of_typical(of, units::bytes);
+            let (anonymous, files) = (part(|run| run.host_anonymous_bytes), part(|run| run.host_file_bytes));
+            if anonymous == files && row.typical.is_none_or(|run| run.host_anonymous_bytes.is_none()) {
+                return anonymous;
+            }
+            format!("{anonymous} + {files}")
+        },
+        &[
+            ("host_anonymous_bytes", |row| raw(row.typical.and_then(|run| run.host_anonymous_bytes))),
+            ("host_file_bytes", |row| raw(row.typical.and_then(|run| run.host_file_bytes))),
+        ],
+    )
+    .detail();
+
+    /// Maximum memory that the engine pinned.
+    PINNED_PEAK = Column::new(
+        "pinned_peak",
+        "pinned peak",
+        |row| row.of_typical(|run| run.pinned_peak_bytes, units::bytes),
+        &[("pinned_peak_bytes", |row| raw(row.typical.and_then(|run| run.pinned_peak_bytes)))],
+    )
+    .detail();
+
+    /// CPU time of the load.
+    CPU = Column::new(
+        "cpu",
+        "CPU time",
+        |row| row.of_typical(|run| run.cpu_ns, units::duration),
+        &[("cpu_ns", |row| raw(row.typical.and_then(|run| run.cpu_ns)))],
+    )
+    .detail();
+
+    /// The phases with the most time.
+    PHASES = Column::new("phases", "largest phases", |row| row.typical.map_or_else(|| GAP.to_owned(), phases::largest), &[])
+            .words();
+}
 
 /// The columns that a terminal shows, or all of them.
 pub fn columns(detail: bool) -> impl Iterator<Item = &'static Column> {
