@@ -8,7 +8,6 @@ use gds_top::core::{
 };
 use gds_top::session::State;
 use gds_top::tui::{OffScreen, ScreenId};
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Number of tensors of the model.
@@ -58,36 +57,15 @@ fn spans(model: &ModelInfo, factor: u64) -> Vec<Span> {
 fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) -> RunResult {
     let bytes = model.tensor_bytes();
     RunResult {
-        engine: engine.clone(),
-        model: model.name.clone(),
-        cache: CacheState::Hot,
         cache_resident_before_fraction: Some(1.0),
-        target: "host memory".into(),
-        repeat: 0,
         bytes,
         wall_ns,
         setup_ns: 1,
         bytes_per_s: bytes as f64 * 1e9 / wall_ns as f64,
         verified: Some(true),
-        route: None,
         phases,
         slots: 1,
-        host_peak_bytes: None,
-        host_anonymous_bytes: None,
-        host_file_bytes: None,
-        pinned_peak_bytes: None,
-        gpu_peak_bytes: None,
-        cpu_ns: None,
-        settings: BTreeMap::new(),
-        settings_why: BTreeMap::new(),
-        setup_parts_ns: BTreeMap::new(),
-        auto_choice: None,
-        first_difference: None,
-        repeated_reads: None,
-        notes: Vec::new(),
-        outside: None,
-        workload: None,
-        error: None,
+        ..RunResult::new(engine.clone(), model.name.clone(), CacheState::Hot, "host memory")
     }
 }
 

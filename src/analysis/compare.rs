@@ -157,40 +157,17 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::core::PhaseTimes;
 
     pub(in crate::analysis) fn run(engine: Engine, cache: CacheState, repeat: u32, wall_ns: u64) -> RunResult {
         RunResult {
-            engine,
-            model: "m".into(),
-            cache,
-            cache_resident_before_fraction: None,
-            target: "host memory".into(),
             repeat,
             bytes: 1000,
             wall_ns,
             setup_ns: 5,
             bytes_per_s: 1e12 / wall_ns as f64,
             verified: Some(true),
-            route: None,
-            phases: PhaseTimes::default(),
             slots: 1,
-            host_peak_bytes: None,
-            host_anonymous_bytes: None,
-            host_file_bytes: None,
-            pinned_peak_bytes: None,
-            gpu_peak_bytes: None,
-            cpu_ns: None,
-            settings: Default::default(),
-            settings_why: Default::default(),
-            outside: None,
-            setup_parts_ns: Default::default(),
-            workload: None,
-            auto_choice: None,
-            first_difference: None,
-            repeated_reads: None,
-            notes: vec![],
-            error: None,
+            ..RunResult::new(engine, "m", cache, "host memory")
         }
     }
 

@@ -241,6 +241,43 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// A result of which nothing was measured yet.
+    #[must_use]
+    pub fn new(engine: Engine, model: impl Into<String>, cache: CacheState, target: impl Into<String>) -> Self {
+        Self {
+            engine,
+            model: model.into(),
+            cache,
+            cache_resident_before_fraction: None,
+            target: target.into(),
+            repeat: 0,
+            bytes: 0,
+            wall_ns: 0,
+            setup_ns: 0,
+            bytes_per_s: 0.0,
+            verified: None,
+            route: None,
+            phases: PhaseTimes::default(),
+            slots: 0,
+            host_peak_bytes: None,
+            host_anonymous_bytes: None,
+            host_file_bytes: None,
+            pinned_peak_bytes: None,
+            gpu_peak_bytes: None,
+            cpu_ns: None,
+            settings: BTreeMap::new(),
+            settings_why: BTreeMap::new(),
+            setup_parts_ns: BTreeMap::new(),
+            auto_choice: None,
+            first_difference: None,
+            repeated_reads: None,
+            notes: Vec::new(),
+            error: None,
+            outside: None,
+            workload: None,
+        }
+    }
+
     /// The value of a setting that the engine used.
     #[must_use]
     pub fn setting(&self, setting: Setting) -> Option<u64> {

@@ -1,10 +1,8 @@
 //! Runs that are active at the same time: the share of each, and their common result.
 
 use super::engine::Target;
-use super::phase::PhaseTimes;
 use super::run::{AutoChoice, RunResult};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A part of a model that is divided among several targets. Each part has a contiguous range of each file. The ranges
 /// have equal lengths and start at multiples of 4 KiB.
@@ -68,19 +66,13 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
     let resident =
         lanes.iter().try_fold(0.0, |sum, (_, r)| Some(sum + r.cache_resident_before_fraction? * r.bytes as f64));
     Some(RunResult {
-        engine: first.engine.clone(),
-        model: joined(lanes.iter().map(|(_, r)| r.model.as_str()), " + "),
-        cache: first.cache,
         cache_resident_before_fraction: resident.filter(|_| bytes > 0).map(|sum| sum / bytes as f64),
-        target: counted(lanes.iter().map(|(_, r)| r.target.as_str())),
         repeat: first.repeat,
         bytes,
         wall_ns,
         setup_ns: lanes.iter().map(|(_, r)| r.setup_ns).max().unwrap_or(0),
         bytes_per_s: super::units::bytes_per_s(bytes, wall_ns).unwrap_or(0.0),
         verified: verified.filter(|_| error.is_none()),
-        route: None,
-        phases: PhaseTimes::default(),
         slots: lanes.iter().map(|(_, r)| r.slots).sum(),
         host_peak_bytes: sum(&|r| r.host_peak_bytes),
         host_anonymous_bytes: sum(&|r| r.host_anonymous_bytes),
@@ -88,16 +80,16 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
         pinned_peak_bytes: sum(&|r| r.pinned_peak_bytes),
         gpu_peak_bytes: sum(&|r| r.gpu_peak_bytes),
         cpu_ns: sum(&|r| r.cpu_ns),
-        settings: BTreeMap::new(),
-        settings_why: BTreeMap::new(),
-        setup_parts_ns: BTreeMap::new(),
         auto_choice: common_choice(lanes),
         first_difference: lanes.iter().find_map(|(_, r)| r.first_difference.clone()),
         repeated_reads: lanes.iter().filter_map(|(_, r)| r.repeated_reads).reduce(u64::saturating_add),
-        notes: Vec::new(),
-        outside: None,
-        workload: None,
         error,
+        ..RunResult::new(
+            first.engine.clone(),
+            joined(lanes.iter().map(|(_, r)| r.model.as_str()), " + "),
+            first.cache,
+            counted(lanes.iter().map(|(_, r)| r.target.as_str())),
+        )
     })
 }
 
@@ -144,36 +136,16 @@ mod tests {
 
     fn run(model: &str, target: &str, wall_ns: u64, bytes: u64) -> RunResult {
         RunResult {
-            engine: Engine::Pread,
-            model: model.into(),
-            cache: CacheState::Hot,
             cache_resident_before_fraction: Some(1.0),
-            target: target.into(),
-            repeat: 0,
             bytes,
             wall_ns,
             setup_ns: 3,
             bytes_per_s: 1.0,
             verified: Some(true),
-            route: None,
-            phases: PhaseTimes::default(),
             slots: 2,
             host_peak_bytes: Some(10),
-            host_anonymous_bytes: None,
-            host_file_bytes: None,
-            pinned_peak_bytes: None,
-            gpu_peak_bytes: None,
             cpu_ns: Some(5),
-            settings: BTreeMap::new(),
-            settings_why: BTreeMap::new(),
-            setup_parts_ns: BTreeMap::new(),
-            auto_choice: None,
-            first_difference: None,
-            repeated_reads: None,
-            notes: vec![],
-            outside: None,
-            workload: None,
-            error: None,
+            ..RunResult::new(Engine::Pread, model, CacheState::Hot, target)
         }
     }
 

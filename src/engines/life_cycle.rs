@@ -5,7 +5,7 @@ use super::context::Counters;
 use super::error::LoadError;
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
 use super::room::free_gpu_bytes;
-use crate::core::{LaneOrder, LaneStage, LogLevel, PackedSpans, PhaseTimes, RunResult, Span, Target, units};
+use crate::core::{LaneOrder, LaneStage, LogLevel, PackedSpans, RunResult, Span, Target, units};
 use crate::device::{CudaDevice, Device};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use serde::de::DeserializeOwned;
@@ -94,40 +94,14 @@ fn claim_stdout() -> std::io::Result<File> {
 
 /// A result without measurements.
 fn blank(order: &LaneOrder) -> RunResult {
+    let target = match &order.target {
+        Target::Gpu { name, .. } => name.as_str(),
+        Target::Host => "host memory",
+    };
     RunResult {
-        engine: order.engine.clone(),
-        model: order.model.name.clone(),
-        cache: order.cache,
-        cache_resident_before_fraction: None,
-        target: match &order.target {
-            Target::Gpu { name, .. } => name.clone(),
-            Target::Host => "host memory".to_owned(),
-        },
         repeat: order.repeat,
         bytes: order.model.tensor_bytes(),
-        wall_ns: 0,
-        setup_ns: 0,
-        bytes_per_s: 0.0,
-        verified: None,
-        route: None,
-        phases: PhaseTimes::default(),
-        slots: 0,
-        host_peak_bytes: None,
-        host_anonymous_bytes: None,
-        host_file_bytes: None,
-        pinned_peak_bytes: None,
-        gpu_peak_bytes: None,
-        cpu_ns: None,
-        settings: BTreeMap::new(),
-        settings_why: BTreeMap::new(),
-        outside: None,
-        setup_parts_ns: BTreeMap::new(),
-        workload: None,
-        auto_choice: None,
-        first_difference: None,
-        repeated_reads: None,
-        notes: Vec::new(),
-        error: None,
+        ..RunResult::new(order.engine.clone(), &order.model.name, order.cache, target)
     }
 }
 

@@ -214,11 +214,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             put(at_ns, EventBody::LaneStage { lane, stage: LaneStage::Verifying });
             put(at_ns, EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) });
             let result = RunResult {
-                engine: pace.engine.clone(),
-                model: model.name.clone(),
-                cache: pace.cache,
                 cache_resident_before_fraction: Some(if pace.cache == CacheState::Hot { 1.0 } else { 0.0 }),
-                target: target.to_string(),
                 repeat,
                 bytes: landed,
                 wall_ns: clock,
@@ -236,21 +232,13 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 phases: Span::phase_times(&spans, clock, 1),
                 slots: 1,
                 host_peak_bytes: Some(400 << 20),
-                host_anonymous_bytes: None,
-                host_file_bytes: None,
                 pinned_peak_bytes: Some(64 << 20),
                 gpu_peak_bytes: Some(landed),
                 cpu_ns: Some(clock / 2),
                 settings: BTreeMap::from([("threads".to_owned(), 1)]),
                 settings_why: BTreeMap::from([("threads".to_owned(), "one tensor after another".to_owned())]),
-                outside: None,
-                workload: None,
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),
-                auto_choice: None,
-                first_difference: None,
-                repeated_reads: None,
-                notes: vec![],
-                error: None,
+                ..RunResult::new(pace.engine.clone(), model.name.clone(), pace.cache, target.to_string())
             };
             at_ns += 100_000_000;
             put(at_ns, EventBody::LaneFinished { lane, result: result.into() });

@@ -224,12 +224,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         proven: true,
     };
     RunResult {
-        engine: plan.engine.clone(),
-        model: "Qwen2.5-7B".into(),
-        cache: CacheState::Hot,
         cache_resident_before_fraction: Some(1.0),
-        target: if gpu { "NVIDIA H200".into() } else { "host memory".into() },
-        repeat: 0,
         bytes: total,
         wall_ns,
         setup_ns: plan.setup_ms * MS,
@@ -239,21 +234,15 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         phases,
         slots: 1,
         host_peak_bytes: Some((plan.rss_gib * (1_u64 << 30) as f64) as u64),
-        host_anonymous_bytes: None,
-        host_file_bytes: None,
         pinned_peak_bytes: Some((plan.pinned_gib * (1_u64 << 30) as f64) as u64),
         gpu_peak_bytes: gpu.then_some(total),
         cpu_ns: Some(wall_ns / 2),
-        settings: std::collections::BTreeMap::new(),
-        settings_why: std::collections::BTreeMap::new(),
-        outside: None,
-        setup_parts_ns: std::collections::BTreeMap::new(),
-        workload: None,
-        auto_choice: None,
-        first_difference: None,
-        repeated_reads: None,
-        notes: Vec::new(),
-        error: None,
+        ..RunResult::new(
+            plan.engine.clone(),
+            "Qwen2.5-7B",
+            CacheState::Hot,
+            if gpu { "NVIDIA H200" } else { "host memory" },
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use super::MS;
 use crate::core::{
     CacheState, DiskUse, Engine, Event, EventBody, GpuUse, LaneId, LaneStage, ModelInfo, OpenFile, PackedSpans, Phase,
-    PhaseTimes, ProcessUse, RunResult, SeenRoute, ShardInfo, Span, SystemSample, Target, TensorInfo,
+    ProcessUse, RunResult, SeenRoute, ShardInfo, Span, SystemSample, Target, TensorInfo,
 };
 use crate::session::State;
 
@@ -151,36 +151,14 @@ pub(crate) fn many_tensors(count: u32) -> State {
     let model = ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors };
     let (lane, engine) = (LaneId(0), Engine::GdsPerTensor);
     let result = RunResult {
-        engine: engine.clone(),
-        model: "many".into(),
-        cache: CacheState::Hot,
         cache_resident_before_fraction: Some(1.0),
-        target: "host memory".into(),
-        repeat: 0,
         bytes: model.tensor_bytes(),
         wall_ns: now,
         setup_ns: 1,
         bytes_per_s: model.tensor_bytes() as f64 * 1e9 / now as f64,
         verified: Some(true),
-        route: None,
-        phases: PhaseTimes::default(),
         slots: 1,
-        host_peak_bytes: None,
-        host_anonymous_bytes: None,
-        host_file_bytes: None,
-        pinned_peak_bytes: None,
-        gpu_peak_bytes: None,
-        cpu_ns: None,
-        settings: std::collections::BTreeMap::new(),
-        settings_why: std::collections::BTreeMap::new(),
-        outside: None,
-        setup_parts_ns: std::collections::BTreeMap::new(),
-        workload: None,
-        auto_choice: None,
-        first_difference: None,
-        repeated_reads: None,
-        notes: Vec::new(),
-        error: None,
+        ..RunResult::new(engine.clone(), "many", CacheState::Hot, "host memory")
     };
     let mut state = State::default();
     for (at_ns, body) in [
