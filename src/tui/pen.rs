@@ -6,6 +6,7 @@ use crate::text::{glyph_width, is_unsafe, truncate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Block, BorderType, Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget, Widget};
 
 /// Text with one style.
 pub(crate) type Run = (String, Style);
@@ -149,23 +150,29 @@ impl<'b> Pen<'b> {
         runs.iter().fold(x, |column, (text, style)| self.text(column, y, text, *style))
     }
 
+    /// Draws a bar on the right edge that shows the position of the visible lines among `total` lines.
+    pub(crate) fn scrollbar(&mut self, total: usize, first: usize, thumb: Style, track: Style) {
+        let height = usize::from(self.area.height);
+        // The position counts the first lines that are possible.
+        let mut state =
+            ScrollbarState::new((total + 1).saturating_sub(height)).position(first).viewport_content_length(height);
+        Scrollbar::new(ScrollbarOrientation::VerticalRight)
+            .begin_symbol(None)
+            .end_symbol(None)
+            .track_symbol(Some("│"))
+            .track_style(track)
+            .thumb_symbol("┃")
+            .thumb_style(thumb)
+            .render(self.area, self.buffer, &mut state);
+    }
+
     /// Draws a rounded border with a title. Returns the pen for the inside.
     pub(crate) fn frame(&mut self, title: &[Run], border: Style) -> Pen<'_> {
         let (w, h) = (self.area.width, self.area.height);
         if w < 2 || h < 2 {
             return self.part(0, 0, 0, 0);
         }
-        for x in 1..w - 1 {
-            self.cell(x, 0, '─', border);
-            self.cell(x, h - 1, '─', border);
-        }
-        for y in 1..h - 1 {
-            self.cell(0, y, '│', border);
-            self.cell(w - 1, y, '│', border);
-        }
-        for (x, y, glyph) in [(0, 0, '╭'), (w - 1, 0, '╮'), (0, h - 1, '╰'), (w - 1, h - 1, '╯')] {
-            self.cell(x, y, glyph, border);
-        }
+        Block::bordered().border_type(BorderType::Rounded).border_style(border).render(self.area, self.buffer);
         if !title.is_empty() && w > 6 {
             let mut head = self.part(1, 0, w - 2, 1);
             head.text(0, 0, " ", border);

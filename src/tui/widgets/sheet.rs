@@ -91,16 +91,8 @@ pub(crate) fn text(pen: &mut Pen<'_>, lines: &[Vec<Run>], scroll: usize, theme: 
 
 /// Draws a bar on the right edge that shows the position of the visible lines among `total` lines.
 pub(crate) fn scrollbar(pen: &mut Pen<'_>, total: usize, first: usize, theme: &Theme) {
-    let height = usize::from(pen.height());
-    if total <= height || height == 0 {
-        return;
-    }
-    let thumb = (height * height / total).max(1);
-    let at = first * (height - thumb) / (total - height).max(1);
-    let edge = pen.width().saturating_sub(1);
-    for y in 0..height {
-        let on_thumb = (at..at + thumb).contains(&y);
-        pen.cell(edge, y as u16, if on_thumb { '┃' } else { '│' }, if on_thumb { theme.accent } else { theme.faint });
+    if total > usize::from(pen.height()) && pen.height() > 0 {
+        pen.scrollbar(total, first, theme.accent, theme.faint);
     }
 }
 
