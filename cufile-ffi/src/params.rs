@@ -1,9 +1,9 @@
 //! Parameters, limits and flags of the library. They can be set while the driver is closed.
 //!
-//! These setters override the environment, which overrides cufile.json (cufile.h). `SetParameterSizeT` accepts
-//! invalid values, and only the open checks them. Before the open, several getters of GDS 1.20 return 0.
+//! These setters override the environment, which overrides cufile.json (cufile.h). Before the open, several
+//! getters of GDS 1.20 return 0.
 
-use std::ffi::{CString, c_uint};
+use std::ffi::c_uint;
 
 use crate::error::Error;
 use crate::library::Library;
@@ -34,17 +34,6 @@ impl Library {
         // SAFETY: the call writes one size_t. For an unknown parameter it returns an error.
         self.check("cuFileGetParameterSizeT", unsafe { f(parameter, &raw mut value) })?;
         Ok(value)
-    }
-
-    /// Sets a numeric parameter.
-    ///
-    /// # Errors
-    /// The error of `cuFileSetParameterSizeT` (5026 while the driver is open), or [`Error::MissingSymbol`] before GDS
-    /// 1.14.
-    pub fn set_size(&self, parameter: u32, value: usize) -> Result<(), Error> {
-        let f = self.need(self.symbols().set_parameter_size_t, "cuFileSetParameterSizeT")?;
-        // SAFETY: the arguments are numbers.
-        self.check("cuFileSetParameterSizeT", unsafe { f(parameter, value) })
     }
 
     /// The smallest and the largest value of a numeric parameter.
@@ -93,19 +82,6 @@ impl Library {
         self.check("cuFileGetParameterString", unsafe { f(parameter, text.as_mut_ptr().cast(), 4095) })?;
         let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
-    }
-
-    /// Sets a text parameter.
-    ///
-    /// # Errors
-    /// The error of `cuFileSetParameterString` (5026 while the driver is open), [`Error::MissingSymbol`] before GDS
-    /// 1.14, or [`Error::OutOfBounds`] for a text with a NUL byte.
-    pub fn set_string(&self, parameter: u32, value: &[u8]) -> Result<(), Error> {
-        let f = self.need(self.symbols().set_parameter_string, "cuFileSetParameterString")?;
-        let value = CString::new(value)
-            .map_err(|_| Error::OutOfBounds(format!("the text for parameter {parameter} has a NUL byte inside")))?;
-        // SAFETY: the argument is a C string that exists during the call, and the library copies it.
-        self.check("cuFileSetParameterString", unsafe { f(parameter, value.as_ptr()) })
     }
 
     /// The pool of host buffers for compat mode. GDS 1.20 reports it only while the driver is open.

@@ -148,7 +148,10 @@ fn exercise(path: &Path) {
         // Version 1.16 returns this without a GPU.
         Err(e) => assert_eq!(e.code(), Some(codes::CUDA_DRIVER_ERROR), "{e}"),
     }
-    assert_eq!(library.set_size(values::PARAM_IO_BATCHSIZE, 64).unwrap_err().code(), Some(codes::DRIVER_ALREADY_OPEN));
+    assert_eq!(
+        library.set_flag(values::PARAM_FORCE_COMPAT_MODE, true).unwrap_err().code(),
+        Some(codes::DRIVER_ALREADY_OPEN)
+    );
     assert_eq!(library.posix_pool_slabs().unwrap().iter().map(|s| s.count).collect::<Vec<_>>(), [128, 64, 64]);
     assert_eq!(library.size_range(values::PARAM_IO_BATCHSIZE).unwrap(), (1, 256));
 

@@ -174,12 +174,6 @@ pub fn is_closed(gpu: Option<GpuClass>, storage: Option<Storage>, route: Route) 
     closed(gpu.map(GpuClass::row)) || closed(storage.map(Storage::row))
 }
 
-/// The routes of a GPU and a storage, with their conditions.
-#[must_use]
-pub fn open_routes(gpu: GpuClass, storage: Storage) -> Vec<Route> {
-    ROUTES.into_iter().filter(|route| !is_closed(Some(gpu), Some(storage), *route)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +194,10 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn open_routes(gpu: GpuClass, storage: Storage) -> Vec<Route> {
+        ROUTES.into_iter().filter(|route| !is_closed(Some(gpu), Some(storage), *route)).collect()
     }
 
     #[test]
