@@ -105,11 +105,8 @@ fn present(ctx: &Context<'_>) -> Judged {
         } else if let Some(judged) = kept_away(ctx) {
             judged
         } else if surroundings::lacks_devices(ctx) {
-            Judged::info(
-                ID,
-                "the bus shows a GPU, but NVML does not answer because its devices are not in this container",
-            )
-            .cause(CheckId::CtrDevices)
+            Judged::info(ID, "a GPU is on the bus, but its devices are not in this container")
+                .cause(CheckId::CtrDevices)
         } else if machine::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)

@@ -60,9 +60,9 @@ const OVERLAY: &str = "the file is on an overlay or another anonymous device, un
 /// Lines of cufile.log and of libcufile's output. The first match is used.
 #[rustfmt::skip]
 const CUFILE: &[Signature] = &[
-    sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
+    sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
     sign(&["error getting volume attributes", "dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
-    sign(&["error getting volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
+    sign(&["error getting volume attributes"], Fail, "udev has no record of the disk (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
     sign(&["error creating udev_device for block device dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
     sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts without udev, as under WSL", "run on Linux with /run/udev", Some(CheckId::Wsl)),
     sign(&["parsing error, invalid json config"], Fail, "a cufile.json is not valid JSON, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
@@ -157,8 +157,8 @@ const KERNEL: &[Signature] = &[
     sign(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
     sign(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
     sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes to ACS", Some(CheckId::NvmeState)),
-    sign(&["conflicting memory types"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
-    sign(&["memtype_reserve failed"], Fail, "BAR1 is mapped with two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
+    sign(&["conflicting memory types"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
+    sign(&["memtype_reserve failed"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
 ];
 
 /// A known line that was found.

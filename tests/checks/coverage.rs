@@ -1,0 +1,63 @@
+//! Each check of the table has a function and reports something on a machine, and its texts are short.
+
+use crate::expected::expected;
+use crate::machine::{build, check, fixtures};
+use gds_top::checks::CheckId;
+use std::collections::BTreeSet;
+
+/// Checks with machines that other tests build.
+const ELSEWHERE: [CheckId; 9] = [
+    CheckId::GpuFabric,
+    CheckId::ScsiBlkmq,
+    CheckId::PageCacheResidency,
+    CheckId::CfgVsHardware,
+    CheckId::StaticCfg,
+    CheckId::ToolsFound,
+    CheckId::StatsShm,
+    CheckId::LimCgroup,
+    CheckId::LimHugepages,
+];
+
+#[test]
+fn every_check_of_the_table_reports_something_on_a_machine() {
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    for name in fixtures() {
+        found.extend(crate::fixtures::check(&name).findings.into_iter().map(|finding| finding.id));
+    }
+    for machine in expected() {
+        let report = check(build(machine.base, &machine.edits).path());
+        found.extend(report.findings.into_iter().map(|finding| finding.id));
+    }
+    let silent = |id: &&CheckId| !found.contains(id.as_str()) && !ELSEWHERE.contains(id);
+    let silent: Vec<&CheckId> = CheckId::ALL.iter().filter(silent).collect();
+    assert!(
+        silent.is_empty(),
+        "call the functions of these checks in `run` of their subject in src/checks, and add a machine: {silent:?}"
+    );
+}
+
+/// The words of a text. A command or a path in backticks is one word.
+fn words(text: &str) -> usize {
+    let outside: String = text.split('`').step_by(2).collect::<Vec<_>>().join("x");
+    outside.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn summaries_have_at_most_fifteen_words_and_sentences_of_advice_twenty_five() {
+    let mut long = BTreeSet::new();
+    let mut seen = 0;
+    for name in fixtures() {
+        for finding in crate::fixtures::check(&name).findings {
+            seen += 1;
+            if words(&finding.summary) > 15 {
+                long.insert(format!("{} words: {}: {}", words(&finding.summary), finding.id, finding.summary));
+            }
+            let advice = finding.advice.unwrap_or_default();
+            for sentence in advice.split_inclusive(". ").filter(|sentence| words(sentence) > 25) {
+                long.insert(format!("{} words: {}: {sentence}", words(sentence), finding.id));
+            }
+        }
+    }
+    assert!(long.is_empty(), "shorten these texts:\n{}", long.into_iter().collect::<Vec<_>>().join("\n"));
+    assert!(seen > 1000, "{seen} findings");
+}
