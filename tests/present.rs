@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use gds_top::headless;
 use gds_top::present::table::{COLUMNS, Column, columns};
 use gds_top::present::{Answer, comparisons, headline, verdict};
 use gds_top::report;
-use gds_top::session::{State, recording};
+use gds_top::session::{State, recording, replay};
 use gds_top::tui::{OffScreen, ScreenId};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -15,7 +16,7 @@ use std::sync::LazyLock;
 static ALL: LazyLock<Vec<(String, State, Forms)>> = LazyLock::new(|| {
     let one = |path: PathBuf| {
         let state = state(&path);
-        (path.display().to_string(), Forms::of(&state), state)
+        (path.display().to_string(), Forms::of(&path, &state), state)
     };
     recordings().into_iter().map(one).map(|(name, forms, state)| (name, state, forms)).collect()
 });
@@ -93,8 +94,18 @@ fn html(state: &State) -> String {
     text
 }
 
+/// The standard output of a headless replay.
+fn headless(path: &Path) -> String {
+    let feed = replay::start(path, 0.0, replay::Options::default()).unwrap();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let options = headless::Options { width: 240, ..headless::Options::default() };
+    headless::run(&feed, &options, &mut out, &mut err);
+    String::from_utf8(out).unwrap()
+}
+
 /// The texts of a state in every output format.
 struct Forms {
+    headless: String,
     text: String,
     markdown: String,
     html: String,
@@ -105,8 +116,9 @@ struct Forms {
 }
 
 impl Forms {
-    fn of(state: &State) -> Self {
+    fn of(path: &Path, state: &State) -> Self {
         Self {
+            headless: headless(path),
             text: report::text(state, 240, false),
             markdown: markdown(state),
             html: html(state),
@@ -119,7 +131,9 @@ impl Forms {
 
     /// Checks that every format other than the screens contains the answer with its headline and conditions.
     fn has(&self, name: &str, answer: &Answer) {
-        for (form, text) in [("text", &self.text), ("Markdown", &self.markdown), ("HTML", &self.html)] {
+        for (form, text) in
+            [("headless", &self.headless), ("text", &self.text), ("Markdown", &self.markdown), ("HTML", &self.html)]
+        {
             for part in [&answer.headline, &answer.conditions] {
                 assert!(words(text).contains(&words(part)), "{name}: not in {form}: {part}\n{text}");
             }
@@ -187,7 +201,9 @@ fn results_tables_have_the_same_cells_in_every_form() {
                 let lines = cells.join("\n").replace('\u{a0}', " ");
                 assert!(forms.html.replace('\u{a0}', " ").contains(&lines), "{name}: not in HTML: {cells:?}");
                 let short: Vec<String> = columns(false).map(|column: &Column| column.marked(row)).collect();
-                for (form, text) in [("text", &forms.text), ("the Report screen", &forms.report_screen)] {
+                for (form, text) in
+                    [("headless", &forms.headless), ("text", &forms.text), ("the Report screen", &forms.report_screen)]
+                {
                     assert!(has_row(text, &short), "{name}: not in {form}: {short:?}\n{text}");
                 }
                 let time = (gds_top::present::table::TIME.cell)(row);

@@ -275,7 +275,7 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
             Route::Nvfs,
             Some(reads),
             format!(
-                "inferred: {} counted {} of all processes meanwhile; {why}",
+                "inferred: {} counted {} of all processes during the run; {why}",
                 super::nvfs::NVFS_STATS,
                 units::plural(reads, "read")
             ),

@@ -4,7 +4,7 @@ use crate::analysis::{WatchAdvice, watch_advice};
 use crate::core::units::{bytes, duration, plural};
 use crate::core::{WatchReport, WatchedFailure};
 
-/// Advice with the calls that prove it.
+/// The advice, each with the calls that are the evidence for it.
 #[must_use]
 pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
     watch_advice(report)

@@ -9,7 +9,7 @@ pub fn is_of_cufile(file: &WatchedFile) -> bool {
     file.reads.count + file.writes.count + file.registrations > 0
 }
 
-/// The path, and the chunk of a KV cache that the file holds.
+/// The path of a file. If the file contains a chunk of a KV cache, the chunk is named too.
 pub(in crate::present) fn name(file: &WatchedFile) -> String {
     let Some(kv) = &file.kv else { return file.path.clone() };
     let layer = match &kv.layer {
@@ -21,7 +21,7 @@ pub(in crate::present) fn name(file: &WatchedFile) -> String {
     format!("{} chunk {chunk}{layer}: {}", kv.system, file.path)
 }
 
-/// The route of a file's transfers, with a question mark if it is inferred.
+/// The route of a file's transfers. A question mark means that the route is inferred.
 pub(in crate::present) fn route(file: &WatchedFile) -> String {
     match (file.route, file.proven) {
         (Route::None, _) => GAP.to_owned(),

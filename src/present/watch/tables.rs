@@ -5,7 +5,7 @@ use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{AttachedProcess, WatchReport};
 use crate::present::view::{Table, number, text};
 
-/// Rows of a table of files or tensors in a terminal.
+/// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
 
 /// The tables. A terminal shows only the first rows of long tables.
