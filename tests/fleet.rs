@@ -70,9 +70,9 @@ fn oddities(fleet: &Value) -> BTreeSet<(String, String, Vec<String>)> {
 #[test]
 fn planted_oddities_are_found_and_none_is_invented() {
     let folder = tempfile::tempdir().unwrap();
-    let mut reports: Vec<Value> = (0..400)
+    let mut reports: Vec<Value> = (0..10_000)
         .map(|number| {
-            let mut report = report(&format!("node{number:04}"));
+            let mut report = report(&format!("node{number:05}"));
             // Noise of about 2 %, and a setting that half of the nodes have. Neither is a difference.
             report["runs"] = json!([run("odirect", 3e9 * (1.0 + 0.02 * (f64::from(number) * 12.9898).sin()))]);
             report["machine"]["cpus"] = json!(if number % 2 == 0 { 32 } else { 64 });
@@ -90,18 +90,20 @@ fn planted_oddities_are_found_and_none_is_invented() {
     for report in &mut reports[30..33] {
         report["machine"]["nvidia_fs"] = json!({"version": "2.17.5"});
     }
-    write(folder.path(), &reports);
+    // All reports in one file, as a scheduler's job may collect them.
+    let lines: Vec<String> = reports.iter().map(Value::to_string).collect();
+    std::fs::write(folder.path().join("all.jsonl"), lines.join("\n")).unwrap();
     let found = oddities(&as_json(folder.path()));
     let planted = [
-        ("driver", "570.1 open", vec!["node0017"]),
-        ("kernel", "6.8.0-59-generic", vec!["node0018"]),
-        ("PCIe links", "1 x PCIe 5 x8", vec!["node0019"]),
-        ("cufile.json properties.max_direct_io_size_kb", "absent", vec!["node0020"]),
-        ("cufile.json properties.max_direct_io_size_kb", "1024", vec!["node0021"]),
-        ("bandwidth of odirect, cold cache, qwen3-0.6b", "2.00 GB/s", vec!["node0022"]),
-        ("check udev-database", "warn", vec!["node0023"]),
-        ("route", "compat", vec!["node0024"]),
-        ("nvidia-fs", "2.17.5", vec!["node0030", "node0031", "node0032"]),
+        ("driver", "570.1 open", vec!["node00017"]),
+        ("kernel", "6.8.0-59-generic", vec!["node00018"]),
+        ("PCIe links", "1 x PCIe 5 x8", vec!["node00019"]),
+        ("cufile.json properties.max_direct_io_size_kb", "absent", vec!["node00020"]),
+        ("cufile.json properties.max_direct_io_size_kb", "1024", vec!["node00021"]),
+        ("bandwidth of odirect, cold cache, qwen3-0.6b", "2.00 GB/s", vec!["node00022"]),
+        ("check udev-database", "warn", vec!["node00023"]),
+        ("route", "compat", vec!["node00024"]),
+        ("nvidia-fs", "2.17.5", vec!["node00030", "node00031", "node00032"]),
     ];
     let planted = planted.map(|(fact, value, nodes)| {
         (fact.to_owned(), value.to_owned(), nodes.into_iter().map(str::to_owned).collect::<Vec<_>>())
@@ -189,7 +191,10 @@ fn nodes_are_grouped_by_their_first_blocker_with_the_fix() {
         .collect();
     assert_eq!(
         causes,
-        [("none", "udev-database", "node[1-2]", "sudo gds-top fix udev-record"), ("nvfs", "", "node[3-5]", "")]
+        [
+            ("none", "udev-database", "node[1-2]", "sudo gds-top fix udev-record --path /data"),
+            ("nvfs", "", "node[3-5]", "")
+        ]
     );
 }
 
@@ -287,6 +292,44 @@ fn reports_come_one_after_another_on_standard_input() {
     let rows = String::from_utf8(out.stdout).unwrap();
     let hosts: Vec<&str> = rows.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
     assert_eq!(hosts, ["node2", "node10"]);
+}
+
+#[test]
+fn cells_of_the_storage_grid_are_compared_between_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let reports: Vec<Value> = (0..6)
+        .map(|number| {
+            let mut report = report(&format!("node{number}"));
+            let cell = |threads: u32, rate: f64| {
+                json!({"access": "read", "pattern": "random", "transfer": "gds", "block_bytes": 4096, "threads": threads,
+                       "bytes_per_s": rate, "verified": true, "error": null})
+            };
+            report["grid"] = json!({"cells": [cell(1, 1e8), cell(4, if number == 5 { 2e8 } else { 4e8 })]});
+            report
+        })
+        .collect();
+    write(folder.path(), &reports);
+    let found = oddities(&as_json(folder.path()));
+    let slow = ("bandwidth of gds, random read 4.00 KiB, 4 threads", "200 MB/s", vec!["node5".to_owned()]);
+    assert_eq!(found, BTreeSet::from([(slow.0.to_owned(), slow.1.to_owned(), slow.2)]));
+}
+
+#[test]
+fn a_cause_without_a_fix_has_the_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let reports: Vec<Value> = (1..=3)
+        .map(|number| {
+            let mut report = report(&format!("node{number}"));
+            report["checks"][1] = json!({"id": "vm-type", "group": "storage", "status": "warn", "summary": "vda is a virtual disk",
+                                         "fix": null, "advice": "Pass an NVMe device through."});
+            report["verdicts"] = json!([{"path": "/data", "gpu": "GPU-1", "route": "compat", "possible": "compat", "proven": false, "blockers": ["vm-type"]}]);
+            report
+        })
+        .collect();
+    write(folder.path(), &reports);
+    let fleet = as_json(folder.path());
+    assert_eq!(fleet["causes"][0]["advice"], json!("Pass an NVMe device through."));
+    assert_eq!(fleet["causes"][0]["command"], Value::Null);
 }
 
 #[test]

@@ -17,6 +17,10 @@ pub struct Cause<'a> {
     pub summary: &'a str,
     /// The fix. `None` if there is none.
     pub fix: Option<&'a str>,
+    /// The path that most of the nodes were examined for.
+    pub path: &'a str,
+    /// The advice that most of the nodes have, if there is no fix.
+    pub advice: Option<&'a str>,
     /// The nodes.
     pub nodes: Vec<&'a Node>,
 }
@@ -91,6 +95,8 @@ impl Fleet {
                 blocker,
                 summary: most(nodes.iter().map(|node| node.summary.as_str())).unwrap_or(""),
                 fix: most(nodes.iter().filter_map(|node| node.fix.as_deref())),
+                path: most(nodes.iter().map(|node| node.path.as_str())).unwrap_or(""),
+                advice: most(nodes.iter().filter(|node| node.fix.is_none()).filter_map(|node| node.advice.as_deref())),
                 nodes,
             })
             .collect();
@@ -216,9 +222,8 @@ fn odd_rates<'a>(group: &BandwidthGroup<'a>, all: &mut Vec<Oddity<'a>>) {
     let odd = |rate: f64| rate < group.usual.0 || rate > group.usual.1;
     let inside = group.rates.iter().filter(|(rate, _)| !odd(*rate)).count();
     for (rate, node) in group.rates.iter().filter(|(rate, _)| odd(*rate)) {
-        let Workload { engine, cache, model, .. } = group.workload;
         all.push(Oddity {
-            fact: format!("bandwidth of {engine}, {cache} cache, {model}"),
+            fact: format!("bandwidth of {}", group.workload.name()),
             value: crate::core::units::rate(*rate),
             usual: crate::core::units::rate(group.median),
             usual_nodes: inside,

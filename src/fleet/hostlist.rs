@@ -2,29 +2,26 @@
 
 use std::collections::BTreeMap;
 
-/// The names as one list that `srun --nodelist` and `scontrol show hostnames` accept. Names that differ only in one
-/// number share a bracket if their numbers have the same width or no leading zeros.
+/// The names as one list that `srun --nodelist` and `scontrol show hostnames` accept. Names that differ only in the number
+/// at their end share a bracket, if their numbers have the same width or no leading zero. Slurm rejects text after a
+/// bracket, so names with a number elsewhere are listed one by one.
 #[must_use]
 pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    // The key is the prefix, the suffix, and the width of a zero-padded number (0 without padding).
-    let mut numbered: BTreeMap<(&str, &str, usize), Vec<u64>> = BTreeMap::new();
+    // By prefix and width of a padded number (0 if it is not padded).
+    let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     let mut others: Vec<&str> = Vec::new();
     for name in names {
         match split(name) {
-            Some((prefix, number, width, suffix)) => numbered.entry((prefix, suffix, width)).or_default().push(number),
+            Some((prefix, number, width)) => numbered.entry((prefix, width)).or_default().push(number),
             None => others.push(name),
         }
     }
     let mut parts = Vec::new();
-    for ((prefix, suffix, width), mut numbers) in numbered {
+    for ((prefix, width), mut numbers) in numbered {
         numbers.sort_unstable();
         numbers.dedup();
         let ranges = ranges(&numbers, width);
-        if numbers.len() == 1 {
-            parts.push(format!("{prefix}{ranges}{suffix}"));
-        } else {
-            parts.push(format!("{prefix}[{ranges}]{suffix}"));
-        }
+        parts.push(if numbers.len() == 1 { format!("{prefix}{ranges}") } else { format!("{prefix}[{ranges}]") });
     }
     others.sort_unstable();
     others.dedup();
@@ -32,18 +29,14 @@ pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     parts.join(",")
 }
 
-/// Splits a name at its last number: the text before it, its value, its width if it is zero-padded, and the text
-/// after it.
-fn split(name: &str) -> Option<(&str, u64, usize, &str)> {
-    let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
-    let start = name[..end]
-        .rfind(|c: char| !c.is_ascii_digit())
-        .map_or(0, |at| at + name[at..].chars().next().map_or(1, char::len_utf8));
-    let digits = &name[start..end];
-    // Slurm permits fewer digits than this in a range.
+/// Splits a name before the number at its end: the text before it, its value, and its width if it is zero-padded.
+fn split(name: &str) -> Option<(&str, u64, usize)> {
+    let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = name.get(prefix.len()..)?;
+    // Slurm's own limit on the digits of a range is lower than this.
     let number = digits.parse().ok().filter(|_| digits.len() <= 18)?;
     let width = if digits.len() > 1 && digits.starts_with('0') { digits.len() } else { 0 };
-    Some((&name[..start], number, width, &name[end..]))
+    Some((prefix, number, width))
 }
 
 fn ranges(numbers: &[u64], width: usize) -> String {
@@ -74,7 +67,9 @@ mod tests {
             (&["n8", "n9", "n10", "n11"], "n[8-11]"),
             (&["n09", "n10"], "n10,n09"),
             (&["gpu-a-1", "gpu-b-1"], "gpu-a-1,gpu-b-1"),
-            (&["n1-ib", "n2-ib"], "n[1-2]-ib"),
+            (&["n1-ib", "n2-ib"], "n1-ib,n2-ib"),
+            (&["n1.example", "n2.example"], "n1.example,n2.example"),
+            (&["10.0.0.1", "10.0.0.2"], "10.0.0.[1-2]"),
             (&["login", "node5", "node5"], "node5,login"),
             (&["7", "8"], "[7-8]"),
             (&["größe3"], "größe3"),
@@ -98,10 +93,11 @@ mod tests {
                 continue;
             };
             let (ranges, suffix) = rest.split_once(']').unwrap();
+            assert_eq!(suffix, "", "Slurm rejects text after a bracket");
             for range in ranges.split(',') {
                 let (first, last) = range.split_once('-').unwrap_or((range, range));
                 for number in first.parse::<u64>().unwrap()..=last.parse().unwrap() {
-                    names.insert(format!("{prefix}{number:0width$}{suffix}", width = first.len()));
+                    names.insert(format!("{prefix}{number:0width$}", width = first.len()));
                 }
             }
         }

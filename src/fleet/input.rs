@@ -3,25 +3,25 @@
 
 use super::error::FleetError;
 use super::node::Workload;
+use super::stream;
 use crate::analysis::median;
-use crate::core::Status;
-use crate::text::json_values;
+use crate::core::{Status, units};
 use crate::trust::open_regular;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The newest supported version of the reports. Earlier versions have the same compared fields.
 const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
 
-/// The maximum size of a report in bytes. A larger file is listed as not read.
-const LARGEST: u64 = 256 << 20;
-/// The maximum number of JSON values in one text. The report of a model with 100 000 tensors has ten million.
+/// The maximum size of a report in bytes. The file of a larger one is listed as not read.
+const LARGEST: usize = 256 << 20;
+/// The maximum number of JSON values in one report. The report of a model with 100 000 tensors has ten million.
 const MOST_VALUES: u64 = 20_000_000;
-/// The maximum number of reports in one text.
-const MOST_REPORTS: usize = 10_000;
+/// The maximum number of reports in one file.
+const MOST_REPORTS: usize = 100_000;
 
 /// The fields of a report that are compared.
 #[derive(Debug, Deserialize)]
@@ -41,6 +41,8 @@ pub(super) struct Report {
     pub(super) verdicts: Vec<Verdict>,
     #[serde(default)]
     pub(super) runs: Vec<Run>,
+    #[serde(default)]
+    pub(super) grid: Option<Grid>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -94,6 +96,8 @@ pub(super) struct Check {
     pub(super) summary: String,
     #[serde(default)]
     pub(super) fix: Option<String>,
+    #[serde(default)]
+    pub(super) advice: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,6 +131,33 @@ pub(super) struct Run {
     pub(super) error: Option<IgnoredAny>,
 }
 
+/// The storage grid of 'bench-io'.
+#[derive(Debug, Deserialize)]
+pub(super) struct Grid {
+    #[serde(default)]
+    pub(super) cells: Vec<Cell>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Cell {
+    #[serde(default)]
+    pub(super) access: String,
+    #[serde(default)]
+    pub(super) pattern: String,
+    #[serde(default)]
+    pub(super) transfer: String,
+    #[serde(default)]
+    pub(super) block_bytes: u64,
+    #[serde(default)]
+    pub(super) threads: u64,
+    #[serde(default)]
+    pub(super) bytes_per_s: Option<f64>,
+    #[serde(default)]
+    pub(super) verified: Option<bool>,
+    #[serde(default)]
+    pub(super) error: Option<IgnoredAny>,
+}
+
 /// A source without a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
@@ -150,13 +181,8 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     let mut input = Input::default();
     for path in paths {
         if path.as_os_str() == "-" {
-            let mut text = Vec::new();
-            std::io::stdin()
-                .lock()
-                .take(LARGEST)
-                .read_to_end(&mut text)
+            add(&mut input, "standard input", std::io::stdin().lock())
                 .map_err(|error| FleetError::Read { path: "standard input".into(), error })?;
-            add(&mut input, "standard input", &text);
         } else if path.is_dir() {
             let before = files.len();
             list(path, 0, &mut files).map_err(|error| FleetError::Read { path: path.clone(), error })?;
@@ -233,9 +259,8 @@ fn parse(files: &[PathBuf]) -> Input {
     let mut input = Input::default();
     for file in files {
         let source = file.display().to_string();
-        match slurp(file) {
-            Ok(text) => add(&mut input, &source, &text),
-            Err(why) => input.unread.push(Unread { source, why }),
+        if let Err(error) = open_regular(file).and_then(|text| add(&mut input, &source, text)) {
+            input.unread.push(Unread { source, why: error.to_string() });
         }
     }
     input
@@ -247,53 +272,44 @@ fn lost(files: &[PathBuf]) -> Input {
     Input { reports: Vec::new(), unread: unread.collect() }
 }
 
-fn slurp(file: &Path) -> Result<Vec<u8>, String> {
-    let open = open_regular(file).map_err(|error| error.to_string())?;
-    let length = open.metadata().map_err(|error| error.to_string())?.len();
-    if length > LARGEST {
-        return Err(format!("it has {length} bytes, more than {LARGEST}"));
-    }
-    let mut text = Vec::with_capacity(length as usize + 1);
-    open.take(LARGEST).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    Ok(text)
-}
-
 /// Adds the reports of one text. It can contain several reports one after another.
-fn add(input: &mut Input, source: &str, text: &[u8]) {
+fn add(input: &mut Input, source: &str, text: impl Read) -> io::Result<()> {
     let mut found = 0;
-    if json_values(text) > MOST_VALUES {
-        let why = format!("it has more than {MOST_VALUES} values");
-        input.unread.push(Unread { source: source.to_owned(), why });
-        return;
-    }
-    for report in serde_json::Deserializer::from_slice(text).into_iter::<Report>() {
+    stream::for_each(text, LARGEST, |document| {
         found += 1;
-        if found > MOST_REPORTS {
-            let why = format!("it has more than {MOST_REPORTS} reports; the others were not read");
-            input.unread.push(Unread { source: source.to_owned(), why });
-            return;
-        }
         let name = if found > 1 { format!("{source} (document {found})") } else { source.to_owned() };
-        match report {
+        let mut unread = |why: String| input.unread.push(Unread { source: name.clone(), why });
+        if found > MOST_REPORTS {
+            unread(format!("the file has more than {MOST_REPORTS} reports; the others were not read"));
+            return false;
+        }
+        if document.values > MOST_VALUES {
+            unread(format!("it has more than {MOST_VALUES} values"));
+            return true;
+        }
+        match serde_json::from_slice::<Report>(document.text) {
             Ok(report) if report.schema_version == 0 => {
-                input.unread.push(Unread {
-                    source: name,
-                    why: "it has no schema_version, so it is not a report of gds-top".to_owned(),
-                });
+                unread("it has no schema_version, so it is not a report of gds-top".to_owned());
+                true
             }
-            Ok(report) => input.reports.push((name, report)),
+            Ok(report) => {
+                input.reports.push((name, report));
+                true
+            }
             Err(error) => {
-                input.unread.push(Unread { source: name, why: error.to_string() });
-                return;
+                unread(error.to_string());
+                // After a syntax error the beginning of the next report is not known.
+                error.is_data()
             }
         }
-    }
+    })?;
     if found == 0 {
         input.unread.push(Unread { source: source.to_owned(), why: "the file is empty".to_owned() });
     }
+    Ok(())
 }
 
-/// The rate of each workload (engine, cache state, model and size): the median of the repeats.
+/// The rate of each workload (engine, cache state, model and size): the median of the repeats. A cell of the storage grid is a workload too.
 pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
     let mut all: BTreeMap<Workload, Vec<f64>> = BTreeMap::new();
     for run in &report.runs {
@@ -304,6 +320,19 @@ pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
                 cache: run.cache.clone(),
                 model: model.clone(),
                 bytes: run.bytes.unwrap_or(0),
+            };
+            all.entry(workload).or_default().push(rate);
+        }
+    }
+    for cell in report.grid.iter().flat_map(|grid| &grid.cells) {
+        let good = cell.error.is_none() && cell.verified != Some(false);
+        if let (true, Some(rate)) = (good, cell.bytes_per_s.filter(|rate| *rate > 0.0)) {
+            let threads = units::plural(cell.threads, "thread");
+            let workload = Workload {
+                engine: cell.transfer.clone(),
+                cache: String::new(),
+                model: format!("{} {} {}, {threads}", cell.pattern, cell.access, units::bytes(cell.block_bytes)),
+                bytes: cell.block_bytes,
             };
             all.entry(workload).or_default().push(rate);
         }

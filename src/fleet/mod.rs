@@ -8,6 +8,7 @@ mod input;
 mod node;
 mod output;
 mod read;
+mod stream;
 
 pub use compare::{BandwidthGroup, Cause, Oddity};
 pub use error::FleetError;

@@ -8,14 +8,23 @@ use std::sync::Arc;
 /// The key of comparable runs: the same engine, cache state, model and size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Workload {
-    /// The engine.
+    /// The engine, or the transfer of a cell of the storage grid.
     pub engine: String,
-    /// The cache state: `cold`, `hot`, `as-is`.
+    /// The cache state: `cold`, `hot`, `as-is`; empty for the storage grid.
     pub cache: String,
-    /// The model's name.
+    /// The model's name, or the operations of a cell of the storage grid.
     pub model: String,
-    /// The number of loaded bytes.
+    /// The number of loaded bytes, or the bytes of one operation.
     pub bytes: u64,
+}
+
+impl Workload {
+    /// Its name in the report: `odirect, cold cache, qwen3-0.6b`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let Self { engine, cache, model, .. } = self;
+        if cache.is_empty() { format!("{engine}, {model}") } else { format!("{engine}, {cache} cache, {model}") }
+    }
 }
 
 /// A node.
@@ -45,6 +54,8 @@ pub struct Node {
     pub summary: String,
     /// The fix of that check. `None` if there is none.
     pub fix: Option<String>,
+    /// The advice of that check, if no fix can do it.
+    pub advice: Option<String>,
     /// The values that are compared with those of the peers.
     pub facts: Facts,
     /// The median rate of each workload in bytes per second.

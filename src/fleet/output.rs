@@ -7,7 +7,7 @@ use super::read::Fleet;
 use crate::core::{Route, Status, units};
 use crate::present::{Answer, Head};
 use crate::report::section::{Block, Cells, Detail, Item, Section};
-use crate::text::CsvRows;
+use crate::text::{CsvRows, quoted};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -172,6 +172,9 @@ fn causes(causes: &[Cause<'_>], terminal: bool) -> Section {
             long: false,
         }];
         details.extend(command(cause).map(|text| Detail { label: "fix", text, command: true, long: false }));
+        // Nodes without a fix are in the group of those with one if the blocker is the same.
+        let advice = cause.advice.filter(|_| cause.fix.is_none()).map(str::to_owned);
+        details.extend(advice.map(|text| Detail { label: "advice", text, command: false, long: false }));
         Item { status: status(cause), name: route(cause.route), text, details, folded: false, minor: false }
     };
     Section::new("Nodes by verdict and cause").block(Block::Items(causes.iter().map(item).collect()))
@@ -179,7 +182,8 @@ fn causes(causes: &[Cause<'_>], terminal: bool) -> Section {
 
 /// The command to run on each node of a group.
 fn command(cause: &Cause<'_>) -> Option<String> {
-    cause.fix.map(|fix| format!("sudo gds-top fix {fix}"))
+    let path = if cause.path.is_empty() { String::new() } else { format!(" --path {}", quoted(cause.path)) };
+    cause.fix.map(|fix| format!("sudo gds-top fix {fix}{path}"))
 }
 
 fn bandwidth(groups: &[BandwidthGroup<'_>]) -> Option<Section> {
@@ -199,11 +203,7 @@ fn bandwidth(groups: &[BandwidthGroup<'_>]) -> Option<Section> {
     let rows = groups
         .iter()
         .map(|group| {
-            let mut row = vec![
-                format!("{}, {} cache, {}", group.workload.engine, group.workload.cache, group.workload.model),
-                group.gpus.to_owned(),
-                units::count(group.rates.len() as u64),
-            ];
+            let mut row = vec![group.workload.name(), group.gpus.to_owned(), units::count(group.rates.len() as u64)];
             row.extend([0.0, 0.1, 0.5, 0.9, 1.0].map(|part| units::rate(group.quantile(part))));
             row
         })
@@ -221,7 +221,7 @@ pub fn json(fleet: &Fleet) -> Value {
         .map(|cause| {
             json!({
                 "route": cause.route, "blocker": (!cause.blocker.is_empty()).then_some(cause.blocker), "summary": cause.summary,
-                "fix": cause.fix, "command": command(cause), "hostlist": hosts(&cause.nodes), "nodes": names(&cause.nodes),
+                "fix": cause.fix, "command": command(cause), "advice": cause.advice, "hostlist": hosts(&cause.nodes), "nodes": names(&cause.nodes),
             })
         })
         .collect();

@@ -121,6 +121,7 @@ fn node(source: String, report: &input::Report, names: &mut Names) -> Node {
         proven: !report.verdicts.is_empty() && report.verdicts.iter().all(|verdict| verdict.proven),
         summary: check.map_or_else(String::new, |check| check.summary.clone()),
         fix: check.and_then(|check| check.fix.clone()),
+        advice: check.and_then(|check| check.advice.clone()),
         blocker: blocker.unwrap_or_default(),
         facts: facts(machine, report, names),
         rates: input::rates(report),
