@@ -75,7 +75,7 @@ impl Search {
                 wheel_folders(&python.join("site-packages"), &mut folders);
             }
         }
-        let mut files = if root == Path::new("/") { ldconfig() } else { Vec::new() };
+        let mut files = if root == Path::new("/") { cached() } else { Vec::new() };
         for folder in folders {
             files.extend([SONAME, "libcufile.so"].map(|name| folder.join(name)).into_iter().filter(|f| f.is_file()));
         }
@@ -181,7 +181,7 @@ pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Ve
 
 /// The entries of the loader's cache for libcufile, including older copies. The cache file is read directly, because
 /// `ldconfig -p` takes several milliseconds.
-fn ldconfig() -> Vec<PathBuf> {
+pub(crate) fn cached() -> Vec<PathBuf> {
     if let Some(entries) = std::fs::read("/etc/ld.so.cache").ok().and_then(|bytes| cached_libraries(&bytes)) {
         let named = entries.into_iter().filter(|(name, _)| name.starts_with("libcufile.so"));
         return named.map(|(_, path)| PathBuf::from(path)).filter(|path| path.is_file()).collect();

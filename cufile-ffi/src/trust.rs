@@ -31,6 +31,12 @@ pub fn distrust(path: &Path) -> Option<String> {
 /// because the id can then belong to an ordinary user.
 #[must_use]
 pub fn unmapped_owner() -> Option<u32> {
+    // It does not change while the process runs, and each file of a search is examined.
+    static OWNER: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
+    *OWNER.get_or_init(read_unmapped_owner)
+}
+
+fn read_unmapped_owner() -> Option<u32> {
     let maps = std::fs::read_to_string("/proc/self/uid_map").ok()?;
     // Each line has the first id inside, the first id outside, and the number of ids.
     let root_is_mapped = maps.lines().any(|line| line.split_whitespace().nth(1) == Some("0"));

@@ -3,10 +3,10 @@
 use super::args::{Export, OutputArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_coloured, print_json};
 use super::race::{columns, headless_options};
-use super::view::{examined, open_view};
+use super::view::{examined, live_view, open_view};
 use crate::checks;
 use crate::core::{Event, EventBody, Route, Verdict};
-use crate::machine::{LiveOptions, Root};
+use crate::machine::Root;
 use crate::present;
 use crate::report;
 use crate::session::{self, State};
@@ -80,9 +80,11 @@ pub(super) fn run(
 ) -> Ran {
     let view = match root {
         // cuFileDriverOpen initialises CUDA, so it is part of the proof.
-        None => Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() }),
+        None => live_view(probe),
         Some(_) => open_view(root)?,
     };
+    // The report and the plans of fixes read what the checks have read.
+    let _kept = view.keep_reads();
     let paths = examined(&view, paths)?;
     let began = Instant::now();
     let mut first = None;

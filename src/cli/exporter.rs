@@ -2,10 +2,9 @@
 
 use super::check::as_state;
 use super::outcome::{FINE, Ran, note};
-use super::view::examined;
+use super::view::{examined, live_view};
 use crate::checks;
 use crate::headless::MetricsServer;
-use crate::machine::{LiveOptions, Root};
 use crate::report;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,7 +30,8 @@ pub(super) struct ExporterArgs {
 /// Serves metrics until a signal arrives. A request runs the checks. CUDA is not opened, and no model is read.
 pub(super) fn run(args: &ExporterArgs) -> Ran {
     let examine = || {
-        let view = Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() });
+        let view = live_view(false);
+        let _kept = view.keep_reads();
         let paths = examined(&view, &args.paths)?;
         let found = checks::run(&view, &paths, None, &mut |_| {});
         let mut text = Vec::new();

@@ -2,10 +2,9 @@
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
-use super::view::open_view;
+use super::view::{live_view, open_view};
 use crate::checks;
 use crate::core::{Serving, Status, Verdict};
-use crate::machine::{LiveOptions, Root};
 use crate::present::serving::{self as present, StorePath};
 use crate::session;
 use crate::trust::read_regular;
@@ -22,7 +21,7 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, output: &O
     let serving: Serving = system.parse()?;
     let text = text_of(config)?;
     let view = match root {
-        None => Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() }),
+        None => live_view(probe),
         Some(_) => open_view(root)?,
     };
     let read = checks::serving::read(serving, &text, &view.environment())

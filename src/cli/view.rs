@@ -1,6 +1,7 @@
 //! The machine that a command examines (live or captured), and its paths.
 
-use crate::machine::Root;
+use crate::engines;
+use crate::machine::{LibcufileFacts, LiveOptions, Root};
 use std::path::{Path, PathBuf};
 
 /// Opens the live machine, or a captured one.
@@ -9,6 +10,17 @@ pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
         None => Ok(Root::live()),
         Some(captured) => Root::open(captured),
     }
+}
+
+/// The live machine. Without `probe` libcufile is not opened, because that initialises CUDA, and not loaded if its file
+/// shows its version.
+pub(super) fn live_view(probe: bool) -> Root {
+    let locate = || engines::probe::located_cufile().and_then(|facts| serde_json::from_value(facts).ok());
+    Root::live_with(LiveOptions {
+        open_cufile: probe,
+        locate_cufile: (!probe).then_some(locate as fn() -> Option<LibcufileFacts>),
+        ..LiveOptions::default()
+    })
 }
 
 /// The paths to examine: those that the user named, otherwise those of the capture, otherwise the working directory.

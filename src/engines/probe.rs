@@ -76,6 +76,21 @@ pub fn probe_cufile(scratch: &Path, open: bool) -> u8 {
     })
 }
 
+/// The file and version of libcufile, in the same form, without loading it; `None` if only the library knows its version.
+#[must_use]
+pub fn located_cufile() -> Option<Value> {
+    match cufile_ffi::locate() {
+        cufile_ffi::Located::Found { path, version } => {
+            let (path, version) = (path.display().to_string(), version.to_string());
+            Some(json!({"tried": [], "found": [{"path": path, "version": version}], "chosen": path}))
+        }
+        cufile_ffi::Located::Nowhere(tried) => {
+            Some(json!({"tried": tried_json(&tried), "found": [], "chosen": null, "error": "no libcufile was found"}))
+        }
+        cufile_ffi::Located::Unknown => None,
+    }
+}
+
 /// Lists the CUDA devices and prints them: `{"devices": […]}` or `{"error": "…"}`.
 #[must_use]
 pub fn probe_cuda() -> u8 {

@@ -8,6 +8,9 @@ pub struct LiveOptions {
     /// The command that opens libcufile in a child process and prints its facts as JSON. `None`: libcufile is not
     /// probed.
     pub cufile_probe: Option<Vec<String>>,
+    /// Finds the facts of libcufile without loading it, for a view that does not open it; the child is asked only if this
+    /// finds none.
+    pub locate_cufile: Option<fn() -> Option<super::LibcufileFacts>>,
     /// Whether that child process opens the cuFile driver, which initialises CUDA.
     pub open_cufile: bool,
     /// Time limit of that child process.
@@ -27,6 +30,7 @@ impl Default for LiveOptions {
         let own = std::env::current_exe().ok().and_then(|exe| exe.to_str().map(str::to_owned));
         Self {
             cufile_probe: own.map(|exe| vec![exe, "__probe-cufile".to_owned()]),
+            locate_cufile: None,
             open_cufile: true,
             probe_limit: Duration::from_secs(10),
             command_limit: Duration::from_secs(5),

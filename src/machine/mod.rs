@@ -7,6 +7,7 @@ mod capture;
 mod command;
 mod confidential;
 mod cuda;
+mod cufile_probe;
 mod disks;
 mod dkms;
 mod driver;

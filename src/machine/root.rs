@@ -1,8 +1,9 @@
 //! `Root` is one view of a machine. It has the same methods for the live machine and for a captured one.
 
 use super::command::{self, CommandOutput};
+use super::cufile_probe;
 use super::folder::Folder;
-use super::libcufile::{self, LibcufileFacts};
+use super::libcufile::LibcufileFacts;
 use super::live;
 use super::live_options::LiveOptions;
 use super::nvml::{self, NvmlFacts};
@@ -26,8 +27,13 @@ enum View {
     Folder(Box<Folder>),
 }
 
-/// Files that were read: the content, or the reason why it could not be read.
-type Kept = BTreeMap<PathBuf, Result<Vec<u8>, Unread>>;
+/// What was read: files, folders, and whether paths exist.
+#[derive(Default)]
+struct Kept {
+    files: BTreeMap<PathBuf, Result<Vec<u8>, Unread>>,
+    folders: BTreeMap<PathBuf, Result<Vec<String>, Unread>>,
+    presence: BTreeMap<PathBuf, bool>,
+}
 
 /// A view of a machine. Slow facts (NVML, libcufile, commands, kernel symbols) are collected once and kept. Files and
 /// paths are read again on each call.
@@ -47,11 +53,15 @@ pub struct Root {
 #[derive(Debug)]
 pub struct KeptReads<'a> {
     root: &'a Root,
+    /// A guard inside another one ends nothing.
+    is_first: bool,
 }
 
 impl Drop for KeptReads<'_> {
     fn drop(&mut self) {
-        *self.root.kept() = None;
+        if self.is_first {
+            *self.root.kept() = None;
+        }
     }
 }
 
@@ -177,7 +187,7 @@ impl Root {
     /// Returns the reason why the file could not be read.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Unread> {
         let path = path.as_ref();
-        if let Some(read) = self.kept().as_ref().and_then(|kept| kept.get(path)) {
+        if let Some(read) = self.kept().as_ref().and_then(|kept| kept.files.get(path)) {
             return read.clone();
         }
         let read = match &self.view {
@@ -186,7 +196,7 @@ impl Root {
         };
         self.note(|r| r.file(path, &read));
         if let Some(kept) = self.kept().as_mut() {
-            kept.insert(path.to_owned(), read.clone());
+            kept.files.insert(path.to_owned(), read.clone());
         }
         read
     }
@@ -195,11 +205,13 @@ impl Root {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Reads each file only once until the guard is dropped, so that all checks of a round see the same content.
+    /// Reads each file and folder only once until the guard is dropped, so that all checks of a round see the same content.
     #[must_use]
     pub fn keep_reads(&self) -> KeptReads<'_> {
-        *self.kept() = Some(BTreeMap::new());
-        KeptReads { root: self }
+        let mut kept = self.kept();
+        let is_first = kept.is_none();
+        kept.get_or_insert_default();
+        KeptReads { root: self, is_first }
     }
 
     /// The sorted names of the entries in a folder.
@@ -208,11 +220,17 @@ impl Root {
     /// Returns the reason why the folder could not be listed.
     pub fn entries(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unread> {
         let path = path.as_ref();
+        if let Some(read) = self.kept().as_ref().and_then(|kept| kept.folders.get(path)) {
+            return read.clone();
+        }
         let read = match &self.view {
             View::Live(_) => live::entries(path),
             View::Folder(folder) => folder.entries(path),
         };
         self.note(|r| r.entries(path, &read));
+        if let Some(kept) = self.kept().as_mut() {
+            kept.folders.insert(path.to_owned(), read.clone());
+        }
         read
     }
 
@@ -246,11 +264,17 @@ impl Root {
     #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
+        if let Some(there) = self.kept().as_ref().and_then(|kept| kept.presence.get(path)) {
+            return *there;
+        }
         let there = match &self.view {
             View::Live(_) => std::fs::metadata(path).is_ok(),
             View::Folder(folder) => folder.exists(path),
         };
         self.note(|r| r.presence(path, there));
+        if let Some(kept) = self.kept().as_mut() {
+            kept.presence.insert(path.to_owned(), there);
+        }
         there
     }
 
@@ -338,9 +362,15 @@ impl Root {
     #[must_use]
     pub fn libcufile(&self) -> &LibcufileFacts {
         self.libcufile.get_or_init(|| match &self.view {
-            View::Live(options) => self.timed("libcufile, in a child", || {
-                libcufile::probe_live(options, self.read_bytes("/proc/modules").is_ok())
-            }),
+            View::Live(options) => {
+                let located = options.locate_cufile.and_then(|locate| self.timed("libcufile", locate));
+                match located {
+                    Some(facts) => LibcufileFacts { left_closed: true, ..facts },
+                    None => self.timed("libcufile, in a child", || {
+                        cufile_probe::probe_live(options, self.read_bytes("/proc/modules").is_ok())
+                    }),
+                }
+            }
             View::Folder(folder) => folder.libcufile(),
         })
     }
