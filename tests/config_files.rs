@@ -77,6 +77,44 @@ const IGNORED_IN_PART: &[&str] = &[
     "{} }",
     "{} { \"properties\": {} }",
     "{ \"comment\": \"ours\" }",
+    "{ \"profile\": { \"nvtx\": true } }",
+    "{ \"profile\": { \"cufile_stat\": 1 } }",
+    "{ \"block\": { \"use_pci_p2pdma\": true } }",
+    "{ \"fs\": { \"wekafs\": { \"rdma_write_support\": true } } }",
+    "{ \"lustre\": { \"posix_gds_min_kb\": 4 } }",
+    "{ \"denylist\": { \"mount\": [] } }",
+    "{ \"cufile\": { \"properties\": {} } }",
+    "{ \"CUFILE_LOGGING_LEVEL\": \"ERROR\" }",
+    "{ \"properties\": { \"io_batchsize\": 064 } }",
+    "{ \"properties\": { \"posix_pool_slab_count\": [0, 64, 64] } }",
+    "{ \"properties\": { \"posix_pool_slab_size_kb\": [4, 1024] } }",
+    "{ \"properties\": { \"force_compat_mode\": true, \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }",
+    "{ \"fs\": { \"weka\": { \"mount_table\": { \"/tmp\": {} } } } }",
+    "{ \"properties\": { \"io_batchsize\": 256, \"max_device_cache_size_kb\": 131072 } }",
+];
+
+/// Files that libcufile opens with and of which everything has an effect.
+const RIGHT: &[&str] = &[
+    "{}",
+    "{ /* empty */ }",
+    "{ \"logging\": { \"level\": \"TRACE\", \"dir\": \"/tmp\" } }",
+    "{ \"profile\": { \"cufile_stats\": 3 } }",
+    "{ \"profile\": { \"nvtx\": false, \"cufile_stats\": 0 } }",
+    "{ \"properties\": { \"io_batchsize\": 256 } }",
+    "{ \"properties\": { \"max_direct_io_size_kb\": 16384, \"per_buffer_cache_size_kb\": 16384 } }",
+    "{ \"properties\": { \"max_device_cache_size_kb\": 2097152 } }",
+    "{ \"properties\": { \"rdma_dev_addr_list\": [\"192.168.0.19\"], \"rdma_dynamic_routing\": true } }",
+    "{ \"properties\": { \"posix_pool_slab_size_kb\": [4, 1024, 16384], \"posix_pool_slab_count\": [128, 256, 64] } }",
+    "{ \"properties\": { \"posix_pool_slab_count\": [128, 64, 32] } }",
+    "{ \"properties\": { \"force_compat_mode\": true } }",
+    "{ \"properties\": { \"use_pci_p2pdma\": true }, \"fs\": { \"virtiofs\": { \"use_pci_p2pdma\": true } } }",
+    "{ \"properties\": { \"rdma_dc_key\": \"FFEEDDCC\", \"rdma_access_mask\": \"0x1f\", \"rdma_service_level\": 3 } }",
+    "{ \"execution\": { \"max_io_threads\": 32, \"parallel_io\": false, \"max_io_queue_depth\": 256 } }",
+    "{ \"denylist\": { \"drivers\": [\"nvme_rdma\"], \"filesystems\": [\"lustre\"], \"mounts\": [\"/tmp\"], \"devices\": [\"/dev/null\"] } }",
+    "{ \"fs\": { \"weka\": { \"mount_table\": { \"/tmp\": { \"rdma_dev_addr_list\": [\"10.0.0.1\"] } } } } }",
+    "{ \"fs\": { \"weka\": { \"rdma_write_support\": true }, \"gpfs\": { \"gds_write_support\": true } } }",
+    "{ \"miscellaneous\": { \"api_check_aggressive\": true, \"skip_topology_detection\": true } }",
+    "{ \"logging\": {}, \"profile\": {}, \"execution\": {}, \"properties\": {}, \"fs\": {}, \"denylist\": {} }",
 ];
 
 /// Typical keys of a careful operator.
@@ -110,8 +148,11 @@ fn strict_ends_with_1_for_everything_that_libcufile_ignores() {
     for text in IGNORED_IN_PART {
         assert_eq!((status(text, &[]), status(text, &["--strict"])), (Some(0), Some(1)), "{text}");
     }
-    for text in [FINE, "{}", "{ /* empty */ }", USUAL] {
+    for text in [FINE, USUAL].iter().chain(RIGHT) {
         assert_eq!(status(text, &["--strict"]), Some(0), "{text}");
+        // Without a captured machine: the rules for the installed library, or for all releases.
+        let file = desk.file("cufile.json", text);
+        assert_eq!(desk.config(&["lint", &file, "--strict"], &[]).status.code(), Some(0), "{text}");
     }
     assert_eq!(status(REFUSED, &["--strict"]), Some(1));
     let latin1 = desk.folder.path().join("latin1.json");

@@ -144,7 +144,7 @@ impl Config {
 /// The keys of a file with their values, or the reasons why libcufile rejects it. The installed library is not used:
 /// its probe is slow, and these rules apply to all releases.
 fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
-    let around = Surroundings { version: None, ranges: &Value::Null, exists };
+    let around = Surroundings { version: None, ranges: &Value::Null, exists, is_folder: &|_| true };
     let (document, problems) = lint(text, &around);
     let refused: Vec<String> = problems
         .iter()

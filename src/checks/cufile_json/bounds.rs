@@ -11,6 +11,17 @@ impl Linter<'_> {
         let key = known.key;
         let Kind::Number(written) = &node.kind else { return };
         let Ok(number) = written.parse::<f64>() else { return };
+        if written.starts_with('0') && written.len() > 1 && written.bytes().all(|byte| byte.is_ascii_digit()) {
+            self.say(
+                "L2",
+                Severity::Warning,
+                node.start,
+                key,
+                format!("{key} is written with a leading zero"),
+                "libcufile accepts it, but JSON does not allow it, and other programs reject the file.",
+                format!("Write {number}."),
+            );
+        }
         match known.takes {
             Takes::Whole(low, high, multiple) => {
                 let (low, high, source) = self.limits(known, low, high);

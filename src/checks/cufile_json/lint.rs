@@ -15,6 +15,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ranges: &'a Value,
     /// Whether a path exists. A path that cannot be read counts as existing.
     pub(crate) exists: &'a dyn Fn(&str) -> bool,
+    /// Whether a path that exists is a directory, or cannot be read.
+    pub(crate) is_folder: &'a dyn Fn(&str) -> bool,
 }
 
 pub(super) struct Linter<'a> {
@@ -62,6 +64,9 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
     linter.problems.sort_by_key(|problem| (problem.line, problem.column));
     (is_accepted.then_some(document), linter.problems)
 }
+
+/// The only key that a release removed and whose old files are still in use.
+const NVTX: &str = "profile.nvtx";
 
 pub(super) const FATAL: &str = "libcufile rejects the file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only standard error has the reason.";
 pub(super) const ABORTS: &str =
@@ -239,23 +244,15 @@ impl<'a> Linter<'a> {
         let key = known.key;
         if !known.is_in(self.around.version) {
             let when = known.releases().unwrap_or_default();
-            if key == "profile.nvtx" {
-                self.say(
-                    "L10",
-                    Severity::Warning,
-                    at,
-                    key,
-                    format!("{key} has no effect any more ({when} only)"),
-                    SILENT,
-                    "Remove it.",
-                );
+            if key == NVTX {
+                self.nvtx(at, node);
             } else {
                 self.say(
                     "L9",
                     Severity::Warning,
                     at,
                     key,
-                    format!("libcufile knows {key} only {when}"),
+                    format!("libcufile has {key} only {when}"),
                     SILENT,
                     "Install a newer libcufile, or remove the key.",
                 );
@@ -264,6 +261,10 @@ impl<'a> Linter<'a> {
         }
         if node.kind == Kind::Null {
             self.null(key, node);
+            return;
+        }
+        if key == NVTX && self.around.version.is_none() && known.fits(node) {
+            self.nvtx(at, node);
             return;
         }
         if !known.fits(node) {
@@ -281,6 +282,13 @@ impl<'a> Linter<'a> {
         }
         self.range(known, node);
         self.words(known, node);
+    }
+
+    /// The key that newer releases do not have. Older files of NVIDIA contain it with the value false.
+    fn nvtx(&mut self, at: usize, node: &Node) {
+        let severity = if node.kind == Kind::Bool(false) { Severity::Note } else { Severity::Warning };
+        let what = format!("{NVTX} has no effect from libcufile 1.16 on");
+        self.say("L10", severity, at, NVTX, what, SILENT, "Remove it.");
     }
 }
 

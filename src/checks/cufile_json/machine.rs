@@ -11,12 +11,15 @@ use crate::machine::{Root, Unread};
 pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Linted {
     let facts = root.libcufile();
     let exists = |path: &str| root.exists(path);
+    let is_folder =
+        |path: &str| !matches!(root.entries(path), Err(Unread::Missing | Unread::WrongKind | Unread::Failed(_)));
     // A capture contains only the paths that a check read.
     let anything = |_: &str| true;
     let around = Surroundings {
         version: hardware.version,
         ranges: &facts.ranges,
         exists: if root.is_live() { &exists } else { &anything },
+        is_folder: if root.is_live() { &is_folder } else { &anything },
     };
     let (document, mut problems) = lint(text, &around);
     if let Some(document) = document {

@@ -31,8 +31,18 @@ pub fn repair(root: &Root, text: &str) -> Repaired {
     // The first set of rules applies to all releases, as in the check cfg-parse. The second set applies to the
     // installed release.
     let around = [
-        Surroundings { version: facts.version_numbers(), ranges: &facts.ranges, exists: &|_| true },
-        Surroundings { version: None, ranges: &Value::Null, exists: &|path| !root.is_live() || root.exists(path) },
+        Surroundings {
+            version: facts.version_numbers(),
+            ranges: &facts.ranges,
+            exists: &|_| true,
+            is_folder: &|_| true,
+        },
+        Surroundings {
+            version: None,
+            ranges: &Value::Null,
+            exists: &|path| !root.is_live() || root.exists(path),
+            is_folder: &|_| true,
+        },
     ];
     let mut out = Repaired { text: text.to_owned(), ..Repaired::default() };
     for _ in 0..MOST {

@@ -79,7 +79,9 @@ const RULES: &[(&str, &str, &str, Severity)] = &[
     ("L9", "{\"properties\":{}}", "{\"properties\":null}", Severity::Warning),
     ("L10", "{\"denylist\":{}}", "{\"blacklist\":{}}", Severity::Warning),
     ("L10", "{\"properties\":{\"io_batchsize\":64}}", "{\"profile\":{\"io_batchsize\":64}}", Severity::Warning),
-    ("L10", "{\"profile\":{}}", "{\"profile\":{\"nvtx\":false}}", Severity::Warning),
+    ("L10", "{\"profile\":{}}", "{\"profile\":{\"nvtx\":true}}", Severity::Warning),
+    ("L10", "{\"profile\":{}}", "{\"profile\":{\"nvtx\":false}}", Severity::Note),
+    ("L15", "{\"properties\":{\"io_batchsize\":128}}", "{\"properties\":{\"io_batchsize\":256}}", Severity::Note),
     ("L11", "{\"logging\":{\"level\":\"WARN\"}}", "{\"logging\":{\"level\":\"warn\"}}", Severity::Warning),
     (
         "L11",
@@ -207,13 +209,55 @@ const RULES: &[(&str, &str, &str, Severity)] = &[
     ),
     ("L2", "{\"properties\":{}}", "{\"properties\":{}, // \u{fffd}\n}", Severity::Error),
     ("L2", "{ // fine\n}", "{ // \u{fffd}\n}", Severity::Warning),
-    ("L17", "{\"profile\":{\"cufile_stats\":1}}", "{\"profile\":{\"cufile_stats\":3}}", Severity::Warning),
-    ("L17", "{\"logging\":{\"level\":\"ERROR\"}}", "{\"logging\":{\"level\":\"DEBUG\"}}", Severity::Warning),
+    ("L2", "{\"properties\":{\"io_batchsize\":64}}", "{\"properties\":{\"io_batchsize\":064}}", Severity::Warning),
+    (
+        "L3",
+        "{\"fs\":{\"nfs\":{\"mount_table\":{\"/there\":{\"rdma_dev_addr_list\":[\"10.0.0.1\"]}}}}}",
+        "{\"fs\":{\"nfs\":{\"mount_table\":{\"/there\":{\"rdma_dev_addr_list\":\"10.0.0.1\"}}}}}",
+        Severity::Error,
+    ),
+    (
+        "L9",
+        "{\"fs\":{\"nfs\":{\"mount_table\":{\"/there\":{\"rdma_dev_addr_list\":[\"10.0.0.1\"]}}}}}",
+        "{\"fs\":{\"nfs\":{\"mount_table\":{\"/there\":{}}}}}",
+        Severity::Warning,
+    ),
+    (
+        "L4",
+        "{\"properties\":{\"rdma_access_mask\":\"0xffffffff\"}}",
+        "{\"properties\":{\"rdma_access_mask\":\"0x1ffffffff\"}}",
+        Severity::Error,
+    ),
+    (
+        "L6",
+        "{\"properties\":{\"posix_pool_slab_count\":[4,8,8]}}",
+        "{\"properties\":{\"posix_pool_slab_count\":[4,8]}}",
+        Severity::Error,
+    ),
+    (
+        "L6",
+        "{\"properties\":{\"posix_pool_slab_count\":[4,8,8]}}",
+        "{\"properties\":{\"posix_pool_slab_count\":[0,8,8]}}",
+        Severity::Warning,
+    ),
+    (
+        "L20",
+        "{\"properties\":{\"force_compat_mode\":true,\"use_pci_p2pdma\":false}}",
+        "{\"properties\":{\"force_compat_mode\":true,\"use_pci_p2pdma\":true},\"block\":{\"nvme\":{\"use_pci_p2pdma\":true}}}",
+        Severity::Warning,
+    ),
+    ("L17", "{\"profile\":{\"cufile_stats\":1}}", "{\"profile\":{\"cufile_stats\":3}}", Severity::Note),
+    ("L17", "{\"logging\":{\"level\":\"ERROR\"}}", "{\"logging\":{\"level\":\"DEBUG\"}}", Severity::Note),
 ];
 
 #[test]
 fn each_rule_has_a_file_that_passes_and_one_that_does_not() {
-    let around = Surroundings { version: Some((1, 20)), ranges: &Value::Null, exists: &|path| path == "/there" };
+    let around = Surroundings {
+        version: Some((1, 20)),
+        ranges: &Value::Null,
+        exists: &|path| path == "/there",
+        is_folder: &|_| true,
+    };
     let mut wrong = Vec::new();
     for (rule, good, bad, severity) in RULES {
         let passed = lint(good, &around).1;

@@ -5,7 +5,12 @@ use super::*;
 use serde_json::{Value, json};
 
 fn problems(text: &str, version: Option<(u32, u32)>) -> Vec<Problem> {
-    let around = Surroundings { version, ranges: &Value::Null, exists: &|path| path == "/" || path == "/dev/null" };
+    let around = Surroundings {
+        version,
+        ranges: &Value::Null,
+        exists: &|path| path == "/" || path == "/dev/null",
+        is_folder: &|_| true,
+    };
     lint(text, &around).1
 }
 
@@ -151,7 +156,7 @@ fn problems_have_their_place_rule_and_remedy() {
         Severity::Warning
     );
     assert!(find("{\"properties\":{\"max_device_cache_size_kb\":1024}}", "L15").what.contains("holds 1 "));
-    assert_eq!(find("{\"logging\":{\"level\":\"TRACE\"}}", "L17").severity, Severity::Warning);
+    assert_eq!(find("{\"logging\":{\"level\":\"TRACE\"}}", "L17").severity, Severity::Note);
     assert_eq!(find("{\"a\":1,\n\"a\":2}", "L8").line, 1);
 }
 
@@ -166,7 +171,7 @@ fn before_1_16_the_transports_switch_is_neither_asked_for_nor_known() {
 #[test]
 fn the_installed_librarys_ranges_come_first() {
     let ranges = json!({"max_io_threads": [0, 32], "max_device_cache_size_kb": [0, 0]});
-    let around = Surroundings { version: Some((1, 18)), ranges: &ranges, exists: &|_| true };
+    let around = Surroundings { version: Some((1, 18)), ranges: &ranges, exists: &|_| true, is_folder: &|_| true };
     let said = lint("{\"execution\":{\"max_io_threads\":64}}", &around).1;
     assert!(said[0].what.contains("from 0 to 32 (reported by the installed library)"), "{said:?}");
     assert!(lint("{\"properties\":{\"max_device_cache_size_kb\":1048576}}", &around).1.is_empty());

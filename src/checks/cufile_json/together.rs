@@ -45,7 +45,7 @@ impl Linter<'_> {
         {
             self.say(
                 "L17",
-                Severity::Warning,
+                Severity::Note,
                 node.start,
                 "profile.cufile_stats",
                 "statistics of level 3 are on for every program",
@@ -84,6 +84,8 @@ impl Linter<'_> {
         }
         let (cache, batch) = (value("max_device_cache_size_kb"), value("io_batchsize"));
         let set = [at("max_device_cache_size_kb"), at("per_buffer_cache_size_kb"), at("io_batchsize")];
+        // The file contradicts itself if it has the batch and the cache; otherwise one of them is a default.
+        let is_written = at("io_batchsize").is_some() && set.iter().flatten().count() > 1;
         if let (Some(cache), Some(per), Some(batch), Some(place)) =
             (cache, per, batch, set.into_iter().flatten().map(|node| node.start).next())
             && per > 0
@@ -93,7 +95,7 @@ impl Linter<'_> {
         {
             self.say(
                 "L15",
-                Severity::Warning,
+                if is_written { Severity::Warning } else { Severity::Note },
                 place,
                 "properties.max_device_cache_size_kb",
                 format!("the cache holds {} buffers, but a batch needs {batch}", cache / per),
@@ -121,7 +123,23 @@ impl Linter<'_> {
             ),
         ];
         for (sizes, counts, severity) in pairs {
-            let (Some((n, _)), Some((m, at))) = (list(sizes), list(counts)) else { continue };
+            // A list that the file lacks has its default.
+            let length = |key| known(key)?.default(self.around.version).as_array().map(Vec::len);
+            let (n, m, at) = match (list(sizes), list(counts)) {
+                (Some((n, _)), Some((m, at))) => (n, m, at),
+                (None, Some((m, at))) => (length(sizes).unwrap_or(m), m, at),
+                (Some((n, at)), None) => (n, length(counts).unwrap_or(n), at),
+                (None, None) => continue,
+            };
+            // Measured: sizes without counts are accepted, and counts without sizes are not.
+            let severity = if list(counts).is_none() { Severity::Warning } else { severity };
+            if let Some(Node { kind: Kind::List(items), start, .. }) = top.at(counts)
+                && items.iter().any(|item| number(item) == Some(0))
+            {
+                let start = *start;
+                let why = "A size without buffers cannot be used.";
+                self.say("L6", Severity::Warning, start, counts, "a slab has the count 0", why, "Write 1 or more.");
+            }
             if n != m {
                 let why = if severity == Severity::Error { FATAL } else { "The library ignores the slabs." };
                 self.say(
@@ -181,7 +199,12 @@ impl Linter<'_> {
 /// Values that contradict the machine (L13, L16, and the sizes of GPU and host memory).
 pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Problem> {
     let nowhere = serde_json::Value::Null;
-    let around = super::lint::Surroundings { version: hardware.version, ranges: &nowhere, exists: &|_| true };
+    let around = super::lint::Surroundings {
+        version: hardware.version,
+        ranges: &nowhere,
+        exists: &|_| true,
+        is_folder: &|_| true,
+    };
     let mut linter = Linter::new(text, &around);
     let kib = |key: &str| top.at(key).and_then(|node| number(node).map(|n| (n, node.start)));
     let gib = crate::core::units::bytes;
@@ -272,7 +295,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
         if pool > memory / 4 {
             linter.say(
                 "L16",
-                Severity::Warning,
+                Severity::Note,
                 *start,
                 "properties.posix_pool_slab_size_kb",
                 format!("the slabs of compat mode pin {}, and the host has {}", gib(pool), gib(memory)),
@@ -288,7 +311,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
             {
                 linter.say(
                     "L16",
-                    Severity::Warning,
+                    Severity::Note,
                     item.start,
                     "properties.rdma_dev_addr_list",
                     format!("{address} is not an address of this machine"),

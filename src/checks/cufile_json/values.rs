@@ -53,8 +53,21 @@ impl Linter<'_> {
                 );
                 continue;
             }
+            if member.value.members().is_empty() {
+                let what = format!("the entry of {} has no addresses", member.key);
+                self.say("L9", Severity::Warning, member.value.start, key, what, SILENT, format!("Add {LIST}."));
+            }
             for inner in member.value.members() {
-                if inner.key == LIST {
+                let is_list = match &inner.value.kind {
+                    Kind::List(items) => items.iter().all(|item| matches!(item.kind, Kind::Text(_))),
+                    kind => *kind == Kind::Null,
+                };
+                if inner.key == LIST && !is_list {
+                    let what =
+                        format!("{LIST} of {} must be a list of text, but is {}", member.key, inner.value.words());
+                    let todo = format!("Write \"{LIST}\": [\"10.0.0.1\"].");
+                    self.say("L3", Severity::Error, inner.value.start, key, what, FATAL, todo);
+                } else if inner.key == LIST {
                     self.addresses(LIST, &inner.value);
                 } else {
                     let what = format!("{} is not a key of a mount table", inner.key);

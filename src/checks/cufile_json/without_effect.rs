@@ -14,6 +14,20 @@ impl Linter<'_> {
         let set = |key: &str| top.at(key).filter(|node| node.kind != Kind::Null);
         let is_on = |key: &str| set(key).and_then(on) == Some(true);
         let master = set("properties.use_pci_p2pdma").and_then(on);
+        if master == Some(true)
+            && is_on("properties.force_compat_mode")
+            && let Some(node) = set("properties.use_pci_p2pdma")
+        {
+            self.say(
+                "L20",
+                Severity::Warning,
+                node.start,
+                "properties.use_pci_p2pdma",
+                "use_pci_p2pdma has no effect next to force_compat_mode",
+                "force_compat_mode has precedence: every read goes through host memory.",
+                "Remove one of the two.",
+            );
+        }
         for known in KEYS.iter().filter(|known| known.key.ends_with(".use_pci_p2pdma")) {
             let Some(node) = set(known.key).filter(|node| on(node) == Some(true)) else { continue };
             let file_system = known.key.strip_prefix("fs.").and_then(|rest| rest.strip_suffix(".use_pci_p2pdma"));
@@ -117,7 +131,7 @@ impl Linter<'_> {
                 && filled(&list)
             {
                 let what = format!("{} and {list} are both set", known.key);
-                let why = "NVIDIA's guide requires one of the two.";
+                let why = "NVIDIA's guide allows only one of the two.";
                 self.say("L20", Severity::Warning, node.start, known.key, what, why, "Remove one of them.");
             }
         }

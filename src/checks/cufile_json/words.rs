@@ -46,7 +46,7 @@ impl Linter<'_> {
                     Severity::Error,
                     at,
                     key,
-                    format!("\"{word}\" is not a hexadecimal number"),
+                    format!("\"{word}\" is not a hexadecimal number of 32 bits"),
                     FATAL,
                     "Write it as \"0x1f\".",
                 ),
@@ -63,17 +63,29 @@ impl Linter<'_> {
                         "Remove it from the list.".to_owned()
                     },
                 ),
+                Takes::Folder if !(self.around.is_folder)(&word) => self.say(
+                    "L7",
+                    Severity::Error,
+                    at,
+                    key,
+                    format!("{key} names \"{word}\", which is not a directory"),
+                    FATAL,
+                    "Name a directory, or remove the key.",
+                ),
                 _ => {}
             }
         }
         if let (Takes::Table, Kind::Object(members)) = (known.takes, &node.kind) {
-            for member in members.iter().filter(|member| !(self.around.exists)(&member.key)) {
+            for member in members
+                .iter()
+                .filter(|member| !(self.around.exists)(&member.key) || !(self.around.is_folder)(&member.key))
+            {
                 self.say(
                     "L7",
                     Severity::Error,
                     member.key_start,
                     key,
-                    format!("{key} names the mount point \"{}\", which does not exist", member.key),
+                    format!("{key} names the mount point \"{}\", which is not a directory", member.key),
                     FATAL,
                     "Remove it, or mount it first.",
                 );
@@ -123,7 +135,7 @@ impl Linter<'_> {
         } else if matches!(word, "DEBUG" | "TRACE") {
             self.say(
                 "L17",
-                Severity::Warning,
+                Severity::Note,
                 at,
                 key,
                 format!("{key} is {word}"),
@@ -137,5 +149,5 @@ impl Linter<'_> {
 /// Whether the text is a hexadecimal number of at most 32 bits for libcufile.
 fn is_hex(text: &str) -> bool {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    u64::from_str_radix(digits, 16).is_ok()
+    u32::from_str_radix(digits, 16).is_ok()
 }
