@@ -88,6 +88,7 @@ impl Judged {
                 blocks: Vec::new(),
                 fix: None,
                 advice: None,
+                command: None,
                 cause: None,
                 permanent: false,
                 facts: Vec::new(),
@@ -206,9 +207,9 @@ impl Judged {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
     }
 
-    /// The largest effort among the blocked routes that can be fixed.
-    pub(crate) fn price(&self) -> Option<Cost> {
-        let prices = self.bears.iter().filter_map(|(_, weight)| match weight {
+    /// The largest effort among the routes that pass the filter and that can be fixed.
+    pub(crate) fn price(&self, of: impl Fn(Route) -> bool) -> Option<Cost> {
+        let prices = self.bears.iter().filter(|(route, _)| of(*route)).filter_map(|(_, weight)| match weight {
             Weight::Missing(cost) => Some(*cost),
             _ => None,
         });

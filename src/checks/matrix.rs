@@ -120,7 +120,7 @@ const CPU: Support = No("the CPU changes or copies the requests");
 const NO_DISK: Support = No("no disk or network card is behind it that could write into GPU memory");
 const HOOK: Support = If("NVMe driver built for GDS: DOCA, MLNX_OFED or a linux-nvidia kernel");
 const CLIENT: Support = If("client built for GDS");
-const REFUSED: Support = No("libcufile refuses it");
+const REFUSED: Support = No("libcufile rejects it");
 
 table! {
     /// A kind of storage: file system and device.

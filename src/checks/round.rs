@@ -12,7 +12,7 @@ use super::nvidia_fs::run as nvidia_fs;
 use super::pcie::topology;
 use super::report::Report;
 use super::storage::{health, nvme};
-use super::verdict::{merge::merge, settle::settle};
+use super::verdict::{commands::complete, merge::merge, settle::settle};
 use crate::core::Finding;
 use crate::machine::{self, Root};
 use std::path::PathBuf;
@@ -117,6 +117,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
         all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
         take(anew, &mut all, false);
     }
+    complete(&ctx, &mut all);
     let verdicts = settle(&ctx, &mut all);
     let findings = merge(&ctx, &all);
     for finding in &findings {

@@ -161,15 +161,17 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// The reason why it is relevant, in one or two sentences.
     pub why: String,
-    /// The routes that this finding blocks. A finding blocks a route if it fails, or if it warns about something that
-    /// no fix can change.
+    /// The routes that this finding blocks, if it fails or warns.
     pub blocks: Vec<Route>,
     /// The fix that resolves it. `None` if there is no fix.
     #[serde(default, deserialize_with = "fix_id::known")]
     pub fix: Option<FixId>,
-    /// The advice, if no fix can resolve it.
+    /// The advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
+    /// The command line of the fix, with the path that was examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The id of the finding that causes this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,

@@ -1,7 +1,7 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
 use super::parts::family;
-use super::plans::{fix_of, for_id, plan_by_id};
+use super::plans::{for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::{CheckId, Report, Scope};
@@ -159,7 +159,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     for (at, cause) in causes_elsewhere(report, &steps) {
         // The cause of a problem is shown in its step, unless the cause has its own step.
         let Some(finding) = report.finding(&cause) else { continue };
-        match fix_of(finding).and_then(|id| for_id(root, report, id, &finding.id)) {
+        match finding.fix.and_then(|id| for_id(root, report, id, &finding.id)) {
             Some(plan) => steps[at].plans.push(plan),
             None => steps[at].advice.extend(finding.advice.clone()),
         }
@@ -271,7 +271,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
             out.advice.push(format!("{} is caused by {cause}: fix that first", finding.id));
             continue;
         }
-        let id = fix_of(finding).or(*fix);
+        let id = finding.fix.or(*fix);
         match id.and_then(|id| for_id(root, report, id, &finding.id)) {
             Some(plan) if out.plans.iter().any(|known| known.id == plan.id) => {}
             Some(plan) => out.plans.push(plan),

@@ -5,8 +5,8 @@ use super::{
     advised, applied, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, registry,
     repository, secure_boot, spec, statement, udev,
 };
-use crate::checks::{CheckId, Report};
-use crate::core::{Finding, FixId, FixPlan, Status};
+use crate::checks::Report;
+use crate::core::{FixId, FixPlan, Status};
 use crate::machine::Root;
 
 /// The plans for all findings of `report` that a fix can resolve, in the order of the findings.
@@ -14,7 +14,7 @@ use crate::machine::Root;
 pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     let mut out: Vec<FixPlan> = Vec::new();
     for finding in &report.findings {
-        let Some(id) = fix_of(finding) else { continue };
+        let Some(id) = finding.fix else { continue };
         if !matches!(finding.status, Status::Fail | Status::Warn) || out.iter().any(|plan| plan.id == id) {
             continue;
         }
@@ -27,37 +27,6 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
     for_id(root, report, id, spec::of(id).check.as_str())
-}
-
-/// The fixes of checks whose findings do not name one.
-const BY_CHECK: &[(CheckId, FixId)] = &[
-    (CheckId::NvfsDkms, FixId::NvfsDkms),
-    (CheckId::NvfsBuildInputs, FixId::NvfsDkms),
-    (CheckId::NvfsSecureboot, FixId::SecureBootKey),
-    (CheckId::NvfsNvmeSymbol, FixId::NvmePatch),
-    (CheckId::GpuBar1Size, FixId::Bar1Large),
-    (CheckId::KernelP2pdma, FixId::KernelP2pdma),
-    (CheckId::CtrDevices, FixId::ContainerDevices),
-    (CheckId::NvfsDevnodes, FixId::ContainerDevices),
-    (CheckId::NvfsAutoload, FixId::NvfsLoad),
-    (CheckId::NvfsStatsOn, FixId::NvfsStats),
-    (CheckId::NvfsBridgesAcs, FixId::AcsRedirect),
-    (CheckId::PcieAcs, FixId::AcsRedirect),
-    (CheckId::CfgParse, FixId::CufileConfig),
-    (CheckId::LogLocation, FixId::CufileLog),
-    (CheckId::FsType, FixId::MoveModel),
-];
-
-/// The fix that a finding names, or the fix of its check.
-pub(super) fn fix_of(finding: &Finding) -> Option<FixId> {
-    if finding.fix.is_some() {
-        return finding.fix;
-    }
-    // A consequence is resolved with its cause.
-    if finding.cause.is_some() {
-        return None;
-    }
-    BY_CHECK.iter().find(|(check, _)| finding.id == *check).map(|(_, fix)| *fix)
 }
 
 /// The plan of a fix for the check `check`.

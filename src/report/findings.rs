@@ -81,6 +81,13 @@ fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
     if let Some(advice) = &finding.advice {
         paragraph(out, "  Fix     ", 10, advice, width);
     }
+    let command = finding.command.as_ref().filter(|command| {
+        // The advice may contain it already.
+        !finding.advice.as_ref().is_some_and(|advice| advice.contains(command.trim_start_matches("sudo ")))
+    });
+    if let Some(command) = command {
+        paragraph(out, "  Run     ", 10, command, width);
+    }
     // Every check has a page in `gds-top explain`.
     paragraph(out, "  More    ", 10, &format!("gds-top explain {}", finding.id), width);
     out.push('\n');

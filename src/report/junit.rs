@@ -135,6 +135,7 @@ mod tests {
             blocks: Vec::new(),
             fix: None,
             advice: None,
+            command: None,
             cause: None,
             permanent: false,
             facts: Vec::new(),

@@ -2,9 +2,10 @@
 //! routes that are possible on the machine.
 
 use crate::fixtures::check;
-use crate::machine::fixtures;
+use crate::machine::{self, build, command, cuda_fails, fixtures, kernel_log, link, path, put, set, stack, without};
 use gds_top::checks::matrix::{GpuClass, Storage, is_closed};
-use gds_top::core::{Route, Status};
+use gds_top::core::{FixId, Route, Status};
+use serde_json::json;
 
 #[test]
 fn network_cards_are_examined_for_file_systems_over_rdma() {
@@ -96,4 +97,120 @@ fn no_verdict_promises_a_route_that_the_matrix_closes() {
             }
         }
     }
+}
+
+#[test]
+fn software_that_is_installed_is_not_advised_again() {
+    let nouveau = build(
+        "p2pdma-healthy",
+        &[
+            put("files/proc/modules", "nouveau 2000000 1 - Live 0x0\nnvme 60000 3 - Live 0x0\n"),
+            link("files/sys/bus/pci/devices/0000:be:00.0/driver", "../../../../bus/pci/drivers/nouveau"),
+            without("files/sys/module/nvidia"),
+            without("files/proc/driver/nvidia"),
+            set("nvml.json", "/gpus", json!([])),
+            set("nvml.json", "/error", json!("Driver Not Loaded")),
+            command(&["modinfo", "nvidia"], "version: 580.95.05\nlicense: Dual MIT/GPL\n"),
+        ],
+    );
+    let report = machine::check(nouveau.path());
+    let finding = report.finding("gpu-present").unwrap();
+    assert_eq!((finding.status, finding.fix), (Status::Fail, Some(FixId::Initramfs)), "{}", finding.summary);
+
+    let unbuilt = build(
+        "nvfs-healthy",
+        &[
+            put("files/proc/modules", "nvidia 14000000 12 - Live 0x0\nnvme 60000 3 - Live 0x0\n"),
+            without("files/sys/module/nvidia_fs"),
+            without("files/proc/driver/nvidia-fs"),
+            command(&["dkms", "status"], "nvidia-fs/2.26.6: added\n"),
+        ],
+    );
+    let report = machine::check(unbuilt.path());
+    let cause = report.finding("nvfs-dkms").unwrap();
+    assert_eq!((cause.status, cause.fix), (Status::Fail, Some(FixId::NvfsDkms)));
+    let finding = report.finding("nvfs-loaded").unwrap();
+    assert_eq!((finding.fix, finding.advice.as_deref()), (None, None), "{}", finding.summary);
+    assert_eq!(finding.cause.as_deref(), Some("nvfs-dkms"));
+}
+
+#[test]
+fn a_consequence_has_the_cause_that_the_kernel_log_names() {
+    let lost = build(
+        "nvfs-healthy",
+        &[
+            set("nvml.json", "/gpus", json!([])),
+            set("nvml.json", "/error", json!("GPU is lost")),
+            cuda_fails(999),
+            kernel_log("Linux version 6.14\nNVRM: Xid (PCI:0000:be:00): 79, pid=1, GPU has fallen off the bus.\n"),
+        ],
+    );
+    let report = machine::check(lost.path());
+    assert_eq!(report.verdicts[0].blockers, ["gpu-present"]);
+}
+
+#[test]
+fn p2pdma_is_not_advised_for_a_raid_that_it_does_not_support() {
+    let raid = build(
+        "nvme-stock",
+        &[
+            path("/0/device", json!("9:0")),
+            path("/0/source", json!("/dev/md0")),
+            stack(json!([
+                {"name": "md0", "kind": "md", "level": "raid0"},
+                {"name": "nvme0n1", "kind": "disk", "pci_bus_id": "0000:c4:00.0"},
+                {"name": "nvme1n1", "kind": "disk", "pci_bus_id": "0000:c5:00.0"},
+            ])),
+            put("files/run/udev/data/b9:0", "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\nE:MD_LEVEL=raid0\n"),
+        ],
+    );
+    let report = machine::check(raid.path());
+    let advice = report.finding("nvfs-nvme-symbol").unwrap().advice.clone().unwrap();
+    assert!(!advice.contains("P2PDMA"), "{advice}");
+}
+
+#[test]
+fn missing_devices_outside_a_container_are_made_by_the_module() {
+    let bare = build("nvfs-healthy", &[without("files/dev/nvidia-fs0")]);
+    let report = machine::check(bare.path());
+    let finding = report.finding("nvfs-devnodes").unwrap();
+    assert_eq!((finding.status, finding.fix), (Status::Fail, None));
+    let mounts = "30 1 0:61 / / rw,relatime - overlay overlay rw,lowerdir=/l\n\
+                  36 30 259:3 / /data rw,relatime,data=ordered - ext4 /dev/nvme0n1p1 rw\n";
+    let inside = build(
+        "nvfs-healthy",
+        &[without("files/dev/nvidia-fs0"), put("files/.dockerenv", ""), put("files/proc/self/mountinfo", mounts)],
+    );
+    let report = machine::check(inside.path());
+    assert_eq!(report.finding("nvfs-devnodes").unwrap().fix, Some(FixId::ContainerDevices));
+}
+
+#[test]
+fn commands_name_the_examined_path() {
+    let report = check("h200-vm-no-udev");
+    let finding = report.finding("udev-database").unwrap();
+    assert_eq!(finding.command.as_deref(), Some("sudo gds-top fix udev-record --path /data/models"));
+    assert!(report.verdicts[0].advice.contains("gds-top fix udev-record --path /data/models"));
+    for finding in &report.findings {
+        assert_eq!(finding.command.is_some(), finding.fix.is_some(), "{}", finding.id);
+    }
+}
+
+#[test]
+fn a_variable_that_overrides_the_files_is_unset_and_a_file_is_corrected() {
+    let advice = |machine: &tempfile::TempDir, id: &str| {
+        let report = machine::check(machine.path());
+        let finding = report.finding(id).unwrap().clone();
+        (finding.status, finding.fix, finding.advice.unwrap_or_default())
+    };
+    let variable =
+        |name: &str, value: &str| build("p2pdma-healthy", &[set("environment.json", format!("/{name}"), json!(value))]);
+    let (status, fix, text) = advice(&variable("CUFILE_USE_PCIP2PDMA", "false"), "cfg-p2p-both");
+    assert_eq!((status, fix), (Status::Fail, None), "{text}");
+    assert!(text.contains("unset CUFILE_USE_PCIP2PDMA"), "{text}");
+    let (_, _, text) = advice(&variable("CUFILE_FORCE_COMPAT_MODE", "true"), "cfg-compat");
+    assert!(text.contains("unset CUFILE_FORCE_COMPAT_MODE"), "{text}");
+    let forced = "{\"properties\":{\"force_compat_mode\":true}}";
+    let (_, _, text) = advice(&build("nvfs-healthy", &[machine::config(forced)]), "cfg-compat");
+    assert!(text.contains("properties.force_compat_mode") && text.contains("/etc/cufile.json"), "{text}");
 }

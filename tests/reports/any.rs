@@ -81,6 +81,7 @@ fn finding(d: &mut Dice) -> Finding {
         blocks: (0..d.below(3)).map(|_| d.pick(&ROUTES)).collect(),
         fix: d.maybe(|d| d.pick(FixId::ALL)),
         advice: d.maybe(Dice::text),
+        command: None,
         cause: d.maybe(Dice::text),
         permanent: d.coin(),
         facts: Vec::new(),

@@ -109,6 +109,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             blocks: if status == Status::Fail { vec![Route::P2pdma] } else { vec![] },
             fix: (status == Status::Fail).then_some(FixId::UdevRecord),
             advice: None,
+            command: None,
             cause: None,
             permanent: false,
             facts: Vec::new(),

@@ -8,6 +8,7 @@ use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::spec::CheckId;
 use crate::core::{FindingFact, FixId, Route};
 use crate::machine::{self, BlockKind, LibcufileFacts, Unread};
+use crate::text::quoted;
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
 
@@ -86,12 +87,17 @@ pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) 
     }
     let cause = explain_cufile(&open.stderr).into_iter().find(|c| c.check == Some(CheckId::CfgParse))?;
     let paths: Vec<&str> = ctx.config().files.iter().map(|file| file.path.as_str()).collect();
+    let folder = cause.line.split_once("log directory name").and_then(|(_, rest)| rest.split_whitespace().next());
+    let advice = match folder.filter(|folder| folder.starts_with('/')) {
+        Some(folder) => format!("Run `sudo mkdir -p -m 1777 {}`, or correct logging.dir.", quoted(folder)),
+        None => format!("Run `gds-top config lint` to see the line. The library read {}.", paths.join(" and ")),
+    };
     Some(
         Judged::lack(CheckId::CfgParse, format!("libcufile rejects its configuration: {}", cause.meaning))
             .found("stderr of the library", cause.line)
             .found("files of the configuration", paths.join(", "))
             .missing(Cost::Root, EVERY)
-            .advice(format!("Run `gds-top config lint` to see the line. The library read {}.", paths.join(" and "))),
+            .advice(advice),
     )
 }
 
@@ -172,7 +178,10 @@ fn compat(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "compat mode is forced: no read goes straight to the GPU")
             .found(&force_from, "force_compat_mode is true")
             .missing(Cost::Setting, DIRECT)
-            .advice(format!("Unset it: {force_from}."))
+            .advice(match force_from.split_once('=') {
+                Some((variable, _)) => format!("Run `unset {variable}` in the shell that starts the program."),
+                None => format!("Remove properties.force_compat_mode from {force_from}."),
+            })
     } else if !allow {
         Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
             .found(&allow_from, "allow_compat_mode is false")
@@ -197,8 +206,20 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
     // 1.14 has only the first key, 1.20 has both (strings in the libraries). The first release that needs the second
     // key is between them.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
+    let variable = master_from.split_once('=').map(|(variable, _)| variable).filter(|_| !master);
     let judged = if master && (nvme || !wants_second) {
         Judged::pass(ID, "P2PDMA is enabled")
+    } else if let Some(variable) = variable {
+        // The variable overrides the files, so no change of a file helps.
+        let in_file = config.latest("properties.use_pci_p2pdma").is_some_and(|(value, _)| value == true);
+        let judged = Judged::lack(ID, format!("{master_from} disables P2PDMA and overrides cufile.json"))
+            .missing(Cost::Setting, P2P_ROUTES);
+        let unset = format!("Run `unset {variable}` in the shell that starts the program");
+        if in_file && (nvme || !wants_second) {
+            judged.advice(format!("{unset}."))
+        } else {
+            judged.fix(FixId::CufileP2pdmaKeys).advice(format!("{unset}, then run `gds-top fix cufile-p2pdma-keys`."))
+        }
     } else {
         let absent = match (master, nvme || !wants_second) {
             (false, false) => format!("properties.use_pci_p2pdma and {second} are"),

@@ -7,8 +7,8 @@ use crate::checks::cufile::dependencies::lacks_libraries;
 use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::cufile::{cuda_errors, route_table};
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::present;
 use crate::checks::gpu::state::library_is_newer;
+use crate::checks::gpu::{driver_log, present};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
@@ -130,6 +130,9 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             } else if code == 5033 && surroundings::lacks_devices(ctx) {
                 judged.cause(CheckId::CtrDevices)
             } else if matches!(open.cuda_code, Some(100 | 101)) && present::is_out_of_sight(ctx) {
+                judged.cause(CheckId::GpuPresent)
+            } else if code == 5011 && ctx.root.nvml().gpus.is_empty() && driver_log::refused(ctx).is_some() {
+                // The kernel log names the reason why no GPU answers.
                 judged.cause(CheckId::GpuPresent)
             } else if lacks_libraries(ctx) {
                 judged.cause(CheckId::LibDeps)

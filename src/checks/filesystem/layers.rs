@@ -6,6 +6,9 @@ use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine::{self, BlockKind, PathFacts};
 
+/// The first Linux with P2PDMA on md raid0.
+pub(crate) const RAID0_P2PDMA: (u32, u32) = (7, 1);
+
 pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::MdRaid;
     let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Md)?;
@@ -30,7 +33,7 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             .fix(FixId::MdUdev)
             .advice("Import `mdadm --detail --export` in udev's md rule, then reload and trigger udev.");
     }
-    if ctx.kernel().is_none_or(|k| k < (7, 1)) {
+    if ctx.kernel().is_none_or(|kernel| kernel < RAID0_P2PDMA) {
         let is_fine = judged.in_the_way().next().is_none();
         if is_fine {
             judged = Judged::lack(ID, format!("{} is raid0; P2PDMA supports it from Linux 7.1 on", device.name))

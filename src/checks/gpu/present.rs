@@ -156,14 +156,17 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
     let rows = machine::dkms_rows(ctx.root);
     let judged = if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau"))
     {
-        Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
-            .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")
-            .missing(Cost::Install, EVERY)
-            .fixes(ctx.driver_fix())
-            .advice(format!(
+        let judged = Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
+            .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
+        match installed_version(ctx) {
+            Some(version) => judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs).advice(
+                "Run `sudo gds-top fix initramfs`, then reboot. The driver is installed, but the old initramfs loads nouveau.",
+            ),
+            None => judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(format!(
                 "{} Its package disables nouveau. Then rebuild the initramfs and reboot.",
                 driver_log::install(ctx)
-            ))
+            )),
+        }
     } else if let Some(judged) = installed(ctx) {
         judged
     } else {
@@ -198,6 +201,12 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         }
     };
     ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
+}
+
+/// The version of the driver that is installed for the running kernel.
+fn installed_version(ctx: &Context<'_>) -> Option<String> {
+    let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
+    output.stdout.lines().find_map(|line| line.strip_prefix("version:")).map(|version| version.trim().to_owned())
 }
 
 /// A driver that is installed for the running kernel but not loaded. Installing it again has no effect.

@@ -202,7 +202,7 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
 /// Spark, Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
-    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma) {
+    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma).filter(|rdma| !rdma || !classes::is_integrated(gpu)) {
         let judged = if rdma {
             Judged::pass(ID, "the GPU supports GPUDirect RDMA")
         } else {

@@ -61,12 +61,15 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
                 Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices do not exist"),
                 _ => Judged::lack(ID, "its device cannot be opened"),
             };
-            judged.unread(NODE, &why).missing(Cost::Root, NVFS).advice(match &inside {
-                Some(container) => bring(container, Lack::NvidiaFs),
-                None => {
-                    "The driver creates them with mode 0666. Remove the udev rule that changes it, or reload nvidia-fs."
-                }
-            })
+            let judged = judged.unread(NODE, &why).missing(Cost::Root, NVFS);
+            match (&inside, &why) {
+                (Some(container), _) => judged.fix(FixId::ContainerDevices).advice(bring(container, Lack::NvidiaFs)),
+                (None, Unread::Missing) => judged.advice(
+                    "Reload the module, which creates them: `sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs`.",
+                ),
+                (None, _) => judged
+                    .advice("Run `sudo chmod 0666 /dev/nvidia-fs*`, and remove the udev rule that sets another mode."),
+            }
         }
     }
 }

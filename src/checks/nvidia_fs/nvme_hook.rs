@@ -2,9 +2,10 @@
 
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
+use crate::checks::filesystem::layers::RAID0_P2PDMA;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
-use crate::checks::matrix;
+use crate::checks::matrix::{self, Storage};
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine;
@@ -150,7 +151,8 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
 fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
     let is_open = |gpu: Option<&GpuSeen>, subject: &Subject| {
         let storage = subject.facts.as_ref().and_then(classes::of_path);
-        !matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma)
+        let is_too_old = storage == Some(Storage::NvmeRaid0) && ctx.kernel().is_none_or(|kernel| kernel < RAID0_P2PDMA);
+        !is_too_old && !matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma)
     };
     let gpus = ctx.gpus();
     !ctx.is_aarch64()

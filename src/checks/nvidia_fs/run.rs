@@ -84,6 +84,13 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
             format!("Run `sudo modprobe nvidia-fs` for this boot, and remove that line from {file} for later ones.")
         });
     }
+    // A package that DKMS knows is installed. Its check names what is left to do.
+    let is_known = installed.is_none() && !machine::nvidia_fs_builds(ctx.root).is_empty();
+    if is_known && earlier.iter().any(|j| j.id == CheckId::NvfsDkms && j.stops(Route::Nvfs)) {
+        judged.finding.summary = "nvidia-fs is installed, but not built for this kernel".to_owned();
+        judged.finding.advice = None;
+        judged.finding.fix = None;
+    }
     if proprietary && installed.as_deref().is_some_and(|version| machine::version_numbers(version) > vec![2, 17, 4]) {
         judged.cause(if ctx.before_turing().next().is_some() {
             CheckId::GpuOpenCapable

@@ -1,5 +1,6 @@
 //! Derives a verdict for each (path, GPU) pair from the results of the checks.
 
+pub(crate) mod commands;
 pub(crate) mod merge;
 pub(crate) mod pairs;
 pub(crate) mod proof;

@@ -3,6 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
+use crate::checks::verdict::commands::{self, fix_command};
 use crate::checks::verdict::pairs::Pair;
 use crate::core::Route;
 
@@ -47,14 +48,19 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
     let steps: Vec<String> = blockers
         .iter()
         .map(|j| {
-            let advice = match (&j.finding.advice, j.finding.fix) {
-                (Some(advice), _) => advice.clone(),
-                // The summary describes the problem, so the command is added as the step.
-                (None, Some(fix)) => format!("{}: run `sudo gds-top fix {fix}`", j.finding.summary),
-                (None, None) => j.finding.summary.clone(),
+            // A problem alone is not a step.
+            let text = j.finding.advice.as_ref().unwrap_or(&j.finding.summary);
+            let is_complete = j.finding.advice.is_some() && (blockers.len() > 1 || pair.goal.is_none());
+            let advice = match &j.finding.command {
+                Some(command) if !is_complete && !text.contains("gds-top fix") => {
+                    format!("{}: run `{command}`", text.trim_end_matches('.'))
+                }
+                _ => text.clone(),
             };
             let step = advice.trim_end_matches('.');
-            match j.price().and_then(|cost| cost.words(step)) {
+            // The effort of a route that is not the goal does not count.
+            let price = j.price(|route| Some(route) == pair.goal || route == Route::Compat);
+            match price.and_then(|cost| cost.words(step)) {
                 Some(effort) => format!("{step} ({effort})"),
                 None => step.to_owned(),
             }
@@ -71,6 +77,14 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
         }
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
         ([one], _) => format!("{one}."),
-        (several, _) => several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")).collect::<Vec<_>>().join(" "),
+        (several, _) => {
+            let mut text: Vec<String> = several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")).collect();
+            let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
+            if can_apply > 1 && pair.goal.is_some() {
+                let command = fix_command("nvidia-gds", commands::path_to_name(ctx, pair.path));
+                text.push(format!("Run `{command}` for all steps in order."));
+            }
+            text.join(" ")
+        }
     }
 }

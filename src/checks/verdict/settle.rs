@@ -4,6 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
 use crate::checks::spec::CheckId;
+use crate::checks::verdict::commands::add_fixes;
 use crate::checks::verdict::pairs::{Pair, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
 use crate::core::{Basis, Route, Status, Verdict};
@@ -28,9 +29,8 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
         let provisional = if unused { Status::Warn } else { judged.finding.status };
         judged.finding.status = if status.weight() >= provisional.weight() { status } else { provisional };
-        // A warning about a permanent blocker also lists the routes that it blocks.
-        let is_lasting = judged.finding.permanent && judged.finding.status == Status::Warn;
-        if judged.finding.status == Status::Fail || is_lasting {
+        // Some warnings block a route too: those that nothing can fix, and those about a route that is not the goal.
+        if matches!(judged.finding.status, Status::Fail | Status::Warn) {
             let relevant = |route: &Route| {
                 *route == Route::Compat || pairs.is_empty() || pairs.iter().any(|pair| pair.candidates.contains(route))
             };
@@ -42,6 +42,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             judged.finding.blocks.clear();
         }
     }
+    add_fixes(ctx, judged);
     pairs.iter().map(|pair| verdict(ctx, judged, pair)).collect()
 }
 

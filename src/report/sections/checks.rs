@@ -33,7 +33,10 @@ fn item(finding: &Finding) -> Item {
         details.push(Detail { long: true, ..detail("blocks", routes.join(", ")) });
     }
     match (&finding.fix, &finding.advice) {
-        (Some(fix), _) => details.push(Detail { command: true, ..detail("fix", format!("gds-top fix {fix}")) }),
+        (Some(fix), _) => {
+            let command = finding.command.clone().unwrap_or_else(|| format!("sudo gds-top fix {fix}"));
+            details.push(Detail { command: true, ..detail("fix", command) });
+        }
         (None, Some(advice)) => details.push(detail("advice", advice.clone())),
         (None, None) => {}
     }

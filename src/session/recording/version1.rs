@@ -117,6 +117,7 @@ mod tests {
             blocks: Vec::new(),
             fix: None,
             advice: advice.map(str::to_owned),
+            command: None,
             cause: None,
             permanent: false,
             facts: Vec::new(),

@@ -250,7 +250,7 @@ impl Environment {
     /// The commands of the open fix, or of the selected line in the checklist.
     fn commands(&self, session: &State, ctx: &Context) -> String {
         match sheet_plan(session, &Ui { ctx, screen: self }) {
-            Some(plan) => commands::commands(plan),
+            Some(plan) => commands::commands(plan, &session.checks),
             None => {
                 self.guide.and_then(|at| Some(guide::rows(session).get(at)?.step.advice.join("\n"))).unwrap_or_default()
             }
