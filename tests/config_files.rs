@@ -188,7 +188,7 @@ fn lint_ends_with_1_where_libcufile_refuses_the_file_and_says_where() {
             }
         }
     }
-    for (words, part) in [(vec!["lint", "nowhere.json"], "cannot be read"), (vec!["lint", "."], "not a regular file")] {
+    for (words, part) in [(vec!["lint", "nowhere.json"], "cannot be read"), (vec!["lint", "."], "Is a directory")] {
         let output = desk.config(&words, &[]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(part), "{output:?}");
