@@ -6,6 +6,7 @@ use crate::checks::judged::{Judged, Weight};
 use crate::checks::verdict::commands::{self, fix_command};
 use crate::checks::verdict::pairs::Pair;
 use crate::core::Route;
+use crate::machine;
 
 pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
     if !has_gpu {
@@ -51,8 +52,11 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
             // A problem alone is not a step.
             let text = j.finding.advice.as_ref().unwrap_or(&j.finding.summary);
             let is_complete = j.finding.advice.is_some() && (blockers.len() > 1 || pair.goal.is_none());
+            // In a container the advice is for the person who starts it.
+            let has_command =
+                j.finding.advice.is_some() && (text.contains('`') || machine::container(ctx.root).is_some());
             let advice = match &j.finding.command {
-                Some(command) if !is_complete && !text.contains("gds-top fix") => {
+                Some(command) if !is_complete && !has_command => {
                     format!("{}: run `{command}`", text.trim_end_matches('.'))
                 }
                 _ => text.clone(),
