@@ -310,7 +310,7 @@ fn cells_of_the_storage_grid_are_compared_between_nodes() {
         .collect();
     write(folder.path(), &reports);
     let found = oddities(&as_json(folder.path()));
-    let slow = ("bandwidth of gds, random read 4.00 KiB, 4 threads", "200 MB/s", vec!["node5".to_owned()]);
+    let slow = ("bandwidth of gds, random read 4 KiB, 4 threads", "200 MB/s", vec!["node5".to_owned()]);
     assert_eq!(found, BTreeSet::from([(slow.0.to_owned(), slow.1.to_owned(), slow.2)]));
 }
 

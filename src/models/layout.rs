@@ -41,8 +41,8 @@ impl Layout {
     }
 }
 
-/// Creates the layout of a profile's files. `scale` multiplies the first dimension of every tensor, with a minimum of
-/// 1. Names, number and order of the tensors and their division into files do not change. Within a file, the tensors
+/// Creates the layout of a profile's files. `scale` multiplies the first dimension of every tensor; the product is at least 1.
+/// Names, number and order of the tensors and their division into files do not change. Within a file, the tensors
 /// have the order of the safetensors writer: larger element types first, then by name.
 ///
 /// # Errors

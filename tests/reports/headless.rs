@@ -223,7 +223,7 @@ fn a_lane_that_dies_is_told_with_its_stderr_tail() {
     assert!(err.contains("[4/15] pread hot #1: killed by signal 11") && err.contains("    CUDA_ERROR_ILLEGAL_ADDRESS"));
     assert!(out.contains("Runs that failed") && out.contains("1 of 15 runs failed: pread."));
     assert!(!err.contains('\u{1b}'));
-    assert_eq!(outcome.exit, 0);
+    assert_eq!(outcome.exit, 3, "a run that was asked for did not end");
 }
 
 #[test]
