@@ -109,8 +109,9 @@ fn kill_once(operation: &Operation<'_>, after: Duration) -> Result<bool, String>
         std::thread::sleep(Duration::from_millis(5));
     }
     (operation.holds)(folder.path(), temporary.path())?;
-    let next = plain(&["check".to_owned(), "--no-probe".to_owned()], temporary.path());
-    if next.status.code().is_none_or(|status| status > 1) {
+    // The next command that makes a scratch folder removes those of ended processes.
+    let next = plain(&["watch", "--", "true"].map(str::to_owned), temporary.path());
+    if !next.status.success() {
         return Err(format!("the next start ended with {}", next.status));
     }
     let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();

@@ -156,8 +156,8 @@ fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
                     None => refused += 1,
                 }
             }
-            // The scratch folders of ended processes are removed by the next process.
-            let next = limited(&none, 1024, &["check".to_owned(), "--no-probe".to_owned()], temporary.path());
+            // The scratch folders of ended processes are removed by the next command that makes one.
+            let next = limited(&none, 1024, &["watch", "--", "true"].map(str::to_owned), temporary.path());
             assert!(wrong(&next).is_none(), "{next:?}");
             let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().map(|e| e.file_name()).collect();
             if !left.is_empty() {

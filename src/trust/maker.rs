@@ -17,7 +17,7 @@ impl Maker {
     #[must_use]
     pub fn own() -> Self {
         let pid = std::process::id();
-        Self { pid, start: start_of(pid).unwrap_or(0) }
+        Self { pid, start: stat_of(pid).map_or(0, |(_, start)| start) }
     }
 
     /// The creator in the name of a folder: `PREFIX-PID-START-REST`, with a prefix of gds-top. `None` for other
@@ -33,14 +33,14 @@ impl Maker {
     }
 
     /// Whether the process may still be running. True also if procfs does not show it, or if its start time is
-    /// unknown.
+    /// unknown. False for a process that has ended and that its parent has not yet waited for.
     #[must_use]
     pub fn may_live(self) -> bool {
         if !Path::new("/proc/self/stat").exists() {
             return true;
         }
-        match start_of(self.pid) {
-            Some(start) => self.start == 0 || start == self.start,
+        match stat_of(self.pid) {
+            Some((state, start)) => !matches!(state, 'Z' | 'X') && (self.start == 0 || start == self.start),
             None => Path::new("/proc").join(self.pid.to_string()).exists(),
         }
     }
@@ -52,11 +52,12 @@ impl std::fmt::Display for Maker {
     }
 }
 
-/// The start time of a process: field 22 of its stat file. The field follows the name, which may contain any
-/// character.
-fn start_of(pid: u32) -> Option<u64> {
+/// The state and the start time of a process: fields 3 and 22 of its stat file. They follow the name, which may contain
+/// any character.
+fn stat_of(pid: u32) -> Option<(char, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -76,5 +77,19 @@ mod tests {
         for other in ["gds-top-", "gds-top-root-1-x", "other-1-2-3", "gds-top", "gds-top-kv-ucm"] {
             assert_eq!(Maker::of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_process_that_ended_does_not_live_even_if_nobody_waited_for_it() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let (_, start) = stat_of(child.id()).unwrap();
+        let maker = Maker { pid: child.id(), start };
+        assert!(maker.may_live());
+        child.kill().unwrap();
+        while stat_of(child.id()).is_some_and(|(state, _)| state != 'Z') {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(!maker.may_live());
+        child.wait().unwrap();
     }
 }

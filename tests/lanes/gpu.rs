@@ -488,7 +488,7 @@ fn a_model_larger_than_the_gpu_is_an_error_and_not_a_crash() {
     let Some((_folder, model, built)) = setting() else { return };
     for engine in ENGINES {
         let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_TOTAL_BYTES", "1000000")]);
-        assert!(outcome.error().contains("977 KiB free: choose another with --gpu"), "{}", outcome.error());
+        assert!(outcome.error().contains("977 KiB free: choose another GPU with --gpu"), "{}", outcome.error());
         // The free memory may be fragmented.
         let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2")]);
         assert!(outcome.error().contains("too little free memory"), "{}", outcome.error());

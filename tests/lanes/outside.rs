@@ -218,7 +218,7 @@ fn a_command_that_reads_too_little_or_too_much_or_leaves_a_daemon_is_said_to() {
     let engine = |line: &str| notes(&run(folder.path(), &format!("command:{line}"), &[]).1);
     // The shell itself reads tens of KiB, so the model must be more than twice as large.
     assert!(model.file_bytes() > 400_000, "{}", model.file_bytes());
-    assert!(engine("true").contains("or it never read the complete model"));
+    assert!(engine("true").contains("or it did not read the complete model"));
     let twice = engine("cat {model}/*.safetensors {model}/*.safetensors {model}/*.safetensors > /dev/null");
     assert!(twice.contains("times as many bytes as the model's files have"), "{twice}");
     let mark = format!("6{}.5", std::process::id());

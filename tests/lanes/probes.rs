@@ -86,7 +86,7 @@ fn a_probe_that_aborts_prints_nothing_that_looks_like_an_answer() {
 fn a_probe_that_takes_too_long_is_ended_and_said() {
     // The child was killed at the limit. Otherwise the call would return after a day.
     let said = probe_child(Path::new("sleep"), &["86400"], Duration::from_secs(1)).unwrap_err();
-    assert!(said.contains("no answer within 1 s"), "{said}");
+    assert!(said.contains("within 1 s"), "{said}");
     let said = probe_child(Path::new("/absent/program"), &["__probe-slow"], Duration::from_secs(1)).unwrap_err();
     assert!(said.contains("could not be started"), "{said}");
 }

@@ -123,7 +123,7 @@ fn present(ctx: &Context<'_>) -> Judged {
     } else {
         Judged::lack(ID, "this machine has no NVIDIA GPU")
             .never(EVERY)
-            .advice("You can still run the benchmark; data goes to host memory.")
+            .advice("GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.")
     };
     judged = match ctx.pci() {
         Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),

@@ -41,7 +41,7 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: b
 
 pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
     if !has_gpu {
-        return "You can still run the benchmark; data goes to host memory.".to_owned();
+        return "GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.".to_owned();
     }
     if pair.route.is_direct() {
         return "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned();
