@@ -161,7 +161,7 @@ fn a_process_that_dies_with_transfers_under_way_leaves_no_file_that_is_taken_for
         assert!(runs(&report)[0]["error"].as_str().unwrap().contains("signal"), "{report:#}");
         let (report, _) = ucm(&place, &["--variants", "disk", "--as-found"], &[]);
         match runs(&report)[0]["error"].as_str() {
-            Some(error) => assert!(error.contains("none of the 4 files"), "{error}"),
+            Some(error) => assert!(error.contains("none of the 4 requested files"), "{error}"),
             None => assert!(number(run(&report, "ucm/disk/read"), "/workload/hits") < 4),
         }
         std::fs::remove_dir_all(place.dir().join("gds-top-kv-ucm")).unwrap();

@@ -96,7 +96,7 @@ fn a_writer_that_dies_leaves_no_chunk_that_a_reader_takes_for_whole() {
         let read = runs(&report)[0];
         match read["error"].as_str() {
             // No file was complete, and this is reported.
-            Some(error) => assert!(error.contains("none of the 12 files"), "{error}"),
+            Some(error) => assert!(error.contains("none of the 12 requested files"), "{error}"),
             None => assert!(number(run(&report, &lane), "/workload/hits") < 12),
         }
         std::fs::remove_dir_all(place.dir().join(format!("gds-top-kv-{workload}"))).unwrap();
