@@ -159,7 +159,11 @@ impl Watched {
     fn look(&mut self, bus: &Bus, closely: bool) {
         self.looks += 1;
         let Some(used) = tree::usage(self.pid) else { return };
-        self.members = tree::identities(self.pid);
+        // If the supervisor was killed between the two readings, its processes have another parent and still run.
+        let members = tree::identities(self.pid);
+        if !members.is_empty() {
+            self.members = members;
+        }
         // The supervisor is not part of the command.
         self.most_processes = self.most_processes.max(used.processes.saturating_sub(1));
         self.most_rss = self.most_rss.max(used.rss_bytes);
