@@ -139,12 +139,9 @@ fn host_memory_is_read_into_once_and_nothing_is_copied_or_pinned_on_the_way() {
         let result = outcome.result();
         assert!(result.phases.get(Phase::Transfer) > 0, "{:?}", result.phases);
         assert_eq!([Phase::Copy, Phase::RegisterBuffer].map(|phase| result.phases.get(phase)), [0; 2]);
-        assert!(
-            !result.settings.contains_key("slots") && result.notes.is_empty(),
-            "{:?} {:?}",
-            result.settings,
-            result.notes
-        );
+        // If the kernel does not allow io_uring, one note reports it.
+        let notes: Vec<_> = result.notes.iter().filter(|note| !note.contains("setting up io_uring failed")).collect();
+        assert!(!result.settings.contains_key("slots") && notes.is_empty(), "{:?} {notes:?}", result.settings);
         let landed: u64 = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).map(|s| s.bytes).sum();
         assert!(landed >= model.tensor_bytes(), "{landed}");
     }
