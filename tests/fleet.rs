@@ -206,6 +206,22 @@ fn a_healthy_fleet_ends_with_status_0() {
 }
 
 #[test]
+fn a_newer_report_of_another_path_hides_no_blocked_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut old = report("node1");
+    old["verdicts"][0]["route"] = json!("none");
+    old["verdicts"][0]["path"] = json!("/broken");
+    let mut new = report("node1");
+    new["started_unix_ms"] = json!(1_790_000_000_001_u64);
+    write(folder.path(), &[old, new]);
+    assert_eq!(fleet(folder.path(), &[]).status.code(), Some(1));
+    let fleet = as_json(folder.path());
+    let node = &fleet["nodes"][0];
+    assert_eq!((&node["route"], &node["path"]), (&json!("none"), &json!("/broken")));
+    assert_eq!(fleet["superseded"], json!(0));
+}
+
+#[test]
 fn mixed_schema_versions_are_refused_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
     for version in [2, 7] {
@@ -235,7 +251,7 @@ fn the_newest_report_of_a_node_counts_and_a_benchmark_adds_its_rates() {
     new["started_unix_ms"] = json!(1_790_000_000_002_u64);
     write(folder.path(), &[old, bench, other, new]);
     let fleet = as_json(folder.path());
-    assert_eq!(fleet["superseded"], json!(2));
+    assert_eq!(fleet["superseded"], json!(1), "only the older check was replaced");
     let routes: Vec<&str> =
         fleet["nodes"].as_array().unwrap().iter().map(|node| node["route"].as_str().unwrap()).collect();
     assert_eq!(routes, ["nvfs", "nvfs"]);

@@ -14,13 +14,13 @@ pub struct Fleet {
     pub nodes: Vec<Node>,
     /// Sources without a report.
     pub unread: Vec<Unread>,
-    /// The number of older reports of nodes that have a newer one.
+    /// The number of reports whose verdicts were all replaced by newer ones of the same paths.
     pub superseded: usize,
 }
 
 impl Fleet {
-    /// Reads the reports below the paths. `-` is standard input. If a node has several reports, its newest checks and
-    /// its newest runs are used.
+    /// Reads the reports below the paths. `-` is standard input. If a node has several reports, the newest verdict of
+    /// each path and the newest runs are used.
     ///
     /// # Errors
     /// If a named path cannot be read, if the reports have different or newer schema versions, or if no report is
@@ -35,31 +35,21 @@ impl Fleet {
             });
         }
         let mut names = Names::default();
-        let mut newest: HashMap<String, Node> = HashMap::new();
+        let mut hosts: HashMap<String, (Node, Vec<Answer>)> = HashMap::new();
         let mut superseded = 0;
         for (source, report) in input.reports {
-            let node = node(source, &report, &mut names);
-            match newest.remove(&node.host) {
-                None => {
-                    newest.insert(node.host.clone(), node);
+            let (node, answers) = (node(source, &report, &mut names), answers(&report));
+            let merged = match hosts.remove(&node.host) {
+                None => (node, answers),
+                Some(other) if other.0.started_unix_ms > node.started_unix_ms => {
+                    merge(other, (node, answers), &mut superseded)
                 }
-                Some(other) => {
-                    let (mut new, old) =
-                        if other.started_unix_ms > node.started_unix_ms { (other, node) } else { (node, other) };
-                    // A report of `bench` can lack verdicts, and a report of `check` lacks rates. Each fills in what
-                    // the newer one lacks.
-                    if new.route.is_none() && old.route.is_some() {
-                        let rates = std::mem::take(&mut new.rates);
-                        new = Node { rates, ..old };
-                    } else if new.rates.is_empty() {
-                        new.rates = old.rates;
-                    }
-                    superseded += 1;
-                    newest.insert(new.host.clone(), new);
-                }
-            }
+                Some(other) => merge((node, answers), other, &mut superseded),
+            };
+            hosts.insert(merged.0.host.clone(), merged);
         }
-        let mut nodes: Vec<Node> = newest.into_values().collect();
+        let mut nodes: Vec<Node> =
+            hosts.into_values().map(|(node, answers)| with_answers(node, answers, &mut names)).collect();
         nodes.sort_by_cached_key(|node| natural(&node.host));
         Ok(Self { nodes, unread: input.unread, superseded })
     }
@@ -99,14 +89,84 @@ impl Names {
     }
 }
 
+/// The newest verdict of a path: the worst one of its GPUs.
+struct Answer {
+    path: String,
+    route: Route,
+    possible: Option<Route>,
+    /// Whether reads proved the route for every GPU.
+    proven: bool,
+    blocker: String,
+    summary: String,
+    fix: Option<String>,
+    advice: Option<String>,
+}
+
+fn answers(report: &input::Report) -> Vec<Answer> {
+    let mut paths: Vec<&String> = report.verdicts.iter().map(|verdict| &verdict.path).collect();
+    paths.sort();
+    paths.dedup();
+    let of = |path: &String| {
+        let of_path = || report.verdicts.iter().filter(|verdict| verdict.path == *path);
+        let worst = of_path().max_by_key(|verdict| badness(verdict.route))?;
+        // A node on a direct route needs no fix. Warnings in its verdict are not blockers.
+        let blocker = if badness(worst.route) > 0 { worst.blockers.first().cloned() } else { None };
+        let check = blocker.as_ref().and_then(|id| report.checks.iter().find(|check| check.id == *id));
+        Some(Answer {
+            path: path.clone(),
+            route: worst.route,
+            possible: worst.possible,
+            proven: of_path().all(|verdict| verdict.proven),
+            summary: check.map_or_else(String::new, |check| check.summary.clone()),
+            fix: check.and_then(|check| check.fix.clone()),
+            advice: check.and_then(|check| check.advice.clone()),
+            blocker: blocker.unwrap_or_default(),
+        })
+    };
+    paths.into_iter().filter_map(of).collect()
+}
+
+/// Merges an older report of a host into a newer one. A report of `bench` can lack verdicts, and a report of `check`
+/// lacks rates. Each fills in what the newer one lacks, also the verdicts of paths that only the older one has.
+fn merge(new: (Node, Vec<Answer>), old: (Node, Vec<Answer>), superseded: &mut usize) -> (Node, Vec<Answer>) {
+    let ((mut node, mut answers), (mut older, old_answers)) = (new, old);
+    let had = old_answers.len();
+    let kept = old_answers.into_iter().filter(|old| !answers.iter().any(|new| new.path == old.path));
+    let kept: Vec<Answer> = kept.collect();
+    *superseded += usize::from(had > 0 && kept.is_empty());
+    // The properties of a report with checks are more complete.
+    let only_older_has_checks = answers.is_empty() && had > 0;
+    answers.extend(kept);
+    if node.rates.is_empty() {
+        node.rates = std::mem::take(&mut older.rates);
+    }
+    if only_older_has_checks {
+        older.rates = std::mem::take(&mut node.rates);
+        node = older;
+    }
+    (node, answers)
+}
+
+/// Adds the worst of the verdicts to a node.
+fn with_answers(mut node: Node, answers: Vec<Answer>, names: &mut Names) -> Node {
+    node.proven = !answers.is_empty() && answers.iter().all(|answer| answer.proven);
+    let Some(worst) = answers.into_iter().max_by_key(|answer| badness(answer.route)) else { return node };
+    node.route = Some(worst.route);
+    node.path = worst.path;
+    node.possible = worst.possible;
+    node.blocker = worst.blocker;
+    node.summary = worst.summary;
+    node.fix = worst.fix;
+    node.advice = worst.advice;
+    node.facts.push((Property::Machine("route"), names.get(&worst.route.to_string())));
+    node.facts.sort();
+    node
+}
+
+/// A node without its verdicts.
 fn node(source: String, report: &input::Report, names: &mut Names) -> Node {
     let empty = input::Machine::default();
     let machine = report.machine.as_ref().unwrap_or(&empty);
-    let worst = report.verdicts.iter().max_by_key(|verdict| badness(verdict.route));
-    // A node on a direct route needs no fix. Warnings in its verdict are not blockers.
-    let blocker =
-        worst.filter(|verdict| badness(verdict.route) > 0).and_then(|verdict| verdict.blockers.first()).cloned();
-    let check = blocker.as_ref().and_then(|id| report.checks.iter().find(|check| check.id == *id));
     // A report without a host name is identified by its file.
     let host = if machine.host.is_empty() { source.clone() } else { machine.host.clone() };
     Node {
@@ -115,14 +175,14 @@ fn node(source: String, report: &input::Report, names: &mut Names) -> Node {
         started_unix_ms: report.started_unix_ms,
         tool: report.tool.clone(),
         gpus: gpus(machine),
-        route: worst.map(|verdict| verdict.route),
-        path: worst.map_or_else(String::new, |verdict| verdict.path.clone()),
-        possible: worst.and_then(|verdict| verdict.possible),
-        proven: !report.verdicts.is_empty() && report.verdicts.iter().all(|verdict| verdict.proven),
-        summary: check.map_or_else(String::new, |check| check.summary.clone()),
-        fix: check.and_then(|check| check.fix.clone()),
-        advice: check.and_then(|check| check.advice.clone()),
-        blocker: blocker.unwrap_or_default(),
+        route: None,
+        path: String::new(),
+        possible: None,
+        proven: false,
+        summary: String::new(),
+        fix: None,
+        advice: None,
+        blocker: String::new(),
         facts: facts(machine, report, names),
         rates: input::rates(report),
     }
@@ -139,15 +199,12 @@ fn gpus(machine: &input::Machine) -> String {
     counts.iter().map(|(name, count)| format!("{count} x {name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The properties that are compared: the worst route, versions, PCIe links, keys of cufile.json, and the status of
+/// The properties that are compared, except for the route: versions, PCIe links, keys of cufile.json, and the status of
 /// each check.
 fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) -> Facts {
     let mut facts = Facts::new();
     let mut put = |property: &'static str, value: &str| facts.push((Property::Machine(property), names.get(value)));
     let or = |value: Option<&String>, absent: &'static str| value.map_or(absent.to_owned(), Clone::clone);
-    if let Some(worst) = report.verdicts.iter().max_by_key(|verdict| badness(verdict.route)) {
-        put("route", &worst.route.to_string());
-    }
     put("driver", &or(machine.driver.as_ref(), "none"));
     put("kernel", &machine.kernel);
     put("distribution", &machine.distribution);
