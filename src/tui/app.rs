@@ -106,14 +106,6 @@ impl App {
         self.ctx.notice = None;
         self.ctx.messages_seen = session.messages.len();
         let asked = std::mem::take(&mut self.quit_asked);
-        #[cfg(debug_assertions)]
-        if key.code == KeyCode::Char('P') && std::env::var_os("GDS_TOP_TEST_PANIC").is_some() {
-            // Only in tests: it causes a panic, so that a test can check that the terminal is restored.
-            #[allow(clippy::panic, reason = "the panic is what is tested")]
-            {
-                panic!("asked for by a test");
-            }
-        }
         if self.commands.is_some()
             && let Some(effect) = self.command_key(key, session)
         {
@@ -447,7 +439,7 @@ impl App {
                 palette.draw(&mut body, theme);
             }
             // The footer is drawn last, because some keys are enabled only if their chart was drawn.
-            let named = self.footer(session);
+            let named = if self.commands.is_some() { Vec::new() } else { self.footer(session) };
             frame::notice(&mut pen.part(0, head, w, h.saturating_sub(head + 1)), session, ctx, theme);
             frame::footer(&mut pen.part(0, h - 1, w, 1), session, ctx, (&named, screen.filter()), theme);
         }

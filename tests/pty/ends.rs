@@ -3,6 +3,8 @@
 use crate::program::gds_top;
 use crate::sessions::{folder, race, until_lanes};
 use crate::terminal::{Terminal, recording};
+use gds_top::session::{Feed, State};
+use gds_top::tui;
 use rustix::process::Signal;
 use std::process::Stdio;
 
@@ -39,14 +41,22 @@ fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     until_lanes(folder.path(), false);
 }
 
+/// The test runs itself in a terminal. There it shows the screens of the library with an export that panics.
 #[test]
 fn a_panic_restores_the_terminal_and_is_told_below() {
-    if !cfg!(debug_assertions) {
+    const IN_TERMINAL: &str = "GDS_TOP_TEST_IN_TERMINAL";
+    if std::env::var_os(IN_TERMINAL).is_some() {
+        let (_sender, events) = crossbeam_channel::unbounded();
+        let (commands, _receiver) = crossbeam_channel::unbounded();
+        let export = Some((|_| panic!("asked for by a test")) as fn(&State) -> String);
+        tui::run(Feed::new(events, commands, false), tui::Options { export, ..tui::Options::default() }).unwrap();
         return;
     }
-    let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0"], &[("GDS_TOP_TEST_PANIC", "1")]);
-    terminal.until("replay, at its end");
-    terminal.leave("P", 101, "a panic");
+    let itself = std::env::current_exe().unwrap();
+    let only = ["--exact", "ends::a_panic_restores_the_terminal_and_is_told_below", "--nocapture"];
+    let mut terminal = Terminal::of(itself.to_str().unwrap(), &only, &[(IN_TERMINAL, "1")], (120, 36));
+    terminal.until("1 Environment");
+    terminal.leave("x", 101, "a panic");
     terminal.until("asked for by a test");
 }
 

@@ -87,10 +87,20 @@ impl Terminal {
         Self::sized(arguments, environment, (120, 36))
     }
 
-    pub(crate) fn sized(arguments: &[&str], environment: &[(&str, &str)], (columns, rows): (u16, u16)) -> Self {
+    pub(crate) fn sized(arguments: &[&str], environment: &[(&str, &str)], size: (u16, u16)) -> Self {
+        Self::of(PROGRAM, arguments, environment, size)
+    }
+
+    /// A terminal that runs another program than gds-top.
+    pub(crate) fn of(
+        program: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        (columns, rows): (u16, u16),
+    ) -> Self {
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let modes_before = format!("{:?}", pair.master.get_termios().unwrap());
-        let mut command = CommandBuilder::new(PROGRAM);
+        let mut command = CommandBuilder::new(program);
         command.args(arguments);
         for name in foreign_variables() {
             command.env_remove(name);
