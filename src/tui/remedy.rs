@@ -33,11 +33,18 @@ pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s 
 }
 
 /// The next plan to apply. Plans for the goal of the verdict are first, then the others in the order of their
-/// severity. `but` is the id of a plan that is already shown.
-pub(crate) fn next_open<'s>(state: &'s State, verdict: Option<&Verdict>, but: Option<FixId>) -> Option<&'s FixPlan> {
+/// severity. `shown` is the id of the plan that is already shown: the result is then the plan after it, and after the
+/// last plan the first one.
+pub(crate) fn next_open<'s>(state: &'s State, verdict: Option<&Verdict>, shown: Option<FixId>) -> Option<&'s FixPlan> {
     let mut others: Vec<&Finding> = state.checks.iter().collect();
     others.sort_by_key(|finding| std::cmp::Reverse(finding.status.weight()));
     let towards = verdict.map(|verdict| steps(state, verdict)).unwrap_or_default();
-    let mut plans = towards.into_iter().chain(others).filter_map(|finding| plan_for(state, finding));
-    plans.find(|plan| is_open(state, plan) && Some(plan.id) != but)
+    let mut plans: Vec<&FixPlan> = Vec::new();
+    for plan in towards.into_iter().chain(others).filter_map(|finding| plan_for(state, finding)) {
+        if is_open(state, plan) && !plans.iter().any(|known| known.id == plan.id) {
+            plans.push(plan);
+        }
+    }
+    let after = plans.iter().position(|plan| Some(plan.id) == shown).map_or(0, |at| at + 1);
+    plans.iter().cycle().skip(after).take(plans.len()).copied().find(|plan| Some(plan.id) != shown)
 }

@@ -91,7 +91,7 @@ fn two_fixes_in_a_row_take_four_keys() {
     let (keep, root) = machine("p2pdma-two-steps");
     let path = path_with_sudo(keep.path(), "#!/bin/sh\n[ \"$1\" != -v ] || exit 0\nshift 2; exec \"$@\"\n");
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[("PATH", path.as_str())]);
-    terminal.until("f fix");
+    terminal.until("f next fix");
     terminal.keys("f");
     terminal.until("Fix Map the GPU's BAR1 statically");
     terminal.keys("a");
@@ -147,7 +147,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let path = path_with_sudo(keep.path(), &script);
     let environment = [("PATH", path.as_str()), ("GDS_TOP_TEST_NOT_ROOT", "1")];
     let mut terminal = Terminal::sized(&["--root", root.to_str().unwrap()], &environment, (100, 30));
-    terminal.until("f fix");
+    terminal.until("f next fix");
     terminal.keys("f");
     terminal.until("Fix Write the udev record");
 
@@ -290,7 +290,7 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
 
     // Nothing is applied, and the key reports this.
     let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
-    terminal.until("f fix");
+    terminal.until("f next fix");
     terminal.keys("u");
     terminal.until("no fix of gds-top is applied here");
     terminal.keys("f");

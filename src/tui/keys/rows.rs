@@ -41,8 +41,8 @@ rows! {
     copy_commands: CopyCommands [letter('y')] "y" "copy" "in a fix or the checklist: copy its commands";
     /// Stops a race.
     cancel_race: CancelRace [letter('c')] "c" "stop" "stop the race";
-    /// Shows a fix.
-    fix: Fix [letter('f')] "f" "fix" "show the fix of the selected check, or the next one that is still to be applied";
+    /// Shows the next fix.
+    fix: Fix [letter('f')] "f" "next fix" "show the next fix that is still to be applied, and in a fix the one after it";
     /// Undoes a fix, or shows one that can be undone.
     undo: Undo [letter('u')] "u" "undo"
         "show the applied fix of the selected check, or else the fix that was applied last; in its sheet, the same key undoes it";

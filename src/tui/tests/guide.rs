@@ -177,6 +177,32 @@ fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
 }
 
 #[test]
+fn the_key_for_fixes_goes_through_all_open_fixes_whatever_is_selected_and_enter_opens_that_of_the_selection() {
+    let mut state = with_second_fix(testdata::state(Scene::Failed));
+    let third = FixPlan { id: FixId::Memlock, check: "iommu".into(), ..state.plans[0].clone() };
+    state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixPlanned { plan: third } });
+    let mut ui = app(ScreenId::Environment);
+    let select = |ui: &mut App| environment(ui).selected = Some(RowKey::Check("cufile-json".into()));
+    select(&mut ui);
+    let mut opened = |ui: &mut App| {
+        press(ui, &state, KeyCode::Char('f'));
+        sheets(ui).0.unwrap()
+    };
+    let first: Vec<FixId> = (0..3).map(|_| opened(&mut ui)).collect();
+    assert_eq!(first[0], FixId::UdevRecord, "the next fix, and not that of the selected check");
+    let all = [FixId::UdevRecord, FixId::CufileP2pdmaKeys, FixId::Memlock];
+    assert!(all.iter().all(|id| first.contains(id)), "{first:?}");
+    assert_eq!(opened(&mut ui), first[0], "after the last fix the first one");
+    press(&mut ui, &state, KeyCode::Esc);
+    // The list opens its groups if there is space for them.
+    frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 60);
+    select(&mut ui);
+    press(&mut ui, &state, KeyCode::Enter);
+    press(&mut ui, &state, KeyCode::Enter);
+    assert_eq!(sheets(&mut ui).0, Some(FixId::CufileP2pdmaKeys));
+}
+
+#[test]
 fn a_dry_run_is_shown_until_the_fix_is_applied() {
     let dry = |state: &mut State| {
         let progress =

@@ -1,7 +1,6 @@
 //! The lines below the verdict on screen 1: the reason, and the key that opens the fix.
 
 use super::fix::needs_words;
-use super::selection::fix_of_selection;
 use super::state::Ui;
 use crate::core::{Finding, Route, Status, Verdict};
 use crate::present::verdict::{no_gpu, steps};
@@ -67,19 +66,16 @@ pub(super) fn draw(
         put("why", None, &first.summary, &more, if w >= 100 { 1 } else { 2 });
     }
     if let Some(plan) = first_plan(state, verdict) {
-        // The label is the same while a sheet is open, because the key then leads to the next fix.
-        let is_next = ui.screen.fix.is_some() || fix_of_selection(state, ui).is_some_and(|own| own.id == plan.id);
-        let action = if is_next { Action::Fix } else { Action::Guide };
         let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
-        let key = (ui.ctx.keys.key_of(action), action);
+        let key = (ui.ctx.keys.key_of(Action::Fix), Action::Fix);
         put("fix", Some(key), &format!("{number}{}", plan.title), &needs_words(plan), 2);
     } else if let Some(advice) = to_do.iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
     {
         put("fix", None, advice, "", 2);
     } else if let Some(words) = invitation(verdict, ui) {
         let race = Action::Screen(ScreenId::Race);
-        put("next", Some((ui.ctx.keys.key_of(race), race)), words, "", 1);
+        put("next", Some((ui.ctx.keys.key_of(race), race)), words, "", 2);
     }
     y
 }

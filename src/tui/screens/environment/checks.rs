@@ -1,7 +1,7 @@
 //! The checks on screen 1: the list with its groups, and the details of the selected check.
 
 use super::fix::needs_words;
-use super::selection::{members, open_groups, rows, selected_finding, selected_row, worst};
+use super::selection::{members, next_fix, open_groups, rows, selected_finding, selected_row, worst};
 use super::state::{Pane, RowKey, Ui, finding_of};
 use crate::core::{Finding, Group, Status};
 use crate::session::State;
@@ -172,35 +172,43 @@ fn check_lines(
     }
     let plan = plan_for(state, finding);
     if let Some(plan) = plan {
-        let mended = finding.status == Status::Pass;
+        let fixed = finding.status == Status::Pass;
         let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
         let is_past = ui.ctx.replay || ui.ctx.over;
         let undoes = if is_past { " shows what was changed" } else { " shows the changes and undoes them" };
-        let (label, words) = match (mended, applied) {
-            (true, _) => ("Mended", undoes),
+        let (label, words) = match (fixed, applied) {
+            (true, _) => ("Fixed", undoes),
             (false, true) => ("Applied", undoes),
             _ => ("Fix", " shows what it would change"),
         };
         lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
-        if !mended && !applied {
+        if !fixed && !applied {
             lines.extend(labelled("", &needs_words(plan), room, theme.dim, theme.dim));
         }
-        lines.push(vec![
-            ("        ".to_owned(), theme.dim),
-            (ui.ctx.keys.key_of(if applied && !is_past { Action::Undo } else { Action::Fix }), theme.accent),
-            (words.to_owned(), theme.dim),
-        ]);
+        let open = ui.ctx.keys.key_of(Action::Open);
+        let key = match ui.screen.pane {
+            _ if applied && !is_past => Some(ui.ctx.keys.key_of(Action::Undo)),
+            _ if next_fix(state, ui).is_some_and(|next| next.id == plan.id) => Some(ui.ctx.keys.key_of(Action::Fix)),
+            // The first key goes to the details, the second one opens the fix.
+            Pane::List => Some(format!("{open} {open}")),
+            Pane::Detail => Some(open),
+            // On the road the key opens the fix of the selected station.
+            Pane::Road => None,
+        };
+        if let Some(key) = key {
+            lines.push(vec![("        ".to_owned(), theme.dim), (key, theme.accent), (words.to_owned(), theme.dim)]);
+        }
         if finding.advice.is_none() {
             lines.push(Vec::new());
         }
     }
     if let Some(advice) = &finding.advice {
-        let mends = finding.status.weight() >= Status::Warn.weight() && !finding.permanent;
+        let fixes = finding.status.weight() >= Status::Warn.weight() && !finding.permanent;
         part(
             &mut lines,
             if plan.is_some() {
                 "Or"
-            } else if mends {
+            } else if fixes {
                 "Fix"
             } else {
                 "Advice"

@@ -1,6 +1,6 @@
 //! The keys of the Environment screen and of its two sheets, with their conditions.
 
-use super::selection::{fix_of_selection, selected_finding, sheet_plan};
+use super::selection::{next_fix, selected_finding, sheet_plan};
 use super::state::{Environment, Pane, Ui};
 use crate::core::{FixId, FixStage};
 use crate::session::State;
@@ -23,7 +23,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         "open or fold a group; on a check, go to its details, and from there to its fix; on a station of the road, open its fix; on a process or a tensor, show only this one",
         opens
     ),
-    fix(|ui, state| fix_of_selection(state, ui).is_some()),
+    fix(|ui, state| next_fix(state, ui).is_some()),
     bind!(
         Action::Guide,
         [letter('i')],
@@ -49,14 +49,7 @@ pub(super) const FIX: &[Row<Environment>] = &[
     up(always),
     down(always),
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
-    bind!(
-        Action::Fix,
-        [letter('f')],
-        "f",
-        "next fix",
-        "in a fix: go to the next one that is still to be applied",
-        |ui, state| fix_of_selection(state, ui).is_some()
-    ),
+    fix(|ui, state| next_fix(state, ui).is_some()),
     bind!(
         Action::DryRun,
         [letter('d')],
@@ -84,7 +77,7 @@ pub(super) const GUIDE: &[Row<Environment>] = &[
         "in the checklist: open the selected fix",
         |ui, state| sheet_plan(state, ui).is_some()
     ),
-    fix(|ui, state| fix_of_selection(state, ui).is_some()).footer("next fix"),
+    fix(|ui, state| next_fix(state, ui).is_some()),
     bind!(
         Action::Recheck,
         [letter('r')],

@@ -33,7 +33,7 @@ use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words;
 
-use selection::{fix_of_selection, selected_finding, selected_row, sheet_plan, undo_of_selection};
+use selection::{next_fix, selected_finding, selected_row, sheet_plan, undo_of_selection};
 
 /// The key tables of the screen, of a fix and of the checklist.
 const TABLES: [&[Row<Environment>]; 3] = [keys::TABLE, keys::FIX, keys::GUIDE];
@@ -82,7 +82,7 @@ impl Screen for Environment {
                 return Command::Recheck.into();
             }
             Action::Fix => {
-                if let Some(plan) = fix_of_selection(session, &Ui { ctx, screen: self }) {
+                if let Some(plan) = next_fix(session, &Ui { ctx, screen: self }) {
                     self.open_fix(plan.id);
                 }
             }

@@ -5,7 +5,7 @@ use super::state::{RowKey, Ui, finding_of, plan_of};
 use crate::core::{AppliedFix, Finding, FixPlan, Group, Status};
 use crate::present::verdict::steps;
 use crate::session::State;
-use crate::tui::remedy::{self, next_open, plan_for};
+use crate::tui::remedy::next_open;
 
 pub(super) const GROUPS: [Group; 7] =
     [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
@@ -123,16 +123,10 @@ pub(super) fn sheet_plan<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPla
     }
 }
 
-/// The plan that the key for fixes opens: the plan of the selected check if it still has to be applied, or else the
-/// next such plan. In the sheet of a fix it is the plan after that one. If no plan is left, it is the applied fix of
-/// the selected check.
-pub(super) fn fix_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
-    let verdict = ui.screen.verdict(state);
-    if let Some(sheet) = &ui.screen.fix {
-        return next_open(state, verdict, Some(sheet.id));
-    }
-    let own = selected_finding(state, ui).and_then(|finding| plan_for(state, finding));
-    own.filter(|plan| remedy::is_open(state, plan)).or_else(|| next_open(state, verdict, None)).or(own)
+/// The plan that the key for fixes opens: the next one that still has to be applied. In the sheet of a fix it is the
+/// plan after that one.
+pub(super) fn next_fix<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
+    next_open(state, ui.screen.verdict(state), ui.screen.fix.as_ref().map(|sheet| sheet.id))
 }
 
 /// The applied fix that the key for undo opens: the fix of the selected check, checklist line or group, or else the
