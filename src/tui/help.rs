@@ -19,7 +19,7 @@ const WIDEST: u16 = 84;
 /// Width in columns of the keys and of the explained terms.
 const HEAD: usize = 11;
 
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 8] = [
     ("marks", "✔ pass   ● good to know   ▲ warning   ✖ failure   – does not apply here, or could not be examined"),
     ("cuFile", "NVIDIA's library for GPUDirect Storage: libcufile, configured by cufile.json"),
     (
@@ -34,6 +34,10 @@ const WORDS: [(&str, &str); 7] = [
     (
         "clock",
         "the time of a load begins when the context is open and nothing is pinned, and ends when all bytes are on the target; start-up and verification are not part of it",
+    ),
+    (
+        "set-up",
+        "░ before the bar of a run: the start-up of its process, on the scale of the bars; ╱╱ marks one that is too long for that",
     ),
     (
         "units",

@@ -11,8 +11,14 @@ use ratatui::style::Style;
 
 /// Label of the set-up in the line of the axis.
 const SETUP: &str = "set-up";
+/// The mark of a set-up that is longer than its part of the axis.
+const BREAK: &str = "╱╱";
 /// Minimum width in columns of bars that have the set-up before them.
 const LEAST_WITH_HEAD: u16 = 12;
+/// Minimum width in columns of bars with space for the time of a set-up.
+const LEAST_WITH_TIME: u16 = 40;
+/// The width of that space.
+const TIME_OF_SETUP: u16 = 10;
 
 /// The time axis of a pane. The bars of all its groups and their phases use this axis.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +36,11 @@ pub(super) struct Axis {
 impl Axis {
     /// Creates the axis of a pane, in a bar column that begins after `name` columns and has `bar` columns.
     pub(super) fn new(name: u16, bar: u16, groups: &[RowGroup<'_>], state: &State, ctx: &Context) -> Self {
-        let head = if bar >= LEAST_WITH_HEAD { (bar / 7).max(2) } else { 0 };
+        let head = match bar {
+            ..LEAST_WITH_HEAD => 0,
+            ..LEAST_WITH_TIME => (bar / 7).max(2),
+            _ => (bar / 7).max(TIME_OF_SETUP),
+        };
         let scale_ns = groups.iter().map(|group| scale_ns(group, state, ctx)).max().unwrap_or(0);
         Self { zero: name + head, head, columns: bar.saturating_sub(head + 1), scale_ns }
     }
@@ -39,15 +49,21 @@ impl Axis {
         if self.scale_ns == 0 { 0.0 } else { ns as f64 / self.scale_ns as f64 }
     }
 
-    /// Draws the set-up of a run directly before the start of its clock. If it does not fit, it begins with an arrow.
+    /// Draws the set-up of a run directly before the start of its clock, on the scale of the axis. A set-up that does
+    /// not fit has no bar, because the bars of all such set-ups would be equal: it is the mark of a broken axis, after
+    /// its time if there is space for it.
     pub(super) fn setup(self, pen: &mut Pen<'_>, ns: u64, theme: &Theme) {
         let wanted = (self.share(ns) * f64::from(self.columns)).round();
-        let shown = wanted.min(f64::from(self.head)) as u16;
-        for x in self.zero - shown..self.zero {
-            pen.cell(x, 0, '░', theme.faint);
+        if wanted <= f64::from(self.head) {
+            for x in self.zero - wanted as u16..self.zero {
+                pen.cell(x, 0, '░', theme.faint);
+            }
+            return;
         }
-        if wanted > f64::from(self.head) && self.head > 1 {
-            pen.cell(self.zero - shown, 0, '◀', theme.faint);
+        let timed = format!("{} {BREAK}", duration(ns));
+        let words = if width(&timed) <= usize::from(self.head) { &timed } else { BREAK };
+        if width(words) <= usize::from(self.head) {
+            pen.right(self.zero, 0, words, theme.dim);
         }
     }
 
@@ -98,4 +114,32 @@ fn scale_ns(group: &RowGroup<'_>, state: &State, ctx: &Context) -> u64 {
 pub(super) fn loaded_share(lane: &Lane, state: &State) -> Option<f64> {
     let total = state.bytes_of(lane);
     (total > 0).then(|| lane.landed_bytes() as f64 / total as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Taste;
+    use ratatui::buffer::{Buffer, Cell};
+    use ratatui::layout::Rect;
+
+    fn drawn(head: u16, setup_ns: u64) -> String {
+        let axis = Axis { zero: head, head, columns: 60, scale_ns: 600 };
+        let area = Rect::new(0, 0, head, 1);
+        let mut buffer = Buffer::empty(area);
+        axis.setup(&mut Pen::new(&mut buffer, area), setup_ns, &Theme::new(Taste::default()));
+        buffer.content().iter().map(Cell::symbol).collect()
+    }
+
+    #[test]
+    fn a_setup_is_at_the_scale_of_the_axis_or_marked_as_longer_than_it() {
+        assert_eq!(drawn(10, 0).trim(), "");
+        assert_eq!(drawn(10, 40).trim().chars().count(), 4);
+        assert_eq!(drawn(10, 100), "░".repeat(10));
+        for (head, setup_ns) in [(10, 120), (10, 900), (2, 30), (2, 90)] {
+            let shown = drawn(head, setup_ns);
+            assert!(shown.ends_with(BREAK) && !shown.contains('░'), "{shown}");
+            assert_eq!(shown.contains(&duration(setup_ns)), head == 10, "{shown}");
+        }
+    }
 }
