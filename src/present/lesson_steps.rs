@@ -40,7 +40,7 @@ impl Figure {
 /// Titles and figures of the steps.
 const ABOUT: [(&str, Figure); STEPS] = [
     ("The path of a byte", Figure::Paths),
-    ("The overhead of a tensor before its first byte", Figure::FewTensors),
+    ("The overhead of a tensor", Figure::FewTensors),
     ("The overhead times the number of tensors", Figure::SmallWhole),
     ("The same overhead with large tensors", Figure::LargeWhole),
     ("The crossover", Figure::Crossover),
@@ -68,7 +68,7 @@ pub(crate) struct Step {
 pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
     let (small, large) = (&lesson.small, &lesson.large);
     let text = match number {
-        0 => path(small),
+        0 => path(small, large),
         1 => before_first(small),
         2 => times_number(small),
         3 => large_tensors(small, large),
@@ -99,15 +99,31 @@ fn per_tensor(told: &ModelLoads) -> Option<&Load> {
     told.load(&Engine::GdsPerTensor)
 }
 
-fn path(small: &ModelLoads) -> Vec<String> {
-    let mut text = vec![
-        "A weight is on a disk and is needed in GPU memory. mmap and pread read it through the host's page cache and copy it from there. Direct I/O \
-         bypasses the page cache; GPUDirect Storage (GDS) bypasses host memory, if hardware, kernel and file system allow it."
+/// A model with its times tensor by tensor and with mmap; `None` if one of them was not recorded.
+fn result(told: &ModelLoads) -> Option<String> {
+    let (each, mmap) = (per_tensor(told)?, told.load(&Engine::Mmap)?);
+    Some(format!("{} for {} ({}, mmap {})", against(each, mmap), told.model, time(each), time(mmap)))
+}
+
+fn against(load: &Load, other: &Load) -> &'static str {
+    if load.wall_ns < other.wall_ns { "faster" } else { "slower" }
+}
+
+fn path(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
+    let mut text = Vec::new();
+    if let (Some(one), Some(other)) = (result(small), result(large)) {
+        text.push(format!(
+            "A loader that read one tensor after another with cuFile, the library of GPUDirect Storage (GDS), was {one}, and {other}. This lesson shows why."
+        ));
+    }
+    text.push(
+        "mmap and pread read through the page cache, host memory in which the kernel keeps files, and copy to the GPU. Direct I/O bypasses the page cache. \
+         GDS bypasses host memory, if hardware, kernel and file system allow it."
             .to_owned(),
-    ];
-    if per_tensor(small).is_some_and(|load| load.compat) {
+    );
+    if [small, large].into_iter().all(|told| per_tensor(told).is_some_and(|load| load.compat)) {
         text.push(
-            "The recorded machine did not allow it: cuFile, the library of GDS, counted POSIX reads through host memory (its compatibility mode). The overhead in which no bytes move, the subject of this lesson, occurs on every route."
+            "Here they did not: cuFile's counters show that all bytes went through host memory (compat mode). Neither result is about a direct route."
                 .to_owned(),
         );
     }
@@ -118,18 +134,21 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
     let Some(load) = per_tensor(small) else { return missing() };
     let n = small.tensors.max(1);
     let of = |phase: Phase| duration(load.phases.get(phase) / n);
-    let mut text = vec![format!(
-        "Before cuFile can read into GPU memory, the memory must be registered: pinned and mapped for the device. A simple loader does this for \
-         every tensor, and undoes it after the read. In this load of {} a tensor spent {} on registering and {} on deregistering, and {} on its \
-         bytes, on average.",
-        small.model,
-        of(Phase::RegisterBuffer),
-        of(Phase::Deregister),
-        of(Phase::Transfer)
-    )];
+    let mut text = vec![
+        "A model file contains tensors, its arrays of weights. Before cuFile can read a tensor into GPU memory, that memory must be registered: \
+         pinned, so that it stays where it is, and mapped for the device. A simple loader does this for every tensor, and undoes it after the read."
+            .to_owned(),
+        format!(
+            "In this load of {} a tensor spent {} on registering, {} on its bytes and {} on deregistering, on average.",
+            small.model,
+            of(Phase::RegisterBuffer),
+            of(Phase::Transfer),
+            of(Phase::Deregister)
+        ),
+    ];
     if let Some(cost) = &load.cost {
         text.push(format!(
-            "A line through all {} tensors shows the same: {} per tensor, and then {} (R² {}; with 1, every tensor is on the line).",
+            "A line through all {} tensors shows the same: {} per tensor, whatever its size, and then {} (R² {}; with 1, every tensor is on the line).",
             count(small.tensors),
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
@@ -142,7 +161,7 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
 fn times_number(small: &ModelLoads) -> Vec<String> {
     let Some(load) = per_tensor(small) else { return missing() };
     let mut text = vec![format!(
-        "{} has {} tensors, most of them small: {} on average. The overhead before the first bytes adds up to {} of {}: in {:.0} % of the load no bytes move.",
+        "{} has {} tensors, most of them small: {} on average. Their overhead adds up to {} of {}: in {:.0} % of the load no bytes move.",
         small.model,
         count(small.tensors),
         bytes(small.mean_bytes()),
@@ -151,32 +170,49 @@ fn times_number(small: &ModelLoads) -> Vec<String> {
         share(load)
     )];
     if let Some(mmap) = small.load(&Engine::Mmap) {
-        let verdict = if mmap.wall_ns < load.wall_ns { "faster" } else { "slower" };
-        text.push(format!("Plain mmap needed {} for the same bytes from a warm page cache: {verdict}.", time(mmap)));
+        text.push(format!(
+            "mmap registers nothing. It needed {} for the same bytes from the page cache, so cuFile was {}.",
+            time(mmap),
+            against(load, mmap)
+        ));
     }
     text
 }
 
 fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let (Some(few), Some(many)) = (per_tensor(small), per_tensor(large)) else { return missing() };
-    vec![
-        format!(
-            "{} has nearly as many tensors, {}, but they are {} on average. The same overhead applies to more bytes: in {:.0} % of the load no bytes move, compared with {:.0} % for {}.",
-            large.model,
-            count(large.tensors),
-            bytes(large.mean_bytes()),
-            share(many),
-            share(few),
-            small.model
-        ),
-        "So a benchmark with one large file does not show this, but a model with many small tensors does.".to_owned(),
-    ]
+    let mut text = vec![format!(
+        "{} has nearly as many tensors, {}, but they are {} on average. The same overhead applies to more bytes: in {:.0} % of the load no bytes move, compared with {:.0} % for {}.",
+        large.model,
+        count(large.tensors),
+        bytes(large.mean_bytes()),
+        share(many),
+        share(few),
+        small.model
+    )];
+    if let Some(mmap) = large.load(&Engine::Mmap)
+        && let (Some(cost), Some(other)) = (&many.cost, &mmap.cost)
+    {
+        text.push(format!(
+            "In the rest of the time cuFile moves {}, and mmap's copy {}. With large tensors this rate decides: {} instead of {}, so cuFile was {}.",
+            rate(cost.fit.bytes_per_s),
+            rate(other.fit.bytes_per_s),
+            time(many),
+            time(mmap),
+            against(many, mmap)
+        ));
+    }
+    text.push(
+        "A benchmark with one large file does not show the overhead, but a model with many small tensors does."
+            .to_owned(),
+    );
+    text
 }
 
 fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let mut text = vec![
-        "Each dot is a tensor: its size, and its part of the clock (the time of its slot, shared by the slots at work). Each line is a fit, t = t₀ + bytes / rate. \
-         The flat part on the left is t₀, the overhead before the first byte; at the size where lines cross, neither method is better."
+        "Each dot is a tensor: its size, and its part of the load time. Each line is a fit, t = t₀ + bytes / rate. The flat part on the left is t₀, the \
+         overhead of a tensor; at the size where lines cross, neither method is better."
             .to_owned(),
     ];
     for told in [small, large] {
@@ -186,7 +222,7 @@ fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
                 told.model,
                 bytes(size)
             ),
-            None => format!("For {}, the difference is within noise at every size.", told.model),
+            None => format!("For {}, no crossover was found among the sizes of its tensors.", told.model),
         });
     }
     text.push("This is a property of the machine and not of the method. To measure yours, run gds-top learn MODEL and press m.".to_owned());
@@ -256,7 +292,7 @@ fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
             .to_owned(),
     );
     text.push(
-        "These are results of one machine. To measure yours, run gds-top learn MODEL and press m, or run a race with gds-top MODEL."
+        "These are results of one machine in compat mode, and not of a direct route. To measure yours, run gds-top learn MODEL and press m."
             .to_owned(),
     );
     text

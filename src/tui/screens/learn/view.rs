@@ -472,7 +472,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
             inside.text(
                 x + paid + moving + 1,
                 y,
-                &format!("{}, {:.0} % before bytes", duration(ns as u64), share * 100.0),
+                &format!("{}, {:.0} % overhead", duration(ns as u64), share * 100.0),
                 theme.text,
             )
         } else {
