@@ -126,6 +126,10 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         ),
         _ => (Route::Nvfs, "no direct route is possible here; these are the steps of nvidia-fs"),
     };
+    let reason = match obstacle(report, possible) {
+        Some(finding) => format!("{}, so {reason}", finding.summary),
+        None => reason.to_owned(),
+    };
     let keys: &[Row] = &[("P2PDMA enabled in cufile.json", &[(CheckId::CfgP2pBoth, Some(FixId::CufileP2pdmaKeys))])];
     let (middle, keys) = match route {
         Route::Nvfs => (NVFS, &[] as &[Row]),
@@ -167,7 +171,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         steps[at].found.push(format!("{}: {}", finding.id, finding.summary));
     }
     once(&mut steps);
-    Guide { route, reason: reason.to_owned(), open: Vec::new(), steps }
+    Guide { route, reason, open: Vec::new(), steps }
 }
 
 /// If several steps need the same fix, the fix is shown in the first of them.
@@ -326,6 +330,17 @@ fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
             && (finding.id != CheckId::GpuPresent || finding.permanent)
     };
     report.findings.iter().find(of_the_machine)
+}
+
+/// The finding that blocks both nvidia-fs and P2PDMA and has no fix, if no direct route is possible.
+fn obstacle(report: &Report, possible: Route) -> Option<&Finding> {
+    let blocks = |finding: &&Finding| {
+        matches!(finding.status, Status::Warn | Status::Fail)
+            && finding.cause.is_none()
+            && finding.fix.is_none()
+            && [Route::Nvfs, Route::P2pdma].iter().all(|route| finding.blocks.contains(route))
+    };
+    report.findings.iter().find(blocks).filter(|_| matches!(possible, Route::Compat | Route::None))
 }
 
 fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {

@@ -73,6 +73,8 @@ impl Commands {
         // The height is fixed, so that the sheet does not move while the user types.
         lines.resize(MOST, Vec::new());
         let keys = [
+            ("↑↓".to_owned(), theme.accent),
+            (" move  ".to_owned(), theme.dim),
             ("⏎".to_owned(), theme.accent),
             (" run  ".to_owned(), theme.dim),
             ("Esc".to_owned(), theme.accent),

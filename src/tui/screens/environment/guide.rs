@@ -29,9 +29,14 @@ pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     out
 }
 
-/// The index of the first selection: the first fix to apply, or else the first open step.
+/// The index of the first selection: the first fix to apply, or else the first open step. If no direct route is
+/// possible, it is the first line, because the reason is above it and none of the fixes leads to the goal.
 pub(super) fn first_open(state: &State) -> usize {
     let rows = rows(state);
+    let leads = state.verdicts.is_empty() || state.verdicts.iter().any(|verdict| verdict.possible.is_direct());
+    if !leads {
+        return 0;
+    }
     let open = |row: &Row<'_>| matches!(row.step.state, StepState::Open | StepState::Impossible);
     rows.iter()
         .position(|row| open(row) && row.plan.is_some())

@@ -28,6 +28,9 @@ use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words;
 
+/// Width in columns that the details keep while the list next to them widens.
+const WIDE_DETAIL: u16 = 96;
+
 /// Draws the screen.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
@@ -60,9 +63,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
             Pane::Detail => detail(&mut pane, state, ui, theme),
         };
     }
-    // The list widens up to its longest line before the pane next to it does.
-    let longest = state.checks.iter().map(|f| width(&f.id) + width(&f.summary) + 10);
-    let left = (w * 2 / 5).clamp(36, longest.max().unwrap_or(0).clamp(64, 96) as u16);
+    // On a wide terminal the list widens up to its longest line before the pane next to it does.
+    let longest = state.checks.iter().map(|f| width(&f.id) + width(&f.summary) + 13).max().unwrap_or(0) as u16;
+    let left = (w * 2 / 5).max(longest.min(w.saturating_sub(WIDE_DETAIL))).clamp(36, longest.max(64));
     list(&mut pen.part(0, y, left, rest), state, ui, false, theme);
     let troubles = troubles(state, w.saturating_sub(left + 6), theme);
     let above = if rest >= 34 && troubles.len() > 2 { (troubles.len() as u16 + 2).min(rest / 2) } else { 0 };

@@ -3,6 +3,7 @@
 use super::layers;
 use super::plans::{self, Row as PlanRow};
 use super::state::{Race, Ui};
+use crate::present::engine_rows::unavailable;
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
@@ -14,9 +15,9 @@ use crate::tui::keys::table::{Row, always, bind};
 use crossterm::event::KeyCode;
 
 pub(super) const TABLE: &[Row<Race>] = &[
-    up(always),
-    down(always),
-    next_pane(|ui, _| ui.ctx.small),
+    up(has_rows),
+    down(has_rows),
+    next_pane(|ui, state| ui.ctx.small && has_charts(ui, state)),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
     bind!(
         Action::Plans,
@@ -131,6 +132,11 @@ fn has_layers(ui: &Ui<'_>, state: &State) -> bool {
 
 pub(super) fn on_layers(ui: &Ui<'_>, state: &State) -> bool {
     has_layers(ui, state) && layers::takes_arrows(ui)
+}
+
+/// Whether something can be selected: a run, a cell of the grid, or an engine that cannot run.
+fn has_rows(ui: &Ui<'_>, state: &State) -> bool {
+    has_charts(ui, state) || on_grid(ui, state) || !unavailable(state).is_empty()
 }
 
 fn has_charts(_: &Ui<'_>, state: &State) -> bool {

@@ -10,12 +10,12 @@ use crate::present::engine_rows::{unavailable, without_run};
 use crate::present::failures::stderr_tail;
 use crate::present::progress::{elapsed_ns, rate_now, stage_words};
 use crate::present::table::{ROUTE, ResultRow, TIME, VERIFIED};
-use crate::present::{EngineRow, GAP, RowGroup, headline, labels, row_groups};
+use crate::present::{EngineRow, GAP, RowGroup, labels, row_groups};
 use crate::session::{LaneStatus, State};
 use crate::tui::clicks::Spot;
 use crate::tui::context::Context;
 use crate::tui::keys::action::Action;
-use crate::tui::pen::{Pen, Run, runs_width, width};
+use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
 use crate::tui::screen_id::ScreenId;
 use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
@@ -150,12 +150,11 @@ pub(crate) fn draw(
 ) {
     let groups = row_groups(state);
     let title = title(state, &groups, pen.width(), theme);
+    if groups.is_empty() {
+        return nothing(pen, &title, state, (ctx, refused), theme);
+    }
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
-    if groups.is_empty() {
-        nothing(&mut inside, state, (ctx, refused), theme);
-        return;
-    }
     let columns = Columns::new(w, state, &groups);
     let lanes_height = h.saturating_sub(phase_rows);
     let mut lanes = inside.part(0, 0, w, lanes_height);
@@ -246,27 +245,36 @@ enum Row<'a, 's> {
     Unavailable(usize, Vec<String>, String),
 }
 
-fn nothing(pen: &mut Pen<'_>, state: &State, (ctx, refused): (&Context, Option<usize>), theme: &Theme) {
-    // No run will follow if the session has ended or the machine is a capture.
-    let still = state.ended.is_some() || ctx.over || ctx.captured;
-    let spinner = if still { '–' } else { ctx.spinner() };
-    for answer in headline::race(state, ctx.clock_ns).iter().take(1) {
-        pen.text(2, 1, &format!("{spinner} {}", answer.headline), theme.dim);
+/// Draws the suggestions and the engines that cannot run, in a pane that is as high as this text.
+fn nothing(pen: &mut Pen<'_>, title: &[Run], state: &State, (ctx, refused): (&Context, Option<usize>), theme: &Theme) {
+    let room = pen.width().saturating_sub(6);
+    let mut lines: Vec<(Option<usize>, Vec<Run>)> = vec![(None, Vec::new())];
+    for (key, words) in invitation(state, ctx) {
+        let indent = 4.max(1 + width(&key));
+        for (n, line) in wrap(words, room.saturating_sub(indent as u16)).into_iter().enumerate() {
+            let key = if n == 0 { key.as_str() } else { "" };
+            lines.push((None, vec![(format!("  {key:<indent$}"), theme.accent), (line, theme.text)]));
+        }
     }
-    let refusals = unavailable(state);
-    let first = 3 + refusals.len() as u16 + u16::from(!refusals.is_empty());
-    for (y, (key, words)) in (first..).zip(invitation(state, ctx)) {
-        pen.text(4, y, &key, theme.accent);
-        pen.text(8.max(5 + width(&key) as u16), y, words, theme.text);
+    lines.push((None, Vec::new()));
+    for (number, (engines, why)) in unavailable(state).into_iter().enumerate() {
+        let text = format!("{} {why}", engines.join(", "));
+        for (n, line) in wrap(&text, room.saturating_sub(2)).into_iter().enumerate() {
+            let mark = if n == 0 { "  – " } else { "    " };
+            lines.push((Some(number), vec![(mark.to_owned(), theme.status(Status::Na)), (line, theme.dim)]));
+        }
     }
-    for (i, (engines, why)) in refusals.iter().enumerate() {
-        let text = format!("– {} {why}", engines.join(", "));
-        let y = 3 + i as u16;
-        pen.fit(2, y, pen.width().saturating_sub(4), &text, theme.dim);
-        pen.hit(y, 0, pen.width(), Spot::Row(i));
-        if Some(i) == refused {
-            pen.restyle(0, y, pen.width(), 1, theme.selected);
-            pen.cell(0, y, '▸', theme.accent);
+    let rows = (lines.len() as u16 + 2).min(pen.height());
+    let w = pen.width();
+    let mut pane = pen.part(0, 0, w, rows);
+    let mut inside = pane.frame(title, theme.faint);
+    for (y, (number, runs)) in (0..inside.height()).zip(&lines) {
+        inside.runs(0, y, runs);
+        let Some(number) = number else { continue };
+        inside.hit(y, 0, w, Spot::Row(*number));
+        if Some(*number) == refused {
+            inside.restyle(0, y, w, 1, theme.selected);
+            inside.cell(0, y, '▸', theme.accent);
         }
     }
 }
