@@ -10,6 +10,9 @@ use crate::session::{Lane, State};
 const LIMITS_FROM: f64 = 0.7;
 /// If the device delivered less than this share of the loaded bytes, the storage was not the source of the load.
 const LEAST_SOURCE: f64 = 0.05;
+/// The times before and after a load that the readings of the device's counter include are at most one part of this
+/// number of parts of the load.
+const MOST_OUTSIDE: u64 = 4;
 /// The time over which the rates of a running load are measured, in nanoseconds.
 const WINDOW_NS: u64 = NS_PER_S;
 /// Minimum load time for which the GPU's rate meter is used, in nanoseconds. The meter shows an average that includes
@@ -166,16 +169,30 @@ fn through(engine: &Engine, direct: bool, to: Station) -> Option<Vec<Station>> {
 }
 
 /// Bytes per second that the model's device delivered between two times. `None` if its counter was not read often
-/// enough.
+/// enough: the readings may be a little before and after the load, but not so far that reads of another kind, such as
+/// those of the verification, would change the rate.
 fn read_rate(state: &State, from: u64, to: u64) -> Option<f64> {
     const SLACK_NS: u64 = NS_PER_S / 5;
     let near = from.saturating_sub(SLACK_NS)..=to.saturating_add(SLACK_NS);
-    let mut read =
-        state.series_between(Metric::DeviceReadBytes, None, near.clone()).filter(|(at, _)| near.contains(at));
-    let (first_at, first) = read.next()?;
-    let (last_at, last) = read.last()?;
+    let (mut start, mut end): (Option<(u64, f64)>, Option<(u64, f64)>) = (None, None);
+    for (at, bytes) in state.series_between(Metric::DeviceReadBytes, None, near.clone()) {
+        if !near.contains(&at) {
+            continue;
+        }
+        if at <= from || start.is_none() {
+            start = Some((at, bytes));
+        }
+        if end.is_none_or(|(end, _)| end < to) {
+            end = Some((at, bytes));
+        }
+    }
+    let ((first_at, first), (last_at, last)) = (start?, end?);
     let ns = last_at.checked_sub(first_at).filter(|ns| *ns >= NS_PER_S / 10)?;
-    // The counter was read shortly before and after the load. All bytes between these readings belong to the load.
+    let outside = from.saturating_sub(first_at) + last_at.saturating_sub(to);
+    if outside * MOST_OUTSIDE > to - from {
+        return None;
+    }
+    // All bytes between these readings belong to the load.
     let span = (to - from).min(ns).max(1);
     (last >= first).then(|| (last - first) * NS_PER_S as f64 / span as f64)
 }
