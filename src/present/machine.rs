@@ -3,7 +3,7 @@
 use super::analysed::model_bytes;
 use super::labels::plural;
 use super::view::{GAP, Head, Table};
-use crate::core::{CufileSetting, Disk, Fallback, FallbackReason, Machine, Status, Storage, units};
+use crate::core::{CufileSetting, Disk, Engine, Fallback, FallbackReason, Machine, Status, Storage, units};
 use crate::session::State;
 
 /// A label and its text.
@@ -202,7 +202,9 @@ fn gpus(machine: &Machine) -> Vec<Fact> {
 #[must_use]
 pub fn model(state: &State) -> Option<Fact> {
     let model = state.model.as_ref()?;
-    let tensors = units::plural(model.tensors.len() as u64, "tensor");
+    // A workload writes and reads pieces of a cache instead of tensors.
+    let is_cache = state.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
+    let tensors = units::plural(model.tensors.len() as u64, if is_cache { "piece" } else { "tensor" });
     let (bytes, files) = (units::bytes(model_bytes(model)), units::plural(model.shards.len() as u64, "file"));
     Some(("Model", format!("{}: {tensors}, {bytes}, {files}", model.name)))
 }
@@ -224,8 +226,11 @@ pub fn check_counts(state: &State) -> String {
 /// The amount of work in the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
 #[must_use]
 pub fn extent(state: &State) -> String {
-    let checks = state.checks.len();
-    format!("{checks} {}; {}", plural(checks, "check"), measured(state))
+    let checks = match state.checks.len() {
+        0 => "Not checked".to_owned(),
+        checks => format!("{checks} {}", plural(checks, "check")),
+    };
+    format!("{checks}; {}", measured(state))
 }
 
 /// The measurements of the session: `9 of 9 runs finished, all bytes verified.`

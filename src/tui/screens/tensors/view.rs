@@ -117,7 +117,7 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &TensorRows, ui: &Ui<'_>, theme: &Theme
     let words = if pen.width() < 100 {
         "  overhead: ▁ none █ all"
     } else {
-        "  share of each tensor's time without transfers: ▁ none █ all"
+        "  overhead as a share of the time: ▁ none █ all"
     };
     let title = [(format!("{of} in file order"), theme.strong), (words.to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
