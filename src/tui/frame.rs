@@ -15,6 +15,9 @@ use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words::unchecked;
 
+/// Width of the clock with its sign in columns.
+const CLOCK: usize = 9;
+
 /// Draws the machine in the first line and the tabs in the second line. Returns the number of rows.
 pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, shown: Tabs<'_>, theme: &Theme) -> u16 {
     let (w, h) = (pen.width(), pen.height());
@@ -140,7 +143,9 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
     };
     let told = |brief| if with_badge { badge(state, ctx, theme) } else { clock(state, ctx, brief, theme) };
     let ways: [(usize, Title, bool); 3] = [(3, long, false), (1, long, false), (1, long, true)];
-    let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + runs_width(&told(*brief)) < room;
+    // The columns of the clock are reserved when it is not shown, so that the tabs do not move.
+    let right = |brief| runs_width(&told(brief)).max(CLOCK);
+    let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + right(*brief) < room;
     let alone: (usize, Title, bool) = match room {
         room if needs(4, long) <= room => (3, long, true),
         room if needs(2, long) <= room => (1, long, true),
@@ -193,8 +198,9 @@ fn clock(state: &State, ctx: &Context, brief: bool, theme: &Theme) -> Vec<Run> {
     } else if state.running_lane().is_some() || (state.checks_took_ns.is_none() && !state.checks.is_empty()) {
         runs.push((format!("{}   ", ctx.spinner()), theme.accent));
     }
-    // The progress bar of a replay already shows the time.
-    if ctx.timeline.is_none() {
+    // The progress bar of a replay already shows the time. At rest no frame is drawn, so the time would be wrong.
+    let runs_on = ctx.replay || state.ended.is_some() || !runs.is_empty();
+    if ctx.timeline.is_none() && runs_on {
         runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
     }
     runs
