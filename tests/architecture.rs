@@ -84,7 +84,7 @@ const FOREIGN: [(&str, &[&str]); 10] = [
     // `watch` its names of codes. Only the engines use the rest.
     ("cufile_ffi", &["engines", "device", "workloads", "trust", "explain", "watch"]),
     ("cufile_audit", &["watch"]),
-    ("nixl_ffi", &["engines"]),
+    ("nixl_ffi", &["engines", "workloads"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),
     ("memmap2", &["device"]),

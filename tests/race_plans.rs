@@ -103,7 +103,17 @@ fn every_plan_is_offered_with_what_it_writes_and_where() {
     let names: Vec<&str> = session.state.race_plans.iter().map(|plan| plan.name.as_str()).collect();
     assert_eq!(
         names,
-        ["load", "load, cold and hot", "kv lmcache-mp", "kv lmcache", "kv ucm", "kv llmd", "kv vllm-fs", "io grid"]
+        [
+            "load",
+            "load, cold and hot",
+            "kv lmcache-mp",
+            "kv lmcache-nixl",
+            "kv lmcache",
+            "kv ucm",
+            "kv llmd",
+            "kv vllm-fs",
+            "io grid"
+        ]
     );
     let here = place.folder.path().canonicalize().unwrap();
     for plan in &session.state.race_plans {

@@ -1,4 +1,4 @@
-//! A NIXL agent, its back end, and reads: register memory and file, prepare, post, poll, release, deregister.
+//! A NIXL agent, its back end, and transfers: register memory and file, prepare, post, poll, release, deregister.
 
 use crate::error::Error;
 use crate::library::Library;
@@ -22,6 +22,31 @@ impl Memory {
         match self {
             Self::Host => (raw::MEM_DRAM, 0),
             Self::Gpu(ordinal) => (raw::MEM_VRAM, ordinal as u64),
+        }
+    }
+}
+
+/// The direction of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// From files to memory.
+    Read,
+    /// From memory to files.
+    Write,
+}
+
+impl Operation {
+    const fn raw(self) -> c_int {
+        match self {
+            Self::Read => raw::READ,
+            Self::Write => raw::WRITE,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "a read",
+            Self::Write => "a write",
         }
     }
 }
@@ -209,62 +234,68 @@ impl Agent {
                 file.len, memory.len
             )));
         }
-        let whole = Part { memory_offset: 0, file: 0, file_offset: file.start, len: file.len };
-        self.prepare_reads(memory, std::slice::from_ref(file), &[whole])
+        let whole = Part { memory: 0, memory_offset: 0, file: 0, file_offset: file.start, len: file.len };
+        self.prepare(Operation::Read, &[memory], &[file], &[whole])
     }
 
-    /// Prepares one transfer of many parts. Each part is read from a registered range of a file to a part of the same
-    /// registered memory.
+    /// Prepares one transfer of many parts, each between a part of registered memory and a registered range of a
+    /// file.
     ///
     /// # Errors
-    /// If a part is outside of its registration, or if NIXL returns an error.
-    pub fn prepare_reads<'a, M: IoMemory>(
+    /// If a part is outside of its registration, if the registrations are of several kinds of memory, or if NIXL
+    /// returns an error.
+    pub fn prepare<'a, M: IoMemory>(
         &'a self,
-        memory: &'a Registered<'a, M>,
-        files: &'a [RegisteredFile<'a>],
+        operation: Operation,
+        memory: &[&'a Registered<'a, M>],
+        files: &[&'a RegisteredFile<'a>],
         parts: &[Part],
     ) -> Result<Transfer<'a, M>, Error> {
+        let outside = |part: &Part| Error::Invalid(format!("{part:?} is outside its registration"));
         let ends = parts
             .iter()
             .map(|part| {
-                let outside = || Error::Invalid(format!("{part:?} is outside its registration"));
-                let file = files.get(part.file).ok_or_else(outside)?;
+                let (memory, file) = memory.get(part.memory).zip(files.get(part.file)).ok_or_else(|| outside(part))?;
                 let in_memory = part.memory_offset.checked_add(part.len).is_some_and(|end| end <= memory.len);
                 let in_file = part.file_offset >= file.start
                     && (part.file_offset - file.start).checked_add(part.len).is_some_and(|end| end <= file.len);
-                if in_memory && in_file { Ok((part, file.number)) } else { Err(outside()) }
+                if in_memory && in_file { Ok((part, *memory, file.number)) } else { Err(outside(part)) }
             })
             .collect::<Result<Vec<_>, Error>>()?;
+        let Some(kind) = memory.first().map(|first| first.kind).filter(|kind| memory.iter().all(|m| m.kind == *kind))
+        else {
+            return Err(Error::Invalid("a transfer needs memory of one kind".to_owned()));
+        };
         let mut transfer = Transfer {
             agent: self,
-            memory: Arc::clone(&memory.memory),
+            memory: memory.iter().map(|registered| Arc::clone(&registered.memory)).collect(),
             lists: [std::ptr::null_mut(); 2],
             request: std::ptr::null_mut(),
             running: false,
         };
-        for (place, kind) in transfer.lists.iter_mut().zip([memory.kind, raw::MEM_FILE]) {
+        for (place, kind) in transfer.lists.iter_mut().zip([kind, raw::MEM_FILE]) {
             // SAFETY: the argument is a location for the handle.
             let status = unsafe { (self.f().create_xfer_dlist)(kind, place) };
-            check("nixl_capi_create_xfer_dlist", "a read", status)?;
+            check("nixl_capi_create_xfer_dlist", operation.name(), status)?;
         }
-        for (part, number) in ends {
-            let [into, from] = transfer.lists;
+        for (part, memory, number) in ends {
+            let [local, remote] = transfer.lists;
+            let address = memory.address + part.memory_offset;
             // SAFETY: the lists are valid.
             let status = unsafe {
-                match (self.f().xfer_dlist_add_desc)(into, memory.address + part.memory_offset, part.len, memory.device)
-                {
-                    raw::SUCCESS => (self.f().xfer_dlist_add_desc)(from, part.file_offset, part.len, number),
+                match (self.f().xfer_dlist_add_desc)(local, address, part.len, memory.device) {
+                    raw::SUCCESS => (self.f().xfer_dlist_add_desc)(remote, part.file_offset, part.len, number),
                     refused => refused,
                 }
             };
-            check("nixl_capi_xfer_dlist_add_desc", "a read", status)?;
+            check("nixl_capi_xfer_dlist_add_desc", operation.name(), status)?;
         }
-        // SAFETY: the handles are valid. Both ranges are registered with this agent, and the transfer borrows their
-        // registrations. An agent that reads files passes its own name as the remote agent.
+        // SAFETY: the handles are valid. All ranges are registered with this agent, and the transfer borrows their
+        // registrations. An agent that reads or writes files passes its own name as the remote agent.
         let status = unsafe {
             (self.f().create_xfer_req)(
                 self.agent,
-                raw::READ,
+                operation.raw(),
                 transfer.lists[0],
                 transfer.lists[1],
                 self.name.as_ptr(),
@@ -272,7 +303,7 @@ impl Agent {
                 std::ptr::null_mut(),
             )
         };
-        check("nixl_capi_create_xfer_req", "a read", status)?;
+        check("nixl_capi_create_xfer_req", operation.name(), status)?;
         Ok(transfer)
     }
 }
@@ -339,6 +370,8 @@ pub struct RegisteredFile<'a> {
 /// A part of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// The index of the registered memory.
+    pub memory: usize,
     /// The offset in the registered memory in bytes.
     pub memory_offset: usize,
     /// The index of the file.
@@ -349,18 +382,18 @@ pub struct Part {
     pub len: usize,
 }
 
-/// A prepared read. Dropping it releases the request.
+/// A prepared transfer. Dropping it releases the request.
 #[derive(Debug)]
 pub struct Transfer<'a, M: IoMemory> {
     agent: &'a Agent,
-    memory: Arc<M>,
+    memory: Vec<Arc<M>>,
     lists: [Handle; 2],
     request: Handle,
     running: bool,
 }
 
 impl<M: IoMemory> Transfer<'_, M> {
-    /// Starts the read. Returns whether it is already complete.
+    /// Starts the transfer. Returns whether it is already complete.
     ///
     /// # Errors
     /// If NIXL returns an error.
@@ -372,10 +405,10 @@ impl<M: IoMemory> Transfer<'_, M> {
         self.progress("nixl_capi_post_xfer_req", status)
     }
 
-    /// Whether the read is complete.
+    /// Whether the transfer is complete.
     ///
     /// # Errors
-    /// If the read failed.
+    /// If the transfer failed.
     pub fn poll(&mut self) -> Result<bool, Error> {
         // SAFETY: the handles are valid.
         let status = unsafe { (self.agent.f().get_xfer_status)(self.agent.agent, self.request) };
@@ -386,7 +419,7 @@ impl<M: IoMemory> Transfer<'_, M> {
         if status == raw::IN_PROGRESS {
             return Ok(false);
         }
-        check(call, "a read", status)?;
+        check(call, "a transfer", status)?;
         self.running = false;
         Ok(true)
     }
@@ -403,8 +436,9 @@ impl<M: IoMemory> Drop for Transfer<'_, M> {
                     (f.destroy_xfer_req)(self.request);
                 }
                 if self.running && !released {
-                    // The read may still write, and NIXL does not report when it stops. So the memory is leaked.
-                    std::mem::forget(Arc::clone(&self.memory));
+                    // The transfer may still use the memory, and NIXL does not report when it stops. So the memory is
+                    // leaked.
+                    std::mem::forget(std::mem::take(&mut self.memory));
                 }
             }
             for list in self.lists.into_iter().filter(|list| !list.is_null()) {

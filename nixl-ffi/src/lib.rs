@@ -1,4 +1,4 @@
-//! Safe bindings to libnixl_capi, the C interface of NVIDIA NIXL, for reads of files into memory. The library is
+//! Safe bindings to libnixl_capi, the C interface of NVIDIA NIXL, for transfers between files and memory. The library is
 //! loaded at run time.
 //!
 //! - [`Library`] finds and loads it: the file or directory in `GDS_TOP_NIXL`, the directories of the loader, Python
@@ -19,7 +19,7 @@ mod library;
 mod raw;
 mod search;
 
-pub use agent::{Agent, Memory, Part, Registered, RegisteredFile, Transfer};
+pub use agent::{Agent, Memory, Operation, Part, Registered, RegisteredFile, Transfer};
 pub use cufile_ffi::Tried;
 pub use error::Error;
 pub use library::Library;

@@ -17,8 +17,9 @@ pub(crate) const MEM_DRAM: c_int = 0;
 pub(crate) const MEM_VRAM: c_int = 1;
 /// `NIXL_CAPI_MEM_FILE`.
 pub(crate) const MEM_FILE: c_int = 4;
-/// `NIXL_CAPI_XFER_OP_READ`.
+/// `NIXL_CAPI_XFER_OP_READ` and `NIXL_CAPI_XFER_OP_WRITE`.
 pub(crate) const READ: c_int = 0;
+pub(crate) const WRITE: c_int = 1;
 
 macro_rules! functions {
     ($($field:ident: $ty:ty = $name:literal;)*) => {

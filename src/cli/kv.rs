@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 /// The arguments of `bench-kv`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Each variant writes and then reads: disk (llmd: staging), ram, gds, gds-registered. A variant can have settings after colons: --variants gds,gds:handle_cache=0. 'gds-top bench-kv --list' lists workloads, settings and shapes."
+    after_help = "Each variant writes and then reads: disk (llmd: staging), ram, gds, gds-registered, and with NIXL nixl-gds, nixl-gds-mt, nixl-posix. A variant can have settings after colons: --variants gds,gds:handle_cache=0. 'gds-top bench-kv --list' lists workloads, settings and shapes."
 )]
 pub(super) struct KvArgs {
-    /// Workload: lmcache-mp, llmd, vllm-fs, lmcache (deprecated in LMCache), ucm (a proposal)
+    /// Workload: lmcache-mp, lmcache-nixl, llmd, vllm-fs, lmcache (deprecated in LMCache), ucm (a proposal)
     #[arg(required_unless_present = "list")]
     profile: Option<KvSystem>,
     /// A folder on the disk to be measured; files are written to a new folder in it

@@ -1,7 +1,8 @@
 //! Engines, cache states and targets.
 
 use super::access::Access;
-use super::workload_lane::WorkloadLane;
+use super::nixl_plugin::NixlPlugin;
+use super::workload_lane::{KvPath, WorkloadLane};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -41,40 +42,21 @@ pub enum Engine {
 pub const LOADERS: [&str; 6] =
     ["safetensors", "fastsafetensors", "runai-model-streamer", "instanttensor", "kvikio", "torch-cuda-gds"];
 
-/// A plugin of NIXL that reads files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NixlPlugin {
-    /// `GDS`: the batch calls of cuFile.
-    Gds,
-    /// `GDS_MT`: `cuFileRead` in threads.
-    GdsMt,
-    /// `POSIX`: asynchronous kernel reads into host memory.
-    Posix,
-}
-
-impl NixlPlugin {
-    /// Its name in NIXL.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gds => "GDS",
-            Self::GdsMt => "GDS_MT",
-            Self::Posix => "POSIX",
-        }
-    }
-
-    /// Whether it reads with cuFile.
-    #[must_use]
-    pub const fn uses_cufile(self) -> bool {
-        matches!(self, Self::Gds | Self::GdsMt)
-    }
-}
-
 impl Engine {
     /// Whether it is the process of another program, which is measured from outside.
     #[must_use]
     pub const fn is_outside(&self) -> bool {
         matches!(self, Self::Command(_) | Self::Loader(_))
+    }
+
+    /// The plugin of NIXL that it uses. `None` without NIXL.
+    #[must_use]
+    pub const fn nixl_plugin(&self) -> Option<NixlPlugin> {
+        match self {
+            Self::Nixl(plugin) => Some(*plugin),
+            Self::Workload(WorkloadLane { path: KvPath::Nixl(plugin), .. }) => Some(*plugin),
+            _ => None,
+        }
     }
 
     /// The direction of a workload. `None` for engines that load models.

@@ -1,7 +1,8 @@
 //! The specification of the engines: names, requirements and help. All other code uses this table and never an engine
 //! as a string.
 
-use super::engine::{Engine, NixlPlugin};
+use super::engine::Engine;
+use super::nixl_plugin::NixlPlugin;
 
 pub(super) const NIXL_GDS: Engine = Engine::Nixl(NixlPlugin::Gds);
 pub(super) const NIXL_GDS_MT: Engine = Engine::Nixl(NixlPlugin::GdsMt);

@@ -66,6 +66,8 @@ pub enum StoreKind {
     LmcacheDisk,
     /// llm-d's file-system connector.
     Llmd,
+    /// llm-d's connector with an object store, through NIXL.
+    LlmdObjects,
     /// vLLM's file-system tier.
     VllmFs,
     /// vLLM's offloading to host memory.
@@ -100,6 +102,19 @@ pub struct IgnoredOption {
     pub instead: String,
 }
 
+/// A value that the program does not use as written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrongValue {
+    /// The name of the option.
+    pub option: String,
+    /// The value in the configuration.
+    pub value: String,
+    /// The values that the program accepts.
+    pub accepted: String,
+    /// The value that the program uses instead. `None` if it does not start.
+    pub used: Option<String>,
+}
+
 /// The storage settings of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServingConfig {
@@ -125,6 +140,10 @@ pub struct ServingConfig {
     pub ignored: Vec<IgnoredOption>,
     /// The required options that are missing.
     pub missing: Vec<String>,
+    /// The options that the program does not know. It ignores them.
+    pub unknown: Vec<String>,
+    /// The values that the program does not use as written.
+    pub wrong: Vec<WrongValue>,
 }
 
 /// A directory with KV caches.

@@ -246,7 +246,7 @@ settings! {
         "one_transfer", Switch, SWITCH, step 1, default "0",
         [swept(NIXL_GDS, 2, ON_AND_OFF), swept(NIXL_GDS_MT, 2, ON_AND_OFF), by(NIXL_POSIX)]
     }
-    /// start the plugin GDS with mode=mt, which reads with threads instead of batches
+    /// pass mode=mt to the plugin GDS; up to NIXL 1.5.1 it ignores this, and the plugin GDS_MT reads with threads
     ModeMt { "mode_mt", Switch, SWITCH, step 1, default "0", [by(NIXL_GDS)] }
     /// open cuFile to look for a direct route
     Cufile { "cufile", Switch, SWITCH, step 1, default "1 if this machine may have a direct route", [by(Engine::Auto)] }

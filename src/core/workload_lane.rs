@@ -1,6 +1,7 @@
 //! A variant of a KV-cache workload: the system, the path of the bytes, the settings and the direction.
 
 use super::access::Access;
+use super::nixl_plugin::NixlPlugin;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -19,11 +20,13 @@ pub enum KvSystem {
     Lmcache,
     /// LMCache's GDS L1 tier: one slab file, one handle, asynchronous transfers into registered regions.
     LmcacheMp,
+    /// LMCache's back end on NIXL: a pool of open files, each registered once, and one transfer for several chunks.
+    LmcacheNixl,
 }
 
 impl KvSystem {
     /// All systems.
-    pub const ALL: [Self; 5] = [Self::Ucm, Self::Llmd, Self::VllmFs, Self::Lmcache, Self::LmcacheMp];
+    pub const ALL: [Self; 6] = [Self::Ucm, Self::Llmd, Self::VllmFs, Self::Lmcache, Self::LmcacheMp, Self::LmcacheNixl];
 
     /// Its name on the command line.
     #[must_use]
@@ -34,6 +37,7 @@ impl KvSystem {
             Self::VllmFs => "vllm-fs",
             Self::Lmcache => "lmcache",
             Self::LmcacheMp => "lmcache-mp",
+            Self::LmcacheNixl => "lmcache-nixl",
         }
     }
 
@@ -47,13 +51,18 @@ impl KvSystem {
     /// Whether it stores chunks. Chunks are gathered from the paged cache and scattered into it.
     #[must_use]
     pub const fn is_chunked(self) -> bool {
-        matches!(self, Self::Lmcache | Self::LmcacheMp)
+        matches!(self, Self::Lmcache | Self::LmcacheMp | Self::LmcacheNixl)
     }
 
-    /// Whether it can use cuFile.
+    /// Whether a variant with this path exists: cuFile itself for the systems that call it, NIXL for the system that
+    /// is built on it, host memory and plain files for all.
     #[must_use]
-    pub const fn has_cufile(self) -> bool {
-        !matches!(self, Self::VllmFs)
+    pub const fn has(self, path: KvPath) -> bool {
+        match path {
+            KvPath::Gds | KvPath::GdsRegistered => !matches!(self, Self::VllmFs | Self::LmcacheNixl),
+            KvPath::Nixl(_) => matches!(self, Self::LmcacheNixl),
+            KvPath::Disk | KvPath::Staging | KvPath::Ram => true,
+        }
     }
 }
 
@@ -70,11 +79,22 @@ pub enum KvPath {
     Staging,
     /// Copies to host memory and back.
     Ram,
+    /// NIXL with this plugin.
+    Nixl(NixlPlugin),
 }
 
 impl KvPath {
     /// All paths.
-    pub const ALL: [Self; 5] = [Self::Gds, Self::GdsRegistered, Self::Disk, Self::Staging, Self::Ram];
+    pub const ALL: [Self; 8] = [
+        Self::Gds,
+        Self::GdsRegistered,
+        Self::Disk,
+        Self::Staging,
+        Self::Ram,
+        Self::Nixl(NixlPlugin::Gds),
+        Self::Nixl(NixlPlugin::GdsMt),
+        Self::Nixl(NixlPlugin::Posix),
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -85,6 +105,9 @@ impl KvPath {
             Self::Disk => "disk",
             Self::Staging => "staging",
             Self::Ram => "ram",
+            Self::Nixl(NixlPlugin::Gds) => "nixl-gds",
+            Self::Nixl(NixlPlugin::GdsMt) => "nixl-gds-mt",
+            Self::Nixl(NixlPlugin::Posix) => "nixl-posix",
         }
     }
 }
@@ -100,7 +123,7 @@ pub enum WorkloadLaneError {
     System(String),
     /// The variant is unknown.
     #[error(
-        "'{0}' is not a variant; known variants: gds, gds-registered, disk (or staging) and ram, each with settings after a colon: gds:handle_cache=0"
+        "'{0}' is not a variant; known variants: gds, gds-registered, disk (or staging), ram, nixl-gds, nixl-gds-mt and nixl-posix, each with settings after a colon: gds:handle_cache=0"
     )]
     Path(String),
     /// The direction is unknown.
@@ -146,10 +169,13 @@ impl WorkloadLane {
         format!("{}/{}", self.system.name(), self.variant())
     }
 
-    /// Whether it uses cuFile.
+    /// Whether it calls cuFile itself. NIXL needs a separate test.
     #[must_use]
     pub const fn uses_cufile(&self) -> bool {
-        matches!(self.path, KvPath::Gds | KvPath::GdsRegistered)
+        match self.path {
+            KvPath::Gds | KvPath::GdsRegistered => true,
+            KvPath::Disk | KvPath::Staging | KvPath::Ram | KvPath::Nixl(_) => false,
+        }
     }
 }
 

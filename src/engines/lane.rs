@@ -68,7 +68,7 @@ fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<Stri
     // A command opens the device itself.
     let device = if order.engine.is_outside() { Device::Host } else { open_device(&order.target)? };
     parts.end("context");
-    let found = nixl::plugin_of(&order.engine).map(|plugin| nixl::find().map(|found| (plugin, found))).transpose()?;
+    let found = order.engine.nixl_plugin().map(|plugin| nixl::find().map(|found| (plugin, found))).transpose()?;
     let cufile = if order.engine.opens_cufile() {
         Some(open_cufile(order)?)
     } else if auto::wants_cufile(order) {
@@ -85,7 +85,7 @@ fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<Stri
         parts.split("library", cufile.library_ns);
         parts.split("driver_open", cufile.driver_open_ns);
     }
-    let nixl = found.map(|(plugin, found)| Nixl::open(order, plugin, found)).transpose()?;
+    let nixl = found.map(|(plugin, found)| Nixl::open(plugin, &nixl::params(order, plugin), found)).transpose()?;
     if let Some(nixl) = &nixl {
         // The time is in addition to that of cuFile, because NIXL's plugins use the loaded library.
         parts.split("nixl_library", nixl.library_ns);
@@ -146,7 +146,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     send_spans(sender, &loaded.spans);
     if order.verify {
         let verifying = ready.context(&counters, None);
-        let because = nixl::plugin_of(&order.engine).map_or("", nixl::if_bytes_differ);
+        let because = order.engine.nixl_plugin().map_or("", nixl::if_bytes_differ);
         verify_run(sender, &counters, order, result, || {
             Ok(verify::compare(&verifying, &loaded)?.map(|difference| format!("{difference}{because}")))
         })?;

@@ -26,7 +26,7 @@ mod life_cycle;
 mod load;
 mod mmap;
 mod nixl;
-mod nixl_library;
+pub(crate) mod nixl_library;
 mod nvfs;
 mod odirect;
 mod parent;
@@ -53,6 +53,7 @@ pub use pread::pread_settings;
 pub use route::Made;
 
 // Parts from which other modules build their runs.
+pub(crate) use crate::models::plan::Block;
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
 pub(crate) use direct_io::open_cufile;

@@ -13,7 +13,7 @@ use super::route::Made;
 use crate::core::{Phase, Setting, units};
 use crate::device::{Device, DeviceMemory};
 use crate::models::plan::Block;
-use nixl_ffi::{Agent, Memory, Part};
+use nixl_ffi::{Agent, Memory, Operation, Part};
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 
@@ -23,6 +23,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let model = context.model();
     let mut rec = Recorder::new(context.clock, 0, 9 * model.tensors.len() + 16);
     let mut notes = vec![format!("{}, plugin {}", named(&nixl.library), nixl.plugin.name())];
+    if context.order.settings.get(Setting::ModeMt).is_some_and(|on| on != 0) {
+        notes.push(
+            "the plugin got the parameter mode=mt; the plugin GDS of NIXL 1.5.1 and earlier ignores it, so compare with nixl:GDS_MT"
+                .to_owned(),
+        );
+    }
     let mut at = rec.now();
     files::reopen_model(context.order)?;
     // The POSIX plugin passes offset and length to the kernel without alignment, and tensors are not aligned.
@@ -172,6 +178,7 @@ fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut 
         .map(|index| {
             let tensor = &model.tensors[*index];
             Part {
+                memory: 0,
                 memory_offset: all.offsets[*index] as usize,
                 file: tensor.shard as usize,
                 file_offset: tensor.file_offset as usize,
@@ -179,7 +186,8 @@ fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut 
             }
         })
         .collect();
-    let mut transfer = all.agent.prepare_reads(&registered, &files, &parts).map_err(refused)?;
+    let opened: Vec<_> = files.iter().collect();
+    let mut transfer = all.agent.prepare(Operation::Read, &[&registered], &opened, &parts).map_err(refused)?;
     at = rec.end(Phase::Submit, at, What::SETUP);
     let mut done = transfer.post().map_err(refused)?;
     while !done {

@@ -2,7 +2,7 @@
 //! before the clock.
 
 use super::error::LoadError;
-use crate::core::{Engine, LaneOrder, NixlPlugin, Setting};
+use crate::core::{LaneOrder, NixlPlugin, Setting};
 use nixl_ffi::{Agent, Library};
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -11,9 +11,12 @@ use std::time::Instant;
 /// NIXL with a running back end.
 #[derive(Debug)]
 pub struct Nixl {
-    pub(super) agent: Mutex<Agent>,
-    pub(super) plugin: NixlPlugin,
-    pub(super) library: Library,
+    /// The agent, which one thread at a time uses.
+    pub agent: Mutex<Agent>,
+    /// The plugin.
+    pub plugin: NixlPlugin,
+    /// The library.
+    pub library: Library,
     /// The time to find and load the library, in nanoseconds.
     pub library_ns: u64,
     /// The time to create the agent, in nanoseconds.
@@ -23,19 +26,19 @@ pub struct Nixl {
 }
 
 /// The name of the library: the version of its wheel, and its file.
-pub(super) fn named(library: &Library) -> String {
+pub(crate) fn named(library: &Library) -> String {
     let version = library.version().map_or_else(|| "NIXL of unknown version".to_owned(), |v| format!("NIXL {v}"));
     format!("{version} ({})", library.path().display())
 }
 
 impl Nixl {
-    /// Creates an agent with the library from [`find`] and starts the plugin of the order's engine.
+    /// Creates an agent with the library from [`find`] and starts the plugin with named parameters.
     ///
     /// # Errors
     /// A sentence if NIXL is not installed, if it lacks the plugin, or if the plugin does not start.
-    pub(super) fn open(
-        order: &LaneOrder,
+    pub(crate) fn open(
         plugin: NixlPlugin,
+        params: &[(&str, String)],
         (library, found_ns): (Library, u64),
     ) -> Result<Self, LoadError> {
         let refused = |e: nixl_ffi::Error| LoadError::Nixl(e.to_string());
@@ -46,16 +49,7 @@ impl Nixl {
         let mut agent = Agent::new(&library, "gds-top").map_err(refused)?;
         let agent_ns = start.elapsed().as_nanos() as u64;
         let start = Instant::now();
-        let mut settings = Vec::new();
-        for (setting, name) in plugin_settings(plugin) {
-            if let Some(value) = order.settings.get(*setting) {
-                settings.push((*name, value.to_string()));
-            }
-        }
-        if order.settings.get(Setting::ModeMt).is_some_and(|on| on != 0) {
-            settings.push(("mode", "mt".to_owned()));
-        }
-        agent.create_backend(plugin.name(), &settings).map_err(|error| {
+        agent.create_backend(plugin.name(), params).map_err(|error| {
             let hint = match (missing, agent.plugins()) {
                 (Some(missing), _) => format!("; {missing}"),
                 (None, Ok(have)) if !have.iter().any(|name| name == plugin.name()) => {
@@ -73,10 +67,21 @@ impl Nixl {
 
 /// The library, and the time to find and load it in nanoseconds. Call it before cuFile is opened, so that the error
 /// names NIXL if both are missing.
-pub(super) fn find() -> Result<(Library, u64), LoadError> {
+pub(crate) fn find() -> Result<(Library, u64), LoadError> {
     let start = Instant::now();
     let library = Library::find().map_err(|e| LoadError::Nixl(e.to_string()))?;
     Ok((library, start.elapsed().as_nanos() as u64))
+}
+
+/// The parameters of the plugin in an order.
+pub(super) fn params(order: &LaneOrder, plugin: NixlPlugin) -> Vec<(&'static str, String)> {
+    let named = plugin_settings(plugin).iter();
+    let mut params: Vec<_> =
+        named.filter_map(|(setting, name)| Some((*name, order.settings.get(*setting)?.to_string()))).collect();
+    if order.settings.get(Setting::ModeMt).is_some_and(|on| on != 0) {
+        params.push(("mode", "mt".to_owned()));
+    }
+    params
 }
 
 /// Settings that have another name in a plugin (src/plugins of NIXL 1.5).
@@ -105,19 +110,11 @@ pub(super) fn probe_nixl() -> Value {
 }
 
 /// A known reason for wrong bytes with a plugin. It is appended to the position of the difference.
-pub(super) const fn if_bytes_differ(plugin: NixlPlugin) -> &'static str {
+pub(crate) const fn if_bytes_differ(plugin: NixlPlugin) -> &'static str {
     match plugin {
         NixlPlugin::Gds => {
             "; NIXL's plugin GDS does not check the results of a cuFile batch, so a failed or short read counts as done (ai-dynamo/nixl#2146, open in NIXL 1.5): nixl:GDS_MT checks them, and cufile.log may list the failed read"
         }
         NixlPlugin::GdsMt | NixlPlugin::Posix => "",
-    }
-}
-
-/// The plugin of an engine. `None` if the engine is not NIXL.
-pub(super) const fn plugin_of(engine: &Engine) -> Option<NixlPlugin> {
-    match engine {
-        Engine::Nixl(plugin) => Some(*plugin),
-        _ => None,
     }
 }

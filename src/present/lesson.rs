@@ -170,19 +170,30 @@ impl ModelLoads {
 pub(crate) struct Lesson {
     pub(crate) small: ModelLoads,
     pub(crate) large: ModelLoads,
+    /// Hot loads with NIXL: the small model with 16384 and with 1024 KiB for each registration, and the large model
+    /// with 16384.
+    pub(crate) small_usual: ModelLoads,
+    pub(crate) small_1024: ModelLoads,
+    pub(crate) large_usual: ModelLoads,
 }
 
 impl Lesson {
     /// Reads the compiled-in recordings. This takes a large part of a second.
     pub(crate) fn load() -> Result<Self, String> {
-        let told = |shipped: shipped::Shipped| {
-            // The lesson compares two engines by their overhead per tensor, so both timelines are needed for the fit.
-            let with_timeline = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
+        // The lesson compares two engines by their overhead per tensor, so both timelines are needed for the fit.
+        let fitted = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
+        let told = |shipped: shipped::Shipped, with_timeline: &dyn Fn(&Engine) -> bool| {
             let told = shipped.tell(with_timeline, |state| ModelLoads::of(shipped.model, state));
             let none = || format!("{} contains no successful load", shipped.name);
             told.map_err(|error| error.to_string())?.ok_or_else(none)
         };
-        Ok(Self { small: told(shipped::SMALL)?, large: told(shipped::LARGE)? })
+        Ok(Self {
+            small: told(shipped::SMALL, &fitted)?,
+            large: told(shipped::LARGE, &fitted)?,
+            small_usual: told(shipped::SMALL_USUAL, &|_| false)?,
+            small_1024: told(shipped::SMALL_1024, &|_| false)?,
+            large_usual: told(shipped::LARGE_USUAL, &|_| false)?,
+        })
     }
 }
 
@@ -206,6 +217,10 @@ mod tests {
             load.overhead_ns() as f64 / load.phases.total_ns() as f64
         };
         assert!(share(&lesson.small) > share(&lesson.large), "small tensors pay a larger share");
+        let wall = |told: &ModelLoads, engine| told.load_in(&engine, CacheState::Hot).unwrap().wall_ns as f64;
+        let over_mmap = |told| wall(told, Engine::GdsPerTensor) / wall(told, Engine::Mmap);
+        assert!(over_mmap(&lesson.small_usual) > 1.3 && (0.9..1.1).contains(&over_mmap(&lesson.small_1024)));
+        assert!(over_mmap(&lesson.large_usual) < 1.0, "the large model is faster");
         assert!(lesson.large.mean_bytes() > 5 * lesson.small.mean_bytes());
     }
 }

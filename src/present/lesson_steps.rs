@@ -1,13 +1,15 @@
-//! The text of the eight steps in the lesson. Every figure in it is computed from the recordings.
+//! The text of the steps in the lesson. Every figure in it is computed from the recordings. The last steps are about
+//! the study that the lesson explains.
 
 use super::cost::r2;
 use super::labels::factor;
 use super::lesson::{Lesson, Load, ModelLoads};
+use super::study;
 use crate::core::units::{bytes, count, duration, rate};
 use crate::core::{CacheState, Engine, Phase};
 
 /// Number of steps.
-pub(crate) const STEPS: usize = 8;
+pub(crate) const STEPS: usize = 12;
 
 /// The figure of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub(crate) enum Figure {
     Reads,
     /// A table of all loads of both models.
     Table,
+    /// A table of the loads with NIXL: 16384 and 1024 KiB for each registration side by side.
+    Pinned,
 }
 
 impl Figure {
@@ -47,6 +51,10 @@ const ABOUT: [(&str, Figure); STEPS] = [
     ("Registering once", Figure::Slab),
     ("Coalescing", Figure::Reads),
     ("When to use which engine", Figure::Table),
+    ("A study: NIXL, tensor by tensor", Figure::Pinned),
+    ("Memory that a registration pins", Figure::Pinned),
+    ("Host memory, and compat mode in all runs", Figure::Paths),
+    ("The study's arithmetic, checked", Figure::FewTensors),
 ];
 
 /// The figure of a step, numbered from 0.
@@ -75,7 +83,11 @@ pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
         4 => crossing(small, large),
         5 => once(small),
         6 => coalescing(small),
-        _ => when(small, large),
+        7 => when(small, large),
+        8 => study::nixl(lesson),
+        9 => study::registration(lesson),
+        10 => study::memory_and_route(),
+        _ => study::arithmetic(),
     };
     let (title, figure) = ABOUT[number.min(STEPS - 1)];
     let at_the_keys = match number {

@@ -21,6 +21,7 @@ const fn store(kind: StoreKind) -> &'static str {
         StoreKind::LmcacheNixl => "LMCache's back end on NIXL",
         StoreKind::LmcacheDisk => "LMCache's local disk back end",
         StoreKind::Llmd => "llm-d's file-system connector",
+        StoreKind::LlmdObjects => "llm-d's connector with an object store, through NIXL; gds-top measures files only",
         StoreKind::VllmFs => "vLLM's file-system tier",
         StoreKind::VllmHost => "vLLM's offloading to host memory",
         StoreKind::Nixl => "a NIXL back end",
@@ -86,7 +87,7 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
         (false, true) => "Writes use cuFile, reads are staged in host memory",
         (false, false) => "Neither reads nor writes use cuFile",
     };
-    if config.store != StoreKind::None {
+    if !matches!(config.store, StoreKind::None | StoreKind::LlmdObjects) {
         let direct = if config.direct_io { "with O_DIRECT" } else { "without O_DIRECT" };
         say(Status::Info, format!("{which}; files are opened {direct}."));
     }
@@ -128,6 +129,28 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
             instead => format!("use {instead}"),
         };
         say(Status::Warn, format!("{} has no effect in the current version: {instead}.", option.option));
+    }
+    for option in &config.unknown {
+        let text = match config.store {
+            // vLLM reads the same map.
+            StoreKind::Llmd => {
+                format!("{option} is not an option of llm-d's connector; only vLLM itself could read it.")
+            }
+            _ => format!("{option} is not an option of the current version, which ignores it."),
+        };
+        say(Status::Warn, text);
+    }
+    for wrong in &config.wrong {
+        let (option, value, accepted) = (&wrong.option, &wrong.value, &wrong.accepted);
+        match &wrong.used {
+            Some(used) => say(
+                Status::Warn,
+                format!("{option} is {value:?}, which is not a value of it: {used} is used. It accepts {accepted}."),
+            ),
+            None => {
+                say(Status::Fail, format!("The program does not start with {option} {value:?}: it accepts {accepted}."))
+            }
+        }
     }
     for option in &config.missing {
         say(Status::Fail, format!("{option} is missing or has no valid value."));
@@ -179,6 +202,8 @@ mod tests {
             options: Vec::new(),
             ignored: vec![IgnoredOption { option: "enable_gds".to_owned(), instead: "gds_path".to_owned() }],
             missing: Vec::new(),
+            unknown: Vec::new(),
+            wrong: Vec::new(),
         }
     }
 

@@ -1,8 +1,9 @@
 //! The figures of the study Mini-GDS, which the lesson explains: the published figures, the arithmetic that checks
-//! them, and the measurements for gds-top. All runs of the study and all measurements for gds-top used compat mode.
-//! Nothing here was measured on a direct route.
+//! them, and the recordings of gds-top. All runs of the study and all recordings used compat mode. Nothing here was
+//! measured on a direct route.
 
-use crate::core::units;
+use super::lesson::{Lesson, ModelLoads};
+use crate::core::{CacheState, Engine, NixlPlugin, Phase, units};
 
 /// The published figures of one loader for one model.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,92 +64,106 @@ pub const fn kv_bytes(layers: u64, kv_heads: u64, head_size: u64, element_bytes:
     2 * layers * kv_heads * head_size * element_bytes * tokens
 }
 
-/// The sections of the lesson about the study, each with a title and paragraphs.
-#[must_use]
-pub fn sections() -> [(&'static str, Vec<String>); 4] {
-    [
-        ("NIXL, tensor by tensor, as a study measured it", nixl()),
-        ("Memory that a registration pins", registration()),
-        ("Host memory, and compat mode in all runs", memory_and_route()),
-        ("The study's arithmetic, checked", arithmetic()),
-    ]
+/// The time of an engine in a recording with hot loads.
+fn hot_ns(told: &ModelLoads, engine: &Engine) -> Option<u64> {
+    told.load_in(engine, CacheState::Hot).map(|load| load.wall_ns)
 }
 
-/// The section about NIXL with one transfer per tensor.
-fn nixl() -> Vec<String> {
+/// `NIXL 591 ms and mmap 322 ms`, from the recording.
+fn pair(told: &ModelLoads, engine: &Engine, name: &str) -> String {
+    let time = |engine| hot_ns(told, engine).map_or_else(|| "?".to_owned(), units::duration);
+    format!("{name} {} and mmap {}", time(engine), time(&Engine::Mmap))
+}
+
+/// The step about NIXL with one transfer per tensor.
+pub(crate) fn nixl(lesson: &Lesson) -> Vec<String> {
     let factor = |model: &StudyModel| model.nixl.wall_ms / model.plain.wall_ms;
+    let times = |model: &StudyModel| {
+        format!("{}: {:.2} s instead of {:.2} s", model.name, model.nixl.wall_ms / 1e3, model.plain.wall_ms / 1e3)
+    };
+    let engine = Engine::Nixl(NixlPlugin::Gds);
     vec![
         format!(
-            "A study (Mini-GDS, 2026) loaded models with NIXL, tensor by tensor. {}: {:.2} s instead of {:.2} s, {:.2} times as long. {}: {:.2} s instead of {:.2} s, {:.2} times as fast.",
-            SMALL.name,
-            SMALL.nixl.wall_ms / 1e3,
-            SMALL.plain.wall_ms / 1e3,
+            "Mini-GDS (2026) loaded with NIXL, tensor by tensor. {}, {:.2} times as long. {}, {:.2} times as fast.",
+            times(&SMALL),
             factor(&SMALL),
-            LARGE.name,
-            LARGE.nixl.wall_ms / 1e3,
-            LARGE.plain.wall_ms / 1e3,
+            times(&LARGE),
             1.0 / factor(&LARGE)
         ),
-        "Measured for this program on an H200 in compat mode, hot: NIXL 643 ms and mmap 273 ms for the small model, NIXL 2.52 s and mmap 2.01 s for the large one. NIXL was slower for both.".to_owned(),
-        "The study's large model won against a loader that reads cold files through the page cache with one thread. The read of the study was cold too, with O_DIRECT. The size of the tensors is only a part of the reason."
+        format!(
+            "Recorded here, hot, in compat mode: {}; for the large model {}.",
+            pair(&lesson.small_usual, &engine, "NIXL"),
+            pair(&lesson.large_usual, &engine, "NIXL")
+        ),
+        "Why the large model won: ten times the bytes for each overhead, and mmap copies in one thread. In another session mmap won there, 2.01 s against 2.52 s."
             .to_owned(),
-        "Try it: gds-top bench MODEL --engine nixl --set one_transfer=1 registers once and reads all tensors in one transfer. The study tried that and did not succeed.".to_owned(),
+        "--set one_transfer=1 registers once, which the study tried in vain. A direct route was not measured.".to_owned(),
     ]
 }
 
-/// The section about the memory that a registration pins in compat mode.
-fn registration() -> Vec<String> {
+/// The step about the memory that a registration pins in compat mode.
+pub(crate) fn registration(lesson: &Lesson) -> Vec<String> {
+    let each = Engine::GdsPerTensor;
+    let overhead = |told: &ModelLoads| {
+        let load = told.load_in(&each, CacheState::Hot);
+        load.map_or_else(
+            || "?".to_owned(),
+            |load| units::duration(load.phases.get(Phase::RegisterBuffer) + load.phases.get(Phase::Deregister)),
+        )
+    };
+    let recorded = |told: &ModelLoads| {
+        format!("{}, of which registrations {}", pair(told, &each, &each.to_string()), overhead(told))
+    };
     vec![
-        "In compat mode each registration of GPU memory pins host memory too: max_direct_io_size_kb of it, whatever the size of the tensor. The default is 16 MiB.".to_owned(),
-        "Measured on an H200 with libcufile 1.15, hot, three loads each (2026-11-23): 409 ms with 16384 and 280 ms with 1024. Registering and deregistering fell from 231 to 70 ms."
+        "In compat mode each registration also pins host memory: max_direct_io_size_kb of it, usually 16384, whatever the size of the tensor.".to_owned(),
+        format!(
+            "Recorded, hot. With 16384: {}. With 1024: {}. The effect of the earlier steps nearly vanishes.",
+            recorded(&lesson.small_usual),
+            recorded(&lesson.small_1024)
+        ),
+        "So most of it is a setting: --set max_direct_io_size_kb=1024. On a direct route this was not measured."
             .to_owned(),
-        "So most of the overhead per tensor in this lesson is a setting: gds-top bench MODEL --engine gds-per-tensor --set max_direct_io_size_kb=1024. On a direct route this was not measured.".to_owned(),
     ]
 }
 
-/// The section about host memory and compat mode.
-fn memory_and_route() -> Vec<String> {
+/// The step about host memory and compat mode.
+pub(crate) fn memory_and_route() -> Vec<String> {
     vec![
         format!(
-            "The study counted {} MB more host memory for GDS and {} MB for the plain loader, 5 times as much. A plain loader maps the files, and mapped pages are file memory that the kernel can drop; it cannot drop memory that cuFile pins.",
+            "The study counted {} MB more host memory for GDS and {} MB for the plain loader. But a mapping is file memory, which the kernel can drop; pinned memory it cannot. Measured for 14.2 GiB: NIXL 1.5 GiB, a mapping 14.3 GiB of files.",
             SMALL.nixl.host_mb, SMALL.plain.host_mb
         ),
-        "Results here show both parts: anonymous and of files. For a model of 14.2 GiB, gds-per-tensor held 319 MiB, NIXL 1.5 GiB, and a mapping 14.3 GiB of files.".to_owned(),
-        "All runs used compat mode: nvidia-fs was not loaded, and cuFile then reads with POSIX calls and copies. No error shows this. How to notice: gds-top check DIR, or the column 'route' of a benchmark, which shows cuFile's counters."
+        "It was compat all along, in the study and here: cuFile copies, and no error shows it. How to notice: gds-top check DIR, or the column 'route'."
             .to_owned(),
+        "Less host memory and CPU time are claims about a direct route. They were not measured.".to_owned(),
     ]
 }
 
-/// The section that checks the arithmetic of the study.
-fn arithmetic() -> Vec<String> {
+/// The step that checks the arithmetic of the study.
+pub(crate) fn arithmetic() -> Vec<String> {
     let kv = kv_bytes(80, 8, 128, 2, 2048);
     vec![
         format!(
-            "{} tensors at {:.1} ms are {:.0} ms. Of {:.0} ms that is {:.0} %, and not the {:.0} % that the study names. Two thirds of the load were something else.",
+            "{} tensors at {:.1} ms are {:.0} ms. Of {:.0} ms that is {:.0} %, not the {:.0} % that the study names. And its wait of 1.8 ms moves the bytes; without it {:.0} ms remain.",
             SMALL.tensors,
             PER_TENSOR_MS.iter().sum::<f64>(),
             overhead_ms(&SMALL),
             SMALL.nixl.wall_ms,
             overhead_percent(&SMALL),
-            CLAIMED_SHARE
-        ),
-        format!(
-            "The 1.8 ms of waiting per tensor are not overhead either: the bytes move in that time. Without them {:.0} ms remain.",
+            CLAIMED_SHARE,
             (PER_TENSOR_MS[0] + PER_TENSOR_MS[2]) * SMALL.tensors as f64
         ),
         format!(
-            "A KV cache of 2048 tokens of a 70B model: 2 vectors × 80 layers × 8 heads × 128 elements × 2 bytes × 2048 = {}, not 64 GB. A guide that reads it in 2 to 5 s has measured something else.",
-            units::bytes(kv)
-        ),
-        format!(
-            "Check such figures first: bytes over time against the disk. {} at 7 GB/s take {}.",
+            "A guide reads 64 GB of KV cache for 2048 tokens of a 70B model. It is 2 × 80 layers × 8 heads × 128 × 2 bytes × 2048 = {}: {} at 7 GB/s, not 2 to 5 s.",
             units::bytes(kv),
             units::duration(kv * 1_000_000_000 / 7_000_000_000)
         ),
+        "Check such figures first: bytes over time, against the disk.".to_owned(),
     ]
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::core::units::MIB;
@@ -159,7 +174,16 @@ mod tests {
         assert_eq!(overhead_percent(&SMALL).round(), 28.0);
         assert_eq!(overhead_percent(&LARGE).round(), 16.0);
         assert_eq!(kv_bytes(80, 8, 128, 2, 2048), 640 * MIB);
-        assert!(arithmetic()[0].contains("28 %") && arithmetic()[2].contains("640 MiB"), "{:?}", arithmetic());
+        assert!(arithmetic()[0].contains("28 %") && arithmetic()[1].contains("640 MiB"), "{:?}", arithmetic());
+    }
+
+    #[test]
+    fn the_steps_name_the_recorded_times_side_by_side() {
+        let lesson = Lesson::load().unwrap();
+        let said = registration(&lesson).join(" ");
+        assert!(said.contains("gds-per-tensor 240 ms and mmap 247 ms"), "{said}");
+        let said = nixl(&lesson).join(" ");
+        assert!(said.contains("NIXL 591 ms and mmap 322 ms") && !said.contains('?'), "{said}");
     }
 
     #[test]

@@ -5,10 +5,11 @@ use serde::Deserialize;
 use std::sync::LazyLock;
 
 /// The plan files, in the order of the list on the screen.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     include_str!("../../profiles/plans/load.json"),
     include_str!("../../profiles/plans/load-cold-hot.json"),
     include_str!("../../profiles/plans/kv-lmcache-mp.json"),
+    include_str!("../../profiles/plans/kv-lmcache-nixl.json"),
     include_str!("../../profiles/plans/kv-lmcache.json"),
     include_str!("../../profiles/plans/kv-ucm.json"),
     include_str!("../../profiles/plans/kv-llmd.json"),

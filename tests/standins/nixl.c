@@ -1,9 +1,9 @@
-/* Stand-in for libnixl_capi in tests: an agent, one back end, counted registrations, and reads with pread that complete after a few polls.
+/* Stand-in for libnixl_capi in tests: an agent, one back end, counted registrations, and transfers with pread and pwrite that complete after a few polls.
  *
  * STANDIN_NIXL_FAIL     call:code[:nth],… as in standin.h, names without their nixl_capi_
  * STANDIN_NIXL_PLUGINS  names of the plugins, separated by commas (default: GDS,GDS_MT,POSIX)
  * STANDIN_NIXL_STUB     if set, it reports that it is a stub
- * STANDIN_NIXL_CORRUPT  n: the n-th read changes a byte
+ * STANDIN_NIXL_CORRUPT  n: the n-th transfer changes a byte
  * Registrations or requests that still exist when the agent is destroyed, and unregistered ranges, end the process with a message. */
 #include "standin.h"
 #include <fcntl.h>
@@ -14,10 +14,10 @@ struct desc { uintptr_t addr; size_t len; uint64_t dev; };
 enum { MOST = 4096 };
 struct list { int kind; struct desc d[MOST]; int count; };
 struct agent { char plugin[32]; int registered, requests; struct desc memory[64], file[64]; };
-struct request { struct list memory, file; int polls, posted; };
+struct request { struct list memory, file; int operation, polls, posted; };
 struct options { struct agent *agent; };
 static struct agent *the_agent;
-static int reads;
+static int transfers;
 
 #define FAIL(name) do { int code_ = standin_fail("STANDIN_NIXL_FAIL", name); if (code_) return code_; } while (0)
 
@@ -173,12 +173,13 @@ EXPORT int nixl_capi_create_xfer_req(void *agent, int operation, void *local, vo
     (void)options;
     FAIL("create_xfer_req");
     struct list *memory = local, *file = remote;
-    if (operation != 0 || !name || memory->count != file->count || !file->count)
+    if (operation < 0 || operation > 1 || !name || memory->count != file->count || !file->count)
         return -2;
     for (int i = 0; i < file->count; i++)
         if (!known(agent, memory->kind, &memory->d[i], 0) || !known(agent, file->kind, &file->d[i], 0) || memory->d[i].len != file->d[i].len)
             return -2;
     struct request *r = calloc(1, sizeof *r);
+    r->operation = operation;
     r->memory = *memory;
     r->file = *file;
     ((struct agent *)agent)->requests++;
@@ -199,6 +200,10 @@ EXPORT int nixl_capi_get_xfer_status(void *agent, void *request)
     struct request *r = request;
     if (!r->posted || ++r->polls < 3)
         return r->posted ? 1 : -3;
+    const char *spoil = getenv("STANDIN_NIXL_CORRUPT");
+    int spoils = spoil && ++transfers == atoi(spoil);
+    if (spoils && r->operation)
+        *(char *)r->memory.d[0].addr ^= 1;
     for (int i = 0; i < r->file.count; i++) {
         struct desc *memory = &r->memory.d[i], *file = &r->file.d[i];
 /* Tensors are not aligned. The real library would handle this. */
@@ -206,14 +211,15 @@ EXPORT int nixl_capi_get_xfer_status(void *agent, void *request)
         fcntl((int)file->dev, F_SETFL, flags & ~O_DIRECT);
         size_t done = 0;
         while (done < memory->len) {
-            ssize_t got = pread((int)file->dev, (char *)memory->addr + done, memory->len - done, (off_t)(file->addr + done));
+            char *at = (char *)memory->addr + done;
+            off_t offset = (off_t)(file->addr + done);
+            ssize_t got = r->operation ? pwrite((int)file->dev, at, memory->len - done, offset) : pread((int)file->dev, at, memory->len - done, offset);
             if (got <= 0)
                 return -2;
             done += (size_t)got;
         }
     }
-    const char *spoil = getenv("STANDIN_NIXL_CORRUPT");
-    if (spoil && ++reads == atoi(spoil))
+    if (spoils && !r->operation)
         *(char *)r->memory.d[0].addr ^= 1;
     return 0;
 }

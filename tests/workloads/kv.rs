@@ -358,7 +358,7 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     for (arguments, part) in [
         (&["kv", "vllm", dir][..], "not a KV-cache workload"),
         (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "not a setting of ucm"),
-        (&["kv", "vllm-fs", dir, "--variants", "gds"], "does not use cuFile"),
+        (&["kv", "vllm-fs", dir, "--variants", "gds"], "vllm-fs has no variant gds"),
         (&["kv", "ucm", dir, "--gds-mode", "read_only"], "--gds-mode is a setting of llmd"),
         (&["kv", "llmd", dir, "--gds-mode", "on"], "not a gds_mode"),
         (&["kv", "lmcache", dir, "--set", "async=1", "--set", "enable_layerwise=1"], "enable_layerwise at 0"),

@@ -13,5 +13,7 @@ mod kv;
 mod kv_async;
 mod kv_faults;
 mod kv_layers;
+mod kv_nixl;
 mod matrix;
 mod place;
+mod readers;

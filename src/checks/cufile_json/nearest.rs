@@ -6,11 +6,21 @@ use super::known::KEYS;
 /// thousands of long keys.
 const COMPARED: usize = 80;
 
+/// Keys of guides and of earlier drafts, and the keys that set the same thing. Their names are not similar.
+const RENAMED: [(&str, &str); 3] = [
+    ("poll_mode_threshold_size_kb", "properties.poll_mode_max_size_kb"),
+    ("poll_thresh_size_kb", "properties.poll_mode_max_size_kb"),
+    ("max_batch_io_size", "properties.io_batchsize"),
+];
+
 /// The known key that is nearest to a name: the same last part in another section, otherwise the one with the fewest
 /// changed characters.
 pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
     let mine = dotted.rsplit('.').next().unwrap_or(dotted);
+    if let Some((_, known)) = RENAMED.iter().find(|(old, _)| old.eq_ignore_ascii_case(mine)) {
+        return Some(known);
+    }
     // libcufile's keys have no capital letters, so the case is ignored.
     let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS

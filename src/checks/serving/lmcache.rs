@@ -1,7 +1,8 @@
 //! Reads the configuration of LMCache: options in a file or in the environment (`LMCACHE_…` overrides the file), and
 //! flags of the server in multi-process mode.
 
-use super::parts::{ignored, nixl_backend, none, paths, switch, text_of};
+use super::lmcache_names::NAMES;
+use super::parts::{ignored, nixl_backend, none, paths, rejected, switch, text_of, unknown};
 use super::source::Source;
 use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
@@ -22,6 +23,10 @@ const IGNORED: [(&str, &str); 9] = [
 pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     let mut config = none(Serving::Lmcache);
     config.ignored = ignored(source.map(), "", &IGNORED);
+    // A map with the connector of vLLM has other names.
+    if source.map().get("kv_connector").is_none() {
+        config.unknown = unknown(source.map(), &NAMES, &IGNORED);
+    }
     if let Some(path) = source.flag("gds-l1-path") {
         slab(source, path, &mut config);
         return Ok(config);
@@ -54,16 +59,49 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
         if option("gds_buffer_size").is_none() {
             config.missing.push("gds_buffer_size".to_owned());
         }
+        for (name, known) in [("gds_path_sharding", "by_gpu"), ("gds_backend", "cufile hipfile")] {
+            let known: Vec<&str> = known.split(' ').collect();
+            let value = option(name).map(|value| text_of(&value)).filter(|value| !known.contains(&value.as_str()));
+            config.wrong.extend(value.map(|value| rejected(name, value, &known)));
+        }
     } else if switch(extra.get("enable_nixl_storage")) == Some(true) {
         config.paths = extra.get("nixl_path").map(text_of).map_or_else(Vec::new, |text| paths(&text));
         let backend = extra.get("nixl_backend").map(text_of);
         nixl_backend(&mut config, backend.as_deref(), StoreKind::LmcacheNixl);
         config.direct_io = switch(extra.get("use_direct_io")).unwrap_or(false);
+        nixl(&option, &extra, backend.as_deref(), &mut config);
     } else if let Some(path) = option("local_disk") {
         config.store = StoreKind::LmcacheDisk;
         config.paths = paths(text_of(&path).trim_start_matches("file://"));
     }
     Ok(config)
+}
+
+/// The values without which LMCache's back end on NIXL does not start.
+fn nixl(option: &dyn Fn(&str) -> Option<Value>, extra: &Value, backend: Option<&str>, config: &mut ServingConfig) {
+    if extra.get("nixl_pool_size").is_none() {
+        config.missing.push("extra_config.nixl_pool_size".to_owned());
+    }
+    let size = option("nixl_buffer_size").map(|value| text_of(&value));
+    let devices: &[&str] = match backend {
+        Some("GDS" | "GDS_MT" | "OBJ") => &["cuda", "cpu"],
+        _ => &["cpu"],
+    };
+    match option("nixl_buffer_device").map(|value| text_of(&value)) {
+        None => config.missing.push("nixl_buffer_device".to_owned()),
+        Some(device) if !devices.contains(&device.split(':').next().unwrap_or_default()) => {
+            config.wrong.push(rejected("nixl_buffer_device", device, devices));
+        }
+        Some(device) => match (device.as_str(), size) {
+            ("cpu", Some(size)) => config.wrong.push(rejected("nixl_buffer_size", size, &["no value with cpu"])),
+            ("cpu", None) | (_, Some(_)) => {}
+            (_, None) => config.missing.push("nixl_buffer_size".to_owned()),
+        },
+    }
+    let on_files = matches!(backend, Some("GDS" | "GDS_MT" | "POSIX" | "HF3FS"));
+    if on_files && extra.get("nixl_path").is_none() {
+        config.missing.push("extra_config.nixl_path".to_owned());
+    }
 }
 
 /// The GDS L1 tier of the server.

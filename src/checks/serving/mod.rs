@@ -1,13 +1,15 @@
 //! Reads the configuration of serving systems as their current versions do: the path of the KV cache to storage, and
-//! options without effect. Sources: LMCache `lmcache/v1/config.py`, `gds_backend.py` and `distributed/config.py`,
-//! llm-d's connector 0.22 `spec.py`, vLLM `kv_offload/tiering/fs/manager.py`, all as of November 2026.
+//! options without effect. Sources: LMCache 0.5.6 `lmcache/v1/config.py`, `gds_backend.py`, `nixl_storage_backend.py`
+//! and `distributed/config.py`, llm-d's connector 0.22 `spec.py` and `worker.py`, vLLM
+//! `kv_offload/tiering/fs/manager.py`, and the plugins of NIXL 1.5.1, all as of November 2026.
 
 mod lmcache;
+mod lmcache_names;
 mod parts;
 mod source;
 mod vllm;
 
-use crate::core::{Serving, ServingConfig, StoreKind};
+use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind};
 use parts::{nixl_backend, none, paths, text_of};
 use serde_json::Value;
 use source::Source;
@@ -42,10 +44,25 @@ fn nixl(source: &Source) -> ServingConfig {
     nixl_backend(&mut config, backend, StoreKind::Nixl);
     if let Some(Value::Object(params)) = map.get("params").or_else(|| map.get("backend_params")) {
         config.options.extend(params.iter().map(|(name, value)| (format!("params.{name}"), text_of(value))));
-        // Multi-threaded GDS is either mode=mt of the plugin GDS or the separate plugin GDS_MT.
-        config.insists = params.get("mode").and_then(Value::as_str) == Some("mt");
+        config.ignored.extend(ignored_params(backend, params));
     }
     config
+}
+
+/// The parameters that a plugin of NIXL 1.5.1 ignores. A plugin reads the names that it knows and no others.
+fn ignored_params(backend: Option<&str>, params: &serde_json::Map<String, Value>) -> Vec<IgnoredOption> {
+    let known: &[&str] = match backend {
+        Some("GDS") => &["batch_pool_size", "batch_limit", "max_request_size"],
+        Some("GDS_MT") => &["thread_count"],
+        Some("POSIX") => &["use_uring", "use_aio", "use_posix_aio", "ios_pool_size", "kernel_queue_size"],
+        _ => return Vec::new(),
+    };
+    let without = params.keys().filter(|name| !known.contains(&name.as_str()));
+    let instead = |name: &str| match (backend, name) {
+        (Some("GDS"), "mode" | "thread_count") => "the plugin GDS_MT",
+        _ => "",
+    };
+    without.map(|name| IgnoredOption { option: format!("params.{name}"), instead: instead(name).to_owned() }).collect()
 }
 
 #[cfg(test)]
@@ -120,17 +137,47 @@ mod tests {
     fn llm_d_stages_by_default_and_refuses_unknown_modes() {
         let config = of(Serving::Llmd, r#"{"shared_storage_path":"/mnt/kv","block_size":256}"#);
         assert_eq!((config.store, config.cufile_reads, config.paths.len()), (StoreKind::Llmd, false, 1));
-        let odd = of(Serving::Llmd, r#"{"gds_mode":"on"}"#);
-        assert_eq!((odd.missing, odd.paths), (vec!["gds_mode".to_owned()], vec![PathBuf::from("/tmp/shared-kv")]));
+        let odd = of(Serving::Llmd, r#"{"gds_mode":"on","prefetch":2}"#);
+        assert_eq!((odd.unknown, odd.paths), (vec!["prefetch".to_owned()], vec![PathBuf::from("/tmp/shared-kv")]));
+        assert_eq!((odd.wrong[0].value.as_str(), odd.wrong[0].used.as_deref()), ("on", Some("disabled")));
+        let objects = of(Serving::Llmd, r#"{"backend":"OBJ","gds_mode":"read_write","threads_per_gpu":"64"}"#);
+        assert_eq!((objects.store, objects.cufile_reads), (StoreKind::LlmdObjects, false));
+        assert_eq!((names(&objects), objects.paths.len()), (vec!["gds_mode"], 0));
     }
 
     #[test]
     fn a_nixl_back_end_is_read_with_its_parameters() {
         let config = of(Serving::Nixl, "backend: GDS\npath: /mnt/x\nparams:\n  mode: mt\n");
-        assert!(config.cufile_reads && config.insists);
+        assert!(config.cufile_reads);
         assert!(config.options.contains(&("params.mode".to_owned(), "mt".to_owned())));
+        assert_eq!((names(&config), config.ignored[0].instead.as_str()), (vec!["params.mode"], "the plugin GDS_MT"));
+        assert!(names(&of(Serving::Nixl, "backend: GDS_MT\nparams: {thread_count: 8}")).is_empty());
         assert!(!of(Serving::Nixl, "backend: POSIX").cufile_reads);
         assert_eq!(of(Serving::Nixl, "path: /x").missing, ["backend"]);
+    }
+
+    #[test]
+    fn unknown_and_rejected_options_of_lmcache_are_named() {
+        let config = of(
+            Serving::Lmcache,
+            "gds_path: /mnt/a\ngds_buffer_size: 4096\ngds_paht: /b\ngds_path_sharding: round_robin\n",
+        );
+        assert_eq!(config.unknown, ["gds_paht"]);
+        assert_eq!((config.wrong[0].option.as_str(), &config.wrong[0].used), ("gds_path_sharding", &None));
+        let nixl = |device: &str, backend: &str, more: &str| {
+            let text = format!(
+                "nixl_buffer_device: {device}\n{more}extra_config: {{enable_nixl_storage: true, nixl_backend: {backend}, nixl_pool_size: 64, nixl_path: /mnt/a}}\n"
+            );
+            let config = of(Serving::Lmcache, &text);
+            (config.missing, config.wrong.into_iter().map(|wrong| wrong.option).collect::<Vec<_>>())
+        };
+        let size = "nixl_buffer_size: 1073741824\n";
+        assert_eq!(nixl("cuda", "GDS", size), (vec![], vec![]));
+        assert_eq!(nixl("cuda", "GDS", ""), (vec!["nixl_buffer_size".to_owned()], vec![]));
+        assert_eq!(nixl("cuda", "POSIX", size).1, ["nixl_buffer_device"]);
+        assert_eq!(nixl("cpu", "POSIX", size).1, ["nixl_buffer_size"]);
+        let bare = of(Serving::Lmcache, "extra_config: {enable_nixl_storage: true, nixl_backend: GDS_MT}\n");
+        assert_eq!(bare.missing, ["extra_config.nixl_pool_size", "nixl_buffer_device", "extra_config.nixl_path"]);
     }
 
     #[test]

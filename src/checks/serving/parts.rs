@@ -1,6 +1,6 @@
 //! Functions that the readers of several systems share.
 
-use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
+use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -18,7 +18,22 @@ pub(super) fn none(serving: Serving) -> ServingConfig {
         options: Vec::new(),
         ignored: Vec::new(),
         missing: Vec::new(),
+        unknown: Vec::new(),
+        wrong: Vec::new(),
     }
+}
+
+/// A value that the program rejects, with the values that it accepts.
+pub(super) fn rejected(option: &str, value: String, accepted: &[&str]) -> WrongValue {
+    WrongValue { option: option.to_owned(), value, accepted: accepted.join(", "), used: None }
+}
+
+/// The names in a map that are neither known nor listed as ignored.
+pub(super) fn unknown(map: &Value, known: &[&str], ignored: &[(&str, &str)]) -> Vec<String> {
+    let names = map.as_object().into_iter().flat_map(|map| map.keys());
+    let is_known =
+        |name: &&String| known.contains(&name.as_str()) || ignored.iter().any(|(option, _)| option == &name.as_str());
+    names.filter(|name| !is_known(name)).cloned().collect()
 }
 
 /// The options in a map that the program ignores, according to `known`.
@@ -57,8 +72,9 @@ pub(super) fn nixl_backend(config: &mut ServingConfig, backend: Option<&str>, ki
         return;
     };
     config.options.push(("backend".to_owned(), backend.to_owned()));
-    let by_cufile = matches!(backend.to_ascii_uppercase().as_str(), "GDS" | "GDS_MT");
-    let stores = by_cufile || matches!(backend.to_ascii_uppercase().as_str(), "POSIX" | "HF3FS");
+    // NIXL compares the names of its plugins exactly.
+    let by_cufile = matches!(backend, "GDS" | "GDS_MT");
+    let stores = by_cufile || matches!(backend, "POSIX" | "HF3FS");
     if stores {
         config.store = kind;
     }

@@ -1,13 +1,32 @@
 //! vLLM's `--kv-transfer-config`, and the options of llm-d's connector in it.
 
 use super::lmcache;
-use super::parts::{ignored, none, paths, text_of};
+use super::parts::{ignored, none, paths, text_of, unknown};
 use super::source::Source;
-use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
+use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
 use serde_json::Value;
 
 /// Options of llm-d's draft, and the options that replaced them.
 const IGNORED: [(&str, &str); 2] = [("enable_gds", "gds_mode"), ("gds_config", "CUFILE_ENV_PATH_JSON")];
+/// The options of llm-d's connector, and those that vLLM reads from the same map.
+const NAMES: [&str; 14] = [
+    "backend",
+    "block_size",
+    "enable_events",
+    "gds_mode",
+    "max_staging_memory_gb",
+    "max_write_queued_seconds",
+    "read_preferring_ratio",
+    "shared_storage_path",
+    "spec_module_path",
+    "spec_name",
+    "storage_events_endpoint",
+    "storage_events_hwm",
+    "storage_medium",
+    "threads_per_gpu",
+];
+/// The values of `gds_mode`.
+const MODES: &str = "disabled, read_only, write_only, read_write, bb_read_only, bb_write_only, bb_read_write";
 /// The default directory of llm-d.
 const USUAL_PATH: &str = "/tmp/shared-kv";
 
@@ -16,20 +35,34 @@ pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
     let mut config = none(serving);
     config.store = StoreKind::Llmd;
     config.ignored = ignored(extra, "", &IGNORED);
+    if extra.get("backend").is_some_and(|backend| text_of(backend) == "OBJ") {
+        config.store = StoreKind::LlmdObjects;
+        config.options.push(("backend".to_owned(), "OBJ".to_owned()));
+        let mode = extra.get("gds_mode").map(|_| "gds_mode".to_owned());
+        config.ignored.extend(mode.map(|option| IgnoredOption { option, instead: String::new() }));
+        // The other options are those of NIXL's plugin OBJ.
+        return config;
+    }
+    config.unknown = unknown(extra, &NAMES, &IGNORED);
     let path = extra.get("shared_storage_path").map_or_else(|| USUAL_PATH.to_owned(), text_of);
     config.paths = paths(&path);
     for name in ["shared_storage_path", "gds_mode", "block_size", "threads_per_gpu", "backend"] {
         config.options.extend(extra.get(name).map(|value| (name.to_owned(), text_of(value))));
     }
     let mode = extra.get("gds_mode").map_or_else(|| "disabled".to_owned(), text_of);
-    let direction = mode.strip_prefix("bb_").unwrap_or(&mode);
-    (config.cufile_reads, config.cufile_writes) = match direction {
+    let direction = mode.strip_prefix("bb_").unwrap_or(&mode).to_owned();
+    (config.cufile_reads, config.cufile_writes) = match direction.as_str() {
         "read_only" => (true, false),
         "write_only" => (false, true),
         "read_write" => (true, true),
         "disabled" if mode == "disabled" => (false, false),
         _ => {
-            config.missing.push("gds_mode".to_owned());
+            config.wrong.push(WrongValue {
+                option: "gds_mode".to_owned(),
+                value: mode,
+                accepted: MODES.to_owned(),
+                used: Some("disabled".to_owned()),
+            });
             (false, false)
         }
     };

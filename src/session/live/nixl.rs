@@ -12,9 +12,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The reason why a NIXL engine cannot run here. `None` if it can run, and for all other engines. `cufile` is the
 /// reason why cuFile cannot be used.
 pub(super) fn obstacle(exe: &Path, engine: &Engine, cufile: Option<&str>) -> Option<String> {
-    let Engine::Nixl(plugin) = engine else { return None };
+    let plugin = engine.nixl_plugin()?;
     match probe_child(exe, &["__probe-nixl"], LIMIT) {
-        Ok(answer) => reason(&answer, *plugin, cufile),
+        Ok(answer) => reason(&answer, plugin, cufile),
         Err(error) => Some(format!("the probe of NIXL failed: {error}")),
     }
 }
@@ -32,7 +32,7 @@ fn reason(answer: &Value, plugin: NixlPlugin, cufile: Option<&str>) -> Option<St
     }
     let why = cufile.filter(|_| plugin.uses_cufile())?;
     Some(format!(
-        "NIXL ({library}) was found, but its plugin {} needs cuFile: {why}; nixl:POSIX does not",
+        "NIXL ({library}) was found, but its plugin {} needs cuFile: {why}; the plugin POSIX does not",
         plugin.name()
     ))
 }

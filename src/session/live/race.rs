@@ -306,7 +306,7 @@ impl Session {
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
             self.offered().into_iter().partition(Engine::uses_cufile);
-        if cufile.is_empty() {
+        if cufile.is_empty() && others.iter().all(|engine| engine.nixl_plugin().is_none()) {
             return others;
         }
         let reason = self.cufile_obstacle(target);

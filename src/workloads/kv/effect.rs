@@ -6,7 +6,7 @@ use super::order::{KvOrder, LaneName, Method, Settings};
 use super::params::KvSetting;
 use super::prepare;
 use super::store;
-use crate::core::KvSystem;
+use crate::core::{KvSystem, NixlPlugin};
 
 /// The effect of a setting on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,7 @@ pub(super) struct Settled<'a> {
 
 const NO_FILES: &str = "host memory has no files";
 const NO_CUFILE: &str = "it does not use cuFile";
+const NO_NIXL: &str = "it does not use NIXL";
 const NOT_READ: &str = "it only affects reads";
 const NOT_LAYERWISE: &str = "it only affects reads layer by layer (enable_layerwise=1)";
 
@@ -39,13 +40,21 @@ impl Settled<'_> {
         let files = layout.files.len() as u64;
         let (gds, in_memory) = (lane.method == Method::Gds, lane.method == Method::Ram);
         // llm-d's method falls back to plain transfers. Whether this happens is only known during the run.
+        let nixl = matches!(lane.method, Method::Nixl(_));
         let may_fall = order.kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
         let plain = lane.method == Method::Plain || (gds && may_fall);
         let writes = lane.write || settings.get(KvSetting::WritePercent) > 0;
         let only_if = |holds: bool, value: u64, why| if holds { Effect::Counts(value) } else { Effect::Nothing(why) };
         match setting {
             KvSetting::HandleCache => only_if(!in_memory, value.min(files), NO_FILES),
-            KvSetting::Odirect | KvSetting::Register | KvSetting::Async => only_if(gds, value, NO_CUFILE),
+            KvSetting::Odirect => only_if(gds || nixl, value, NO_CUFILE),
+            KvSetting::Register | KvSetting::Async => only_if(gds, value, NO_CUFILE),
+            KvSetting::BatchChunks => only_if(nixl, value.min(files), NO_NIXL),
+            KvSetting::NixlThreads => {
+                let threads = lane.method == Method::Nixl(NixlPlugin::GdsMt);
+                only_if(threads, value, "only the plugin GDS_MT has threads")
+            }
+            KvSetting::MaxConcurrentOps if nixl => Effect::Nothing("NIXL makes one transfer at a time"),
             KvSetting::AsyncDepth | KvSetting::StreamFlags | KvSetting::CheckResults if gds => {
                 only_if(settings.on(KvSetting::Async), value, "it only affects asynchronous transfers (async=1)")
             }
@@ -120,6 +129,7 @@ pub(super) fn nothing_compared(effects: &[Effect]) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::core::KvPath;
     use crate::workloads::kv::layout::tests::{order, setting};
     use crate::workloads::kv::params::parameters;
 
@@ -142,15 +152,13 @@ mod tests {
                 KvSystem::Ucm => &[("async", 1), ("enable_layerwise", 1)],
                 KvSystem::Llmd => &[("write_percent", 10)],
                 KvSystem::Lmcache => &[("async", 1), ("enable_layerwise", 1)],
-                KvSystem::VllmFs | KvSystem::LmcacheMp => &[],
+                KvSystem::VllmFs | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => &[],
             };
             for parameter in parameters(kind) {
-                let lanes = ["gds/read", "gds/write", "disk/read", "disk/write"];
-                let lanes = if kind.has_cufile() { &lanes[..] } else { &lanes[2..] };
-                assert!(
-                    lanes.iter().any(|lane| !is_nothing(kind, lane, set, parameter.setting.name())),
-                    "{parameter:?}"
-                );
+                let paths = KvPath::ALL.into_iter().filter(|path| kind.has(*path));
+                let mut lanes =
+                    paths.flat_map(|path| ["read", "write"].map(|access| format!("{}/{access}", path.name())));
+                assert!(lanes.any(|lane| !is_nothing(kind, &lane, set, parameter.setting.name())), "{parameter:?}");
             }
         }
     }

@@ -6,6 +6,8 @@ use super::cache;
 use super::flights;
 use super::job::Job;
 use super::layout::Layout;
+use super::nixl_pool::{self, Pool};
+use super::opening::tidy;
 use super::order::{KvOrder, Method};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::params::KvSetting;
@@ -16,17 +18,18 @@ use super::shared::Shared;
 use super::store::{self, Limit};
 use super::verify;
 use super::work::{self, Done, Equipment};
-use crate::core::{Access, LaneOrder, LaneStage, LogLevel, RunResult, Span, WorkloadResult, units};
+use crate::core::{Access, LaneOrder, LaneStage, LogLevel, NixlPlugin, RunResult, Span, WorkloadResult, units};
 use crate::device::{Device, DeviceMemory};
 use crate::engines::cufile::CuFile;
+use crate::engines::nixl_library::{Nixl, if_bytes_differ};
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
     Counters, EngineContext, LoadError, Made, Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, send_spans,
     verify_run, with_progress,
 };
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// Runs one process. Returns its exit status, like [`crate::engines::run_lane`].
 #[must_use]
@@ -40,6 +43,7 @@ struct Ready<'o> {
     job: Job,
     device: Device,
     cufile: Option<CuFile>,
+    nixl: Option<Nixl>,
     /// The reason why cuFile is not used although it was requested.
     without: Without,
     /// The method, after cuFile was opened.
@@ -134,6 +138,12 @@ fn set_up<'o>(
         parts.split("library", cufile.library_ns);
         parts.split("driver_open", cufile.driver_open_ns);
     }
+    let nixl = nixl_pool::open_nixl(&job)?;
+    if let Some(nixl) = &nixl {
+        parts.split("nixl_library", nixl.library_ns);
+        parts.split("nixl_agent", nixl.agent_ns);
+        parts.split("nixl_backend", nixl.backend_ns);
+    }
     let method = if job.lane.method == Method::Gds && cufile.is_none() { Method::Plain } else { job.lane.method };
     if let Some((reason, detail)) = &without {
         // If every lookup of a read misses, there is no transfer that could fall back.
@@ -141,7 +151,7 @@ fn set_up<'o>(
         let what = if is_empty { "cuFile could not be used" } else { "every transfer fell back to staging" };
         result.notes.push(format!("{what} ({reason}): {detail}"));
     }
-    Ok(Ready { lane_order, job, device, cufile, without, method, open_files })
+    Ok(Ready { lane_order, job, device, cufile, nixl, without, method, open_files })
 }
 
 /// Allocates the target and the memory of the workers, registers and pins it.
@@ -153,14 +163,21 @@ fn allocate(
 ) -> Result<(Memory, Equipment), LoadError> {
     let Ready { job, device, method, .. } = ready;
     let Job { order, settings, layout, .. } = job;
-    let threads = threads(order, settings, layout, context.cpus);
+    let nixl = matches!(method, Method::Nixl(_));
+    let threads = if nixl { 1 } else { threads(order, settings, layout, context.cpus) };
     let target = Arc::new(DeviceMemory::allocate(device, layout.target_bytes)?);
     // In a serving engine, the paged cache is allocated and touched long before anything is loaded into it.
     target.fill(0xa5)?;
-    let slots = if settings.on(KvSetting::Async) { settings.get(KvSetting::AsyncDepth).max(1) } else { 1 };
+    let slots = match () {
+        () if nixl => nixl_pool::batch(job),
+        () if settings.on(KvSetting::Async) => settings.get(KvSetting::AsyncDepth).max(1),
+        () => 1,
+    };
+    // The plugin POSIX supports only host memory.
+    let of_slab = if *method == Method::Nixl(NixlPlugin::Posix) { &Device::Host } else { device };
     let slab = layout
         .scattered
-        .then(|| DeviceMemory::allocate(device, threads as u64 * slots * layout.slab_step()).map(Arc::new))
+        .then(|| DeviceMemory::allocate(of_slab, threads as u64 * slots * layout.slab_step()).map(Arc::new))
         .transpose()?;
     if let Some(slab) = &slab {
         slab.fill(0)?;
@@ -197,7 +214,7 @@ fn measure(
     sender: &Sender,
     shared: &Shared<'_>,
     concurrent: Option<&(&Side, Beside<'_>)>,
-    equipment: Equipment,
+    (equipment, pool): (Equipment, Option<&Pool<'_>>),
     mut peaks: Peaks,
     result: &mut RunResult,
 ) -> Result<Measured, LoadError> {
@@ -209,7 +226,10 @@ fn measure(
     let cpu_before = cpu_ns();
     sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
     let done = with_progress(sender, context.counters, context.order, || {
-        let done = work::run(shared, concurrent.map(|(_, beside)| beside), equipment);
+        let done = match pool {
+            Some(pool) => nixl_pool::run(shared, pool).inspect_err(|_| tidy(shared)),
+            None => work::run(shared, concurrent.map(|(_, beside)| beside), equipment),
+        };
         let wall_ns = context.clock.now_ns();
         done.map(|done| (done, wall_ns))
     });
@@ -242,6 +262,7 @@ fn measure(
     let made = Made { transfers: u64::from(fell_back == 0), bytes: if fell_back == 0 { result.bytes } else { 0 } };
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
     result.notes.extend(notes(shared, &done, beside_writes.as_ref(), wall_ns));
+    result.notes.extend(pool.map(Pool::note));
     result.workload = Some(WorkloadResult { beside: beside_writes, ..measured(shared, &done, wall_ns, fallbacks) });
     Ok(Measured { done, wall_ns })
 }
@@ -262,7 +283,10 @@ fn verify(
     verify_run(sender, shared.context.counters, shared.context.order, result, || {
         match (verify::compare(shared, &counts)?, concurrent) {
             (None, Some((side, beside))) => side.compare(beside),
-            (wrong, _) => Ok(wrong),
+            (wrong, _) => Ok(wrong.map(|wrong| match shared.method {
+                Method::Nixl(plugin) => format!("{wrong}{}", if_bytes_differ(plugin)),
+                _ => wrong,
+            })),
         }
     })?;
     if let Some(difference) = &result.first_difference {
@@ -289,6 +313,12 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     parts.end("prepare");
     result.setup_parts_ns = parts.parts;
 
+    let files = nixl_pool::open_files(job)?;
+    let agent = ready.nixl.as_ref().map(|nixl| (nixl, nixl.agent.lock().unwrap_or_else(PoisonError::into_inner)));
+    let pool = match (&agent, &memory.slab) {
+        (Some((nixl, agent)), Some(slab)) => Some(Pool::new(nixl, agent, job, slab, &ready.device, &files)?),
+        _ => None,
+    };
     let context = ready.context(&counters);
     let handles = handle_limit(job, ready.open_files, &mut result.notes);
     let shared = Shared {
@@ -302,7 +332,8 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let side_context = memory.side.as_ref().map(|side| side.context(&context));
     let concurrent = memory.side.as_ref().zip(side_context.as_ref());
     let concurrent = concurrent.map(|(side, context)| (side, side.work(context, &shared, handles)));
-    let Measured { done, wall_ns } = measure(sender, &shared, concurrent.as_ref(), equipment, peaks, result)?;
+    let Measured { done, wall_ns } =
+        measure(sender, &shared, concurrent.as_ref(), (equipment, pool.as_ref()), peaks, result)?;
     send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &job.layout, &job.order));
     if lane_order.verify && result.bytes > 0 {
         verify(sender, &shared, concurrent.as_ref(), &done, result)?;

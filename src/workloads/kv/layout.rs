@@ -26,7 +26,8 @@ pub(super) struct FileLayout {
     pub(super) key: Key,
     /// The path of the complete file.
     pub(super) path: PathBuf,
-    /// The path while it is being written. For a slab it is the same path, because a slab is written in place.
+    /// The path while it is being written. For a slab and a pool it is the same path, because they are written in
+    /// place.
     pub(super) temporary: PathBuf,
     /// The offset of its payload in the file, in bytes.
     pub(super) start: u64,
@@ -101,7 +102,7 @@ impl Layout {
             KvSystem::Llmd | KvSystem::VllmFs => {
                 (settings.get(KvSetting::BlockSize), settings.get(KvSetting::GpuBlock))
             }
-            KvSystem::Lmcache | KvSystem::LmcacheMp => {
+            KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => {
                 (settings.get(KvSetting::ChunkSize), settings.get(KvSetting::GpuBlock))
             }
         };
@@ -131,6 +132,7 @@ impl Layout {
                 payload.div_ceil(chunk_transfer(settings, payload)).max(shape.layers * shape.vectors())
             }
             KvSystem::LmcacheMp => payload.div_ceil(settings.get(KvSetting::RegionBytes).max(1)),
+            KvSystem::LmcacheNixl => 1,
             _ => payload / extent,
         };
         if files.saturating_mul(transfers.max(shape.layers * shape.vectors())) > MOST_TRANSFERS {
@@ -207,6 +209,11 @@ impl Layout {
                 let slab = folder.join(SLAB);
                 FileLayout { key: *key, path: slab.clone(), temporary: slab, start: number * self.slot_bytes() }
             }
+            // LMCache names the files of the pool by number and four random digits, and keeps their keys in memory.
+            (KvSystem::LmcacheNixl, _) => {
+                let file = folder.join(format!("obj_{number}_{}.bin", &name[..4]));
+                FileLayout { key: *key, path: file.clone(), temporary: file, start: 0 }
+            }
             (..) => at(folder.join(chunk::file_name(&order.shape, key)), chunk::DATA_SUFFIX, chunk::PARTIAL_SUFFIX),
         }
     }
@@ -240,18 +247,18 @@ impl Layout {
         let piece_bytes = match self.kind {
             KvSystem::Ucm => self.extent,
             KvSystem::Llmd | KvSystem::VllmFs => self.extent * self.layers,
-            KvSystem::Lmcache | KvSystem::LmcacheMp => vector_bytes,
+            KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => vector_bytes,
         };
         let per_file = self.payload / piece_bytes;
         let most = match self.kind {
             KvSystem::Lmcache if self.scattered => chunk_transfer(settings, self.payload),
-            // The regions of the staging memory divide it further, depending on its slot.
-            KvSystem::LmcacheMp => self.payload,
+            // The regions of the staging memory of the slab divide it further, depending on its slot.
+            KvSystem::LmcacheMp | KvSystem::LmcacheNixl => self.payload,
             _ => self.extent,
         };
         let layer_of = |offset: u64| match self.kind {
             KvSystem::Llmd | KvSystem::VllmFs => (offset / self.extent) % self.layers,
-            KvSystem::Lmcache | KvSystem::LmcacheMp => (offset / vector_bytes) % self.layers,
+            KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => (offset / vector_bytes) % self.layers,
             KvSystem::Ucm => offset / layer_bytes,
         };
         // A misaligned length leaves a short rest. The rest is a transfer too, because every byte must be moved.
@@ -319,7 +326,7 @@ impl Layout {
                 let bytes = self.extent * self.layers;
                 (0..self.blocks).map(|b| (format!("gpu block {b}"), b * bytes, bytes)).collect()
             }
-            KvSystem::Lmcache | KvSystem::LmcacheMp => {
+            KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => {
                 let bytes = self.payload / (self.layers * self.vectors);
                 (0..self.layers * self.vectors)
                     .map(|x| {
@@ -339,7 +346,7 @@ impl Layout {
             KvSystem::Ucm => (extent / self.blocks, extent % self.blocks),
             // In a chunk, the keys of all layers are before the values. In the paged cache, each layer has keys and
             // values.
-            KvSystem::Lmcache | KvSystem::LmcacheMp => {
+            KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => {
                 let (vector, layer) = (extent / self.blocks / self.layers, extent / self.blocks % self.layers);
                 (layer * self.vectors + vector, extent % self.blocks)
             }

@@ -47,13 +47,13 @@ fn layout(order: &KvOrder, write: bool) -> Layout {
 proptest! {
     #[test]
     fn every_byte_is_moved_once_and_has_a_place_of_its_own(
-        kind in 0..5_usize, files in 1..5_u64, batch in 1..3_u64, cut in 4096..20_000_u64, write: bool, layerwise in 0..2_u64,
+        kind in 0..6_usize, files in 1..5_u64, batch in 1..3_u64, cut in 4096..20_000_u64, write: bool, layerwise in 0..2_u64,
     ) {
         let kind = KvSystem::ALL[kind];
         let set: &[(&str, u64)] = match kind {
             KvSystem::Ucm => &[("block_tokens", 32), ("misalign", 512), ("misalign_length", cut % 600)],
             KvSystem::Llmd | KvSystem::VllmFs => &[("block_size", 64), ("gpu_block", 16)],
-            KvSystem::LmcacheMp => &[("chunk_size", 64), ("gpu_block", 16)],
+            KvSystem::LmcacheMp | KvSystem::LmcacheNixl => &[("chunk_size", 64), ("gpu_block", 16)],
             KvSystem::Lmcache => &[("chunk_size", 64), ("gpu_block", 16), ("block_size", cut), ("enable_layerwise", layerwise)],
         };
         let tokens = files * if kind == KvSystem::Ucm { 32 } else { 64 } + 5;
@@ -135,6 +135,8 @@ fn files_lie_where_each_source_puts_them() {
     assert_eq!((path(KvSystem::Ucm).len(), path(KvSystem::Lmcache).len()), (2, 3));
     assert_eq!(path(KvSystem::LmcacheMp), ["lmcache_gds_slab.bin"]);
     assert_eq!(path(KvSystem::VllmFs).len(), 4);
+    let pool = path(KvSystem::LmcacheNixl);
+    assert!(pool.len() == 1 && pool[0].starts_with("obj_0_") && pool[0].len() == "obj_0_abcd.bin".len(), "{pool:?}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl FileMapper {
         let (tokens, blocks, group) = match kind {
             KvSystem::Llmd => ("hash_block_size", "gpu_blocks_per_file", "block_size"),
             KvSystem::VllmFs => ("tokens_per_hash", "blocks_per_file", "tokens_per_block"),
-            KvSystem::Ucm | KvSystem::Lmcache | KvSystem::LmcacheMp => return None,
+            KvSystem::Ucm | KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => return None,
         };
         let fields = json!({
             "model_name": shape.name, tokens: block_tokens, blocks: blocks_per_file,

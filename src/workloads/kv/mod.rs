@@ -21,6 +21,7 @@ mod launch;
 mod layout;
 mod mapper;
 mod mode;
+mod nixl_pool;
 mod opening;
 mod order;
 mod outcome;

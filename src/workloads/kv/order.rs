@@ -2,7 +2,7 @@
 
 use super::params::{self, KvSetting};
 use super::shape::Shape;
-use crate::core::{Access, FallbackReason, KvPath, KvSystem, WorkloadLane, WorkloadLaneError};
+use crate::core::{Access, FallbackReason, KvPath, KvSystem, NixlPlugin, WorkloadLane, WorkloadLaneError};
 use crate::trust::FolderId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ pub(super) enum Method {
     Plain,
     /// To host memory and back.
     Ram,
+    /// With NIXL and this plugin.
+    Nixl(NixlPlugin),
 }
 
 /// The parts of a run's name that the workload needs.
@@ -39,9 +41,13 @@ impl LaneName {
             KvPath::Gds | KvPath::GdsRegistered => Method::Gds,
             KvPath::Disk | KvPath::Staging => Method::Plain,
             KvPath::Ram => Method::Ram,
+            KvPath::Nixl(plugin) => Method::Nixl(plugin),
         };
-        if method == Method::Gds && !lane.system.has_cufile() {
-            return Err(format!("{} does not use cuFile; its variants are disk and ram", lane.system.name()));
+        if !lane.system.has(lane.path) {
+            let known: Vec<&str> =
+                KvPath::ALL.into_iter().filter(|path| lane.system.has(*path)).map(KvPath::name).collect();
+            let (system, path) = (lane.system.name(), lane.path.name());
+            return Err(format!("{system} has no variant {path}; its variants: {}", known.join(", ")));
         }
         let registers = (method == Method::Gds).then_some(lane.path == KvPath::GdsRegistered);
         let mut settings = BTreeMap::new();

@@ -73,7 +73,7 @@ pub(super) fn measured(
         hits,
         hit_rate_fraction: lookups.zip(hits).filter(|(all, _)| *all > 0).map(|(all, hits)| hits as f64 / all as f64),
         lookup_ns: done.found.as_ref().map(|_| done.lookup_ns),
-        handle_cache: (shared.method != Method::Ram).then(|| shared.handles.counts()),
+        handle_cache: (!matches!(shared.method, Method::Ram | Method::Nixl(_))).then(|| shared.handles.counts()),
         handle_registrations: shared.handle_registrations.load(Ordering::Relaxed),
         buffer_registrations: shared.registered.len() as u64,
         evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.method != Method::Ram)

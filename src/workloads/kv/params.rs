@@ -62,6 +62,8 @@ settings! {
     GdsStreams = "gds_streams",
     RegionBytes = "region_bytes",
     CheckResults = "check_results",
+    BatchChunks = "batch_chunks",
+    NixlThreads = "nixl_threads",
 }
 
 impl fmt::Display for KvSetting {
@@ -308,6 +310,22 @@ const LMCACHE_MP: [Parameter; 12] = [
     FSYNC,
 ];
 
+const LMCACHE_NIXL: [Parameter; 8] = [
+    CHUNK_SIZE,
+    GPU_BLOCK,
+    of(
+        KvSetting::BatchChunks,
+        8,
+        (1, 4096),
+        "chunks of a NIXL transfer, and pages of the buffer (nixl_buffer_size divided by the size of a chunk)",
+    ),
+    of(KvSetting::NixlThreads, 0, (0, 256), "nixl-gds-mt: threads of the plugin (thread_count); 0: its default"),
+    of(KvSetting::MaxConcurrentOps, 4, (1, 256), "disk and ram: concurrent transfers"),
+    of(KvSetting::Odirect, 0, SWITCH, "NIXL: open files with O_DIRECT (use_direct_io of LMCache)"),
+    PLAIN_ODIRECT,
+    FSYNC,
+];
+
 /// The settings of a workload.
 #[must_use]
 pub const fn parameters(kind: KvSystem) -> &'static [Parameter] {
@@ -317,6 +335,7 @@ pub const fn parameters(kind: KvSystem) -> &'static [Parameter] {
         KvSystem::VllmFs => &VLLM_FS,
         KvSystem::Lmcache => &LMCACHE,
         KvSystem::LmcacheMp => &LMCACHE_MP,
+        KvSystem::LmcacheNixl => &LMCACHE_NIXL,
     }
 }
 
@@ -336,6 +355,9 @@ pub const fn elsewhere(kind: KvSystem) -> &'static str {
         }
         KvSystem::LmcacheMp => {
             "--gds-l1-path is DIR, --l1-size-gb follows from --tokens and --batch, --gds-l1-use-direct-io is odirect"
+        }
+        KvSystem::LmcacheNixl => {
+            "nixl_path is DIR, nixl_backend the choice of variants, nixl_pool_size follows from --tokens and --batch"
         }
     }
 }

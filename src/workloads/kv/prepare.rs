@@ -32,8 +32,11 @@ pub(super) type Without = Option<(FallbackReason, String)>;
 /// Opens cuFile if the run needs it. Only llm-d continues without cuFile; the reason is returned.
 pub(super) fn open_cufile(lane_order: &LaneOrder, job: &Job) -> Result<(Option<CuFile>, Without), LoadError> {
     let order = &job.order;
-    if job.lane.method != Method::Gds {
-        return Ok((None, None));
+    match job.lane.method {
+        Method::Gds => {}
+        // NIXL's plugins use the same library. It is opened here to read its counters.
+        Method::Nixl(plugin) if plugin.uses_cufile() => return Ok((Some(open_driver(lane_order)?), None)),
+        Method::Nixl(_) | Method::Plain | Method::Ram => return Ok((None, None)),
     }
     if let Some(reason @ (FallbackReason::NoLibrary | FallbackReason::InitFailed)) = order.provoke {
         let what =
@@ -64,7 +67,7 @@ pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpu
         KvSystem::Llmd => settings.get(KvSetting::ThreadsPerGpu).min(cpus as u64),
         KvSystem::VllmFs if layout.is_write() => settings.get(KvSetting::NWriteThreads),
         KvSystem::VllmFs => settings.get(KvSetting::NReadThreads),
-        KvSystem::Lmcache => settings.get(KvSetting::MaxConcurrentOps),
+        KvSystem::Lmcache | KvSystem::LmcacheNixl => settings.get(KvSetting::MaxConcurrentOps),
         KvSystem::LmcacheMp => settings.get(KvSetting::GdsStreams),
     };
     (asked as usize).clamp(1, layout.units.len().max(1))
@@ -136,13 +139,13 @@ pub(super) fn staging(
 ) -> Result<Vec<Slot>, LoadError> {
     let (Job { settings, layout, .. }, kind) = (job, job.order.kind);
     let may_stage = kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
-    if method == Method::Ram || (method == Method::Gds && !may_stage) {
+    if matches!(method, Method::Ram | Method::Nixl(_)) || (method == Method::Gds && !may_stage) {
         return Ok(Vec::new());
     }
     let wanted = match (kind, settings.get(KvSetting::StagingBytes)) {
         // The buffer has the size of a complete file, which is read or written at once.
         (KvSystem::Llmd | KvSystem::VllmFs, 0) if !layout.files.is_empty() => layout.payload,
-        (KvSystem::Lmcache | KvSystem::LmcacheMp, _) | (_, 0) => layout.largest,
+        (KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl, _) | (_, 0) => layout.largest,
         (KvSystem::Llmd | KvSystem::VllmFs, bytes) => bytes,
         (KvSystem::Ucm, bytes) => bytes.min(layout.largest),
     };

@@ -9,6 +9,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+/// The suffix of LMCache's chunks on wekafs.
+const WEKA_SUFFIX: &str = ".weka1";
 /// Maximum number of files and folders that are examined, and maximum depth of folders.
 const MOST_FILES: u64 = 200_000;
 const DEEPEST: usize = 6;
@@ -76,17 +78,19 @@ impl Search {
         let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
         if name == super::layout::SLAB {
             self.add(KvSystem::LmcacheMp, bytes);
-        } else if let Some(key) = name.strip_suffix(DATA_SUFFIX) {
+        } else if let Some(key) = [DATA_SUFFIX, WEKA_SUFFIX].iter().find_map(|suffix| name.strip_suffix(suffix)) {
             self.add(KvSystem::Lmcache, bytes);
             if !path.with_file_name(format!("{name}{METADATA_SUFFIX}")).is_file() {
                 self.store.without_metadata += 1;
             }
-            self.models.extend(key.split("%40").next().map(|model| model.replace("%2F", "/")));
+            self.models.extend(unquoted(key).split('@').next().map(str::to_owned));
             if self.store.shape.is_empty() {
                 self.store.shape = header(path).map_or_else(Vec::new, |header| header.shape.to_vec());
             }
         } else if name.contains(DATA_SUFFIX) && name.contains(".tmp") {
             self.store.partial += 1;
+        } else if is_pool_file(name) {
+            self.add(KvSystem::LmcacheNixl, bytes);
         } else if let Some(hash) = name.strip_suffix(".bin").filter(|hash| is_hex(hash)) {
             // Two digits of the hash and the group: `de_g0`.
             let group = folder.split_once("_g").filter(|(digits, _)| hash.get(3..5) == Some(digits));
@@ -133,6 +137,34 @@ impl Search {
     }
 }
 
+/// Whether this is the name of a file in the pool of LMCache's back end on NIXL: `obj_17_9f3c.bin`.
+fn is_pool_file(name: &str) -> bool {
+    let middle = name.strip_prefix("obj_").and_then(|rest| rest.strip_suffix(".bin"));
+    middle.and_then(|middle| middle.split_once('_')).is_some_and(|(number, digits)| {
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) && digits.len() == 4 && is_hex(digits)
+    })
+}
+
+/// Decodes the percent encoding of a file name. Invalid parts stay as they are.
+fn unquoted(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok()).filter(|two| is_hex(two));
+        match digits.filter(|_| *first == b'%').and_then(|two| u8::from_str_radix(two, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -157,7 +189,7 @@ mod tests {
             let set: &[(&str, u64)] = match kind {
                 KvSystem::Ucm => &[("block_tokens", 64)],
                 KvSystem::Llmd | KvSystem::VllmFs => &[("block_size", 64)],
-                KvSystem::Lmcache | KvSystem::LmcacheMp => &[("chunk_size", 64)],
+                KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl => &[("chunk_size", 64)],
             };
             let mut order = order(kind, 256, 1, set);
             order.folder = folder.path().to_owned();
@@ -182,6 +214,16 @@ mod tests {
                 assert_eq!((found.shape, found.models), (vec![2, 3, 64, 32], vec!["tiny".to_owned()]));
             }
         }
+    }
+
+    #[test]
+    fn names_of_chunks_are_decoded() {
+        assert_eq!(unquoted("meta%2FTiny%20model%401"), "meta/Tiny model@1");
+        assert_eq!(unquoted("a%zz%4"), "a%zz%4");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a%2Fb%401%400%40ff%40half.weka1"), "x").unwrap();
+        let found = recognise(folder.path()).unwrap();
+        assert_eq!((found.system.as_str(), found.models), ("lmcache", vec!["a/b".to_owned()]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The settings with which the source systems of the KV-cache workloads were measured.
 
-use crate::core::{KvPath, KvSystem};
+use crate::core::{KvPath, KvSystem, NixlPlugin};
 
 impl KvSystem {
     /// A description of the system in one line.
@@ -22,6 +22,9 @@ impl KvSystem {
             Self::LmcacheMp => {
                 "LMCache's GDS L1 tier (multi-process mode): one slab file, one handle, asynchronous transfers into registered regions"
             }
+            Self::LmcacheNixl => {
+                "LMCache's back end on NIXL: a pool of open files, each registered once, one transfer for several chunks"
+            }
         }
     }
 
@@ -33,7 +36,7 @@ impl KvSystem {
             Self::Llmd => ("llama-3.1-8b", 10_240),
             // These two systems were not measured by their sources. The shapes are those of similar systems.
             Self::VllmFs => ("llama-3.1-8b", 10_240),
-            Self::Lmcache | Self::LmcacheMp => ("llama-3.1-70b", 2048),
+            Self::Lmcache | Self::LmcacheMp | Self::LmcacheNixl => ("llama-3.1-70b", 2048),
         }
     }
 
@@ -44,6 +47,13 @@ impl KvSystem {
             Self::Llmd => &[KvPath::Staging, KvPath::Ram, KvPath::Gds, KvPath::GdsRegistered],
             Self::VllmFs => &[KvPath::Disk, KvPath::Ram],
             Self::LmcacheMp => &[KvPath::Disk, KvPath::Ram, KvPath::GdsRegistered],
+            Self::LmcacheNixl => &[
+                KvPath::Disk,
+                KvPath::Ram,
+                KvPath::Nixl(NixlPlugin::Posix),
+                KvPath::Nixl(NixlPlugin::Gds),
+                KvPath::Nixl(NixlPlugin::GdsMt),
+            ],
             Self::Ucm | Self::Lmcache => &[KvPath::Disk, KvPath::Ram, KvPath::Gds, KvPath::GdsRegistered],
         }
     }

@@ -54,6 +54,8 @@ impl Worker<'_, '_> {
             self.begin_file(file)?;
         }
         let done = match shared.method {
+            // The pool makes these transfers.
+            Method::Nixl(_) => Ok(false),
             Method::Ram => self.each(tasks, start, |worker, task| worker.in_memory(task).map(|()| true)),
             Method::Plain => {
                 if let Some((reason, detail)) = &shared.without {

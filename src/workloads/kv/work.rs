@@ -80,7 +80,7 @@ pub(super) fn run(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: E
 }
 
 /// Finds the files of a read. `None` if the run does not search for files.
-fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
+pub(super) fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
     if shared.lane.write || shared.method == Method::Ram {
         return Ok(None);
     }
@@ -96,6 +96,11 @@ fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
         }));
     }
     Ok(Some(looked))
+}
+
+/// Whether the file of a transfer was found, or was not looked up.
+pub(super) fn stored(found: Option<&Found>, task: &Task) -> bool {
+    found.is_none_or(|found| found.files.get(task.file as usize).is_some_and(|hit| *hit))
 }
 
 /// The window of a layer-wise read: the transfers of each layer, and how far ahead of the computing they may be.
@@ -215,9 +220,12 @@ fn transfer_all(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equ
     let looked_at = first.now();
     let found = look_up(shared)?;
     let lookup_ns = if found.is_some() { first.end(Phase::Open, looked_at, What::SETUP) - looked_at } else { 0 };
-    let stored = |task: &Task| found.as_ref().is_none_or(|f| f.files.get(task.file as usize).is_some_and(|hit| *hit));
-    let units: Vec<Range<usize>> =
-        layout.units.iter().filter(|unit| layout.tasks.get(unit.start).is_some_and(stored)).cloned().collect();
+    let units: Vec<Range<usize>> = layout
+        .units
+        .iter()
+        .filter(|unit| layout.tasks.get(unit.start).is_some_and(|task| stored(found.as_ref(), task)))
+        .cloned()
+        .collect();
     let window = window(shared, &units);
     let turns = match (lines.len(), beside.map_or(0, |beside| beside.units.len())) {
         (0, writes) => Turns::new(units.len(), writes, threads, shared.settings.on(KvSetting::ReadPriority)),

@@ -1,4 +1,4 @@
-//! Screen 5: why can GDS be slower on a small model? Eight steps with recorded loads, and a simulation that is marked
+//! Screen 5: why can GDS be slower on a small model? Twelve steps with recorded loads, and a simulation that is marked
 //! as such.
 //!
 //! ```text
@@ -31,7 +31,7 @@ const fn least_rows(figure: Figure) -> u16 {
     match figure {
         Figure::Paths => 6,
         Figure::FewTensors | Figure::SmallWhole | Figure::LargeWhole => 7,
-        Figure::Crossover | Figure::Table => 9,
+        Figure::Crossover | Figure::Table | Figure::Pinned => 9,
         Figure::Slab | Figure::Reads => 10,
     }
 }
@@ -176,7 +176,7 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
             paths(&mut pen.part(0, 0, w, upper), theme);
             // The time of each path in the recordings, if there is space for it.
             if upper < h {
-                table(&mut pen.part(0, upper, w, h - upper), lesson, ui, theme);
+                table(&mut pen.part(0, upper, w, h - upper), &both(lesson), ui, theme);
             }
         }
         Figure::FewTensors => {
@@ -191,8 +191,14 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
             let crosses = [&lesson.small, &lesson.large].into_iter().find(|told| told.even_with_mmap().is_some());
             cross(pen, crosses.unwrap_or(&lesson.small), theme);
         }
-        Figure::Table => table(pen, lesson, ui, theme),
+        Figure::Table => table(pen, &both(lesson), ui, theme),
+        Figure::Pinned => table(pen, &[&lesson.small_usual, &lesson.small_1024, &lesson.large_usual], ui, theme),
     }
+}
+
+/// The loads of both models.
+fn both(lesson: &Lesson) -> [&ModelLoads; 2] {
+    [&lesson.small, &lesson.large]
 }
 
 fn paths(pen: &mut Pen<'_>, theme: &Theme) {
@@ -329,10 +335,9 @@ fn cross(pen: &mut Pen<'_>, told: &ModelLoads, theme: &Theme) {
 const LEAST_TIME: u16 = 10;
 
 /// Draws a table of all loads of both models, and of the model that was measured here.
-fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
+fn table(pen: &mut Pen<'_>, models: &[&ModelLoads], ui: &Ui<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
-    let told: Vec<&ModelLoads> =
-        [&lesson.small, &lesson.large].into_iter().chain(ui.screen.measured.as_ref()).collect();
+    let told: Vec<&ModelLoads> = models.iter().copied().chain(ui.screen.measured.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
     // The columns: one for each model and cache state, as many as fit.
     let states = |told: &ModelLoads| {
