@@ -6,12 +6,15 @@
 
 #[path = "program/mod.rs"]
 mod program;
+#[path = "program/tree.rs"]
+mod tree;
 
 use program::{PROGRAM, VARIABLES};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use tree::tree;
 
 /// Calls that change a file system.
 const CALLS: &str = "write,pwrite64,openat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,link,linkat,ftruncate,fallocate,fsync,fdatasync,\
@@ -137,19 +140,6 @@ fn image(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     walk(top, top, &mut found);
     found
-}
-
-/// A tree with a file that a fix edits.
-fn tree(folder: &Path) -> PathBuf {
-    let top = folder.join("root");
-    for name in ["etc/modprobe.d", "proc/sys/kernel/random"] {
-        fs::create_dir_all(top.join(name)).unwrap();
-    }
-    fs::write(top.join("etc/os-release"), "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n").unwrap();
-    fs::write(top.join("proc/sys/kernel/random/boot_id"), "first\n").unwrap();
-    fs::write(top.join("etc/modprobe.d/nvidia-p2pdma.conf"), "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1\n")
-        .unwrap();
-    top
 }
 
 #[test]

@@ -6,6 +6,8 @@
 
 #[path = "program/mod.rs"]
 mod program;
+#[path = "program/tree.rs"]
+mod tree;
 
 use program::{PROGRAM, VARIABLES};
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use tree::tree;
 
 /// Time limit for the end of all processes of a killed command.
 const END: Duration = Duration::from_secs(20);
@@ -148,19 +151,6 @@ fn kill_often(operation: &Operation<'_>, kills: u64, seed: u64) -> Vec<String> {
         kills - broken.len() as u64
     );
     broken
-}
-
-/// A tree with a file that a fix edits.
-fn tree(folder: &Path) -> PathBuf {
-    let top = folder.join("root");
-    for name in ["etc/modprobe.d", "proc/sys/kernel/random"] {
-        fs::create_dir_all(top.join(name)).unwrap();
-    }
-    fs::write(top.join("etc/os-release"), "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n").unwrap();
-    fs::write(top.join("proc/sys/kernel/random/boot_id"), "first\n").unwrap();
-    fs::write(top.join("etc/modprobe.d/nvidia-p2pdma.conf"), "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1\n")
-        .unwrap();
-    top
 }
 
 /// Whether the tree is unchanged or completely fixed. A start that changes files first resumes the interrupted fix.
@@ -329,4 +319,64 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
         .flat_map(|operation| kill_often(operation, each, seed ^ operation.name.len() as u64))
         .collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Living processes whose command line contains the word, with their command lines.
+fn named(word: &str) -> Vec<(u32, String)> {
+    let of = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?.replace('\0', " ");
+        let lives = !stat.rsplit_once(')')?.1.starts_with(" Z");
+        (lives && line.contains(word)).then_some((pid, line))
+    };
+    let names = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| of(name.to_str()?.parse().ok()?)).collect()
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < END * 6, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_command_ends_if_its_session_and_its_supervisor_are_killed_together() {
+    let (folder, temporary) = (room(), room());
+    let model = folder.path().join("model");
+    assert!(plain(&words("make-model odd-sizes --yes --scale 0.1", &[&model]), temporary.path()).status.success());
+    for (number, killed) in [
+        &["bench"][..],
+        &["bench", "__outside "],
+        &["bench", "__outside-supervisor"],
+        &["__outside ", "__outside-supervisor"],
+        &["bench", "__outside ", "__outside-supervisor"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // A duration of days that no other process has.
+        let mark = format!("7{number}{:07}.5", std::process::id());
+        // The kernel kills only the group of the command if all three processes are killed.
+        let other = if killed.len() == 3 { "" } else { "setsid " };
+        let engine = ["--engine".to_owned(), format!("command:{other}sleep {mark} & sleep {mark}")];
+        let words = [words("bench --target host --cache as-is --repeat 1", &[&model]), engine.to_vec()].concat();
+        let mut command = command(&words, temporary.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let tree = || named(&mark);
+        let sleeps = |tree: &[(u32, String)]| tree.iter().filter(|(_, line)| line.starts_with("sleep")).count();
+        wait_until("the command did not start", || sleeps(&tree()) == 2);
+        let pids: Vec<String> = tree()
+            .into_iter()
+            .filter(|(_, line)| killed.iter().any(|name| line.contains(&format!(" {name}"))))
+            .map(|(pid, _)| pid.to_string())
+            .collect();
+        assert_eq!(pids.len(), killed.len(), "{killed:?}: {:?}", tree());
+        // The session examines the process tree ten times a second, on a busy machine less often.
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(Command::new("kill").arg("-KILL").args(&pids).status().unwrap().success());
+        wait_until(&format!("{killed:?}: processes of the command are left"), || sleeps(&tree()) == 0);
+        child.wait().unwrap();
+    }
 }

@@ -425,6 +425,11 @@ pub(super) enum Sub {
         /// The command line
         line: String,
     },
+    #[command(name = "__outside-supervisor", hide = true)]
+    OutsideSupervisor {
+        /// The command line
+        line: String,
+    },
     #[command(name = "__probe-nixl", hide = true)]
     ProbeNixl,
 }
@@ -503,6 +508,7 @@ impl Sub {
                 | Self::Ceilings { .. }
                 | Self::ReadPass { .. }
                 | Self::Outside { .. }
+                | Self::OutsideSupervisor { .. }
                 | Self::ProbeCufile { .. }
                 | Self::ProbeRead { .. }
                 | Self::ProbeCuda

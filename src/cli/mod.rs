@@ -134,7 +134,8 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {
             together::load(&models, &race, export.plan(), &output.output())
         }
-        Some(Sub::Outside { line }) => Ok(crate::session::live::supervise(&line)),
+        Some(Sub::Outside { line }) => Ok(crate::session::live::keep(&line)),
+        Some(Sub::OutsideSupervisor { line }) => Ok(crate::session::live::supervise(&line)),
         Some(Sub::ProbeNixl) => Ok(engines::probe::probe_nixl()),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             Ok(models.iter().map(|model| sweep::run(model, &race, &output.output())).max().unwrap_or(0))

@@ -27,13 +27,13 @@ pub(super) struct LaneMeters {
     // Open descriptor of the process's folder in /proc, so that a later process with the same number is not read by
     // mistake.
     process: Option<OwnedFd>,
-    /// The process id of a command's supervisor. All its descendants are read too.
+    /// The process id of a command's keeper. All its descendants are read too.
     tree: Option<u32>,
 }
 
 impl LaneMeters {
     pub(super) fn of(pid: u32) -> Self {
-        let tree = super::tree::is_supervisor(pid).then_some(pid);
+        let tree = super::tree::is_keeper(pid).then_some(pid);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self { tree, process: rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty()).ok() }
     }

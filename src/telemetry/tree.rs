@@ -15,7 +15,7 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 /// The resource use of a process tree. A value that could not be read for any process is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeUse {
-    /// Number of living processes, including the root.
+    /// Number of living processes without the keeper and the supervisor of a command.
     pub processes: u32,
     /// Number of threads of these processes.
     pub threads: u64,
@@ -43,21 +43,27 @@ fn add(sum: &mut Option<u64>, more: Option<u64>) {
 
 impl TreeUse {
     fn take(&mut self, process: &Process, stat: &Stat) {
-        self.processes += 1;
         self.major_faults += stat.majflt + stat.cmajflt;
         let reaped = u64::try_from(stat.cutime).unwrap_or(0) + u64::try_from(stat.cstime).unwrap_or(0);
         let ticks = (stat.utime + stat.stime + reaped) as f64;
         self.cpu_ns += (ticks * 1e9 / procfs::ticks_per_second() as f64) as u64;
+        if !is_ours(process) {
+            self.take_memory(process);
+        }
+        if let Ok(io) = process.io() {
+            add(&mut self.storage_read_bytes, Some(io.read_bytes));
+            add(&mut self.read_call_bytes, Some(io.rchar));
+        }
+    }
+
+    fn take_memory(&mut self, process: &Process) {
+        self.processes += 1;
         if let Ok(status) = process.status() {
             let bytes = |kib: Option<u64>| kib.map(|kib| kib.saturating_mul(1024));
             add(&mut self.rss_bytes, bytes(status.vmrss));
             add(&mut self.rss_anon_bytes, bytes(status.rssanon));
             add(&mut self.rss_file_bytes, bytes(status.rssfile));
             self.threads += status.threads;
-        }
-        if let Ok(io) = process.io() {
-            add(&mut self.storage_read_bytes, Some(io.read_bytes));
-            add(&mut self.read_call_bytes, Some(io.rchar));
         }
     }
 }
@@ -150,7 +156,7 @@ pub fn usage(root: u32) -> Option<TreeUse> {
 #[must_use]
 pub fn shared_once_bytes(root: u32) -> Option<u64> {
     let mut sum = None;
-    for (process, _) in tree(root) {
+    for (process, _) in tree(root).into_iter().filter(|(process, _)| !is_ours(process)) {
         let rollup = process.smaps_rollup().ok();
         let pss = rollup.and_then(|r| r.memory_map_rollup.0.first()?.extension.map.get("Pss").copied());
         add(&mut sum, pss);
@@ -180,14 +186,26 @@ pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
     (None, readable)
 }
 
-/// Whether a process is the supervisor of a command, from its command line.
-pub(super) fn is_supervisor(pid: u32) -> bool {
+/// Whether a process is the keeper of a command. It is the root of the command's tree.
+pub(super) fn is_keeper(pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
-    process.and_then(|p| p.cmdline().ok()).is_some_and(|line| line.get(1).is_some_and(|word| word == SUPERVISOR))
+    process.is_some_and(|process| subcommand(&process).is_some_and(|word| word == KEEPER))
 }
 
+/// Whether a process is the keeper or the supervisor of a command. Both are not part of the command.
+fn is_ours(process: &Process) -> bool {
+    subcommand(process).is_some_and(|word| word == KEEPER || word == SUPERVISOR)
+}
+
+fn subcommand(process: &Process) -> Option<String> {
+    process.cmdline().ok()?.into_iter().nth(1)
+}
+
+/// The hidden subcommand of gds-top that starts a supervisor and adopts its orphaned processes.
+pub const KEEPER: &str = "__outside";
+
 /// The hidden subcommand of gds-top that runs a command and adopts its orphaned processes.
-pub const SUPERVISOR: &str = "__outside";
+pub const SUPERVISOR: &str = "__outside-supervisor";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -235,7 +253,7 @@ mod tests {
         while !usage(child.id()).is_some_and(enough) {
             assert!(start.elapsed().as_secs() < 180, "{:?}", usage(child.id()));
         }
-        assert!(!is_supervisor(child.id()));
+        assert!(!is_keeper(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
     }

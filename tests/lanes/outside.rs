@@ -253,10 +253,10 @@ fn a_command_whose_supervisor_is_killed_ends_with_it_and_its_session_goes_on() {
     let (folder, _) = model();
     let mark = mark(4);
     let child = started(folder.path(), &mark);
-    // The session, the supervisor, the shell and both sleeps name the mark.
-    until("tree", || alive(&mark).len() >= 5);
+    // The session, the keeper, the supervisor, the shell and both sleeps name the mark.
+    until("tree", || alive(&mark).len() >= 6);
     let of_this_test = alive(&mark);
-    let supervisor = alive("__outside").into_iter().find(|pid| of_this_test.contains(pid)).unwrap();
+    let supervisor = alive("__outside-supervisor").into_iter().find(|pid| of_this_test.contains(pid)).unwrap();
     // The session examines the process tree ten times a second, on a busy single core less often.
     std::thread::sleep(std::time::Duration::from_secs(5));
     assert!(Command::new("kill").args(["-KILL", &supervisor.to_string()]).status().unwrap().success());

@@ -10,7 +10,7 @@ use crate::session::live::bus::Bus;
 use crate::session::live::child::ChildProcess;
 use crate::session::live::gate::Place;
 use crate::session::live::process::{LaneEnd, not_started};
-use crate::telemetry::tree::SUPERVISOR;
+use crate::telemetry::tree::KEEPER;
 use crate::text::quoted;
 use crossbeam_channel::Receiver;
 use std::path::Path;
@@ -161,7 +161,7 @@ fn spawn(exe: &Path, order: &LaneOrder, line: &str) -> std::io::Result<ChildProc
         command.env(format!("GDS_TOP_SET_{}", setting.name().to_uppercase()), value.to_string());
     }
     command
-        .arg(SUPERVISOR)
+        .arg(KEEPER)
         .arg(line)
         .env("GDS_TOP_MODEL", &order.model.path)
         .env("GDS_TOP_GPU", gpu(order))

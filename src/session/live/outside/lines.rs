@@ -120,6 +120,8 @@ pub(super) struct Line {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct Ended {
+    /// CLOCK_MONOTONIC time in nanoseconds just before the command was started.
+    pub(super) started_ns: Option<u64>,
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
     pub(super) storage_read_bytes: Option<u64>,

@@ -16,4 +16,4 @@ pub(super) use lane::run;
 #[doc(hidden)]
 pub use lines::read_protocol;
 pub use loaders::{Loader, all as loaders, python};
-pub use supervisor::supervise;
+pub use supervisor::{keep, supervise};

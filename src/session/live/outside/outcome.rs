@@ -30,7 +30,9 @@ impl Watched {
             stop.cpu_ns = ended.cpu_ns.unwrap_or(stop.cpu_ns);
             stop.major_faults = ended.major_faults.unwrap_or(stop.major_faults);
         }
-        let start_ns = self.told.ready_ns.unwrap_or(self.started_ns);
+        // The start of the keeper and the supervisor is not part of the load.
+        let began_ns = ended.started_ns.filter(|at| *at >= self.started_ns).unwrap_or(self.started_ns);
+        let start_ns = self.told.ready_ns.unwrap_or(began_ns);
         let stop_ns = self.told.done_ns.or(self.told.ended_ns).unwrap_or_else(monotonic_ns).max(start_ns);
         result.wall_ns = stop_ns - start_ns;
         result.setup_ns = start_ns.saturating_sub(order.spawned_monotonic_ns);

@@ -164,8 +164,7 @@ impl Watched {
         if !members.is_empty() {
             self.members = members;
         }
-        // The supervisor is not part of the command.
-        self.most_processes = self.most_processes.max(used.processes.saturating_sub(1));
+        self.most_processes = self.most_processes.max(used.processes);
         self.most_rss = self.most_rss.max(used.rss_bytes);
         if let Some(now) = bus.gpu_memory_bytes() {
             let (first, most) = self.gpu_memory.unwrap_or((now, now));
