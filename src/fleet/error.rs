@@ -19,13 +19,13 @@ pub enum FleetError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A report was written by a newer program.
+    /// A report has a version that this program cannot read.
     #[error("{source_name} has schema_version {found}; this program reads versions up to {known}. Update gds-top")]
     Newer {
         /// The path of the file.
         source_name: String,
-        /// The version of the report.
-        found: u64,
+        /// The version of the report, as JSON.
+        found: String,
         /// The newest supported version.
         known: u64,
     },

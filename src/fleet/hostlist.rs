@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 /// The names as one list that `srun --nodelist` and `scontrol show hostnames` accept. Names that differ only in the number
 /// at their end share a bracket, if their numbers have the same width or no leading zero. Slurm rejects text after a
-/// bracket, so names with a number elsewhere are listed one by one.
+/// bracket, so names with a number elsewhere are listed one by one. Characters that a host name cannot have are
+/// replaced by `?`, because the list is copied to command lines.
 #[must_use]
 pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(host_name).collect();
     // By prefix and width of a padded number (0 if it is not padded).
     let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     let mut others: Vec<&str> = Vec::new();
-    for name in names {
+    for name in &names {
         match split(name) {
             Some((prefix, number, width)) => numbered.entry((prefix, width)).or_default().push(number),
             None => others.push(name),
@@ -27,6 +29,15 @@ pub fn hostlist<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     others.dedup();
     parts.extend(others.into_iter().map(str::to_owned));
     parts.join(",")
+}
+
+fn host_name(name: &str) -> String {
+    let replaced = |(at, c): (usize, char)| {
+        // A hyphen at the beginning would be an option.
+        let is_allowed = c.is_alphanumeric() || c == '.' || c == '_' || (c == '-' && at > 0);
+        if is_allowed { c } else { '?' }
+    };
+    name.char_indices().map(replaced).collect()
 }
 
 /// Splits a name before the number at its end: the text before it, its value, and its width if it is zero-padded.
@@ -74,6 +85,9 @@ mod tests {
             (&["7", "8"], "[7-8]"),
             (&["größe3"], "größe3"),
             (&["a99999999999999999999999"], "a99999999999999999999999"),
+            (&["gpu[1-3]", "gpu4"], "gpu4,gpu?1-3?"),
+            (&["a b;c,d", "node1"], "node1,a?b?c?d"),
+            (&["--version", "$(id)", "a\nb", "../x1"], "..?x1,?-version,??id?,a?b"),
             (&[], ""),
         ] {
             assert_eq!(hostlist(names.iter().copied()), list);
@@ -107,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_expands_to_its_names(names in prop::collection::btree_set("[a-c]{0,2}-?0{0,2}[0-9]{1,3}(x|-ib)?|[a-z]{1,3}", 0..60)) {
+        fn a_list_expands_to_its_names(names in prop::collection::btree_set("([a-c]{1,2}-?)?0{0,2}[0-9]{1,3}(x|-ib)?|[a-z]{1,3}", 0..60)) {
             prop_assert_eq!(expand(&hostlist(names.iter().map(String::as_str))), names);
         }
     }

@@ -24,24 +24,17 @@ const MOST_VALUES: u64 = 20_000_000;
 const MOST_REPORTS: usize = 100_000;
 
 /// The fields of a report that are compared.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Report {
     /// The schema version. It is 0 if the file is not a report.
-    #[serde(default)]
     pub(super) schema_version: u64,
-    #[serde(default)]
     pub(super) tool: String,
-    #[serde(default)]
     pub(super) started_unix_ms: u64,
-    #[serde(default)]
     pub(super) machine: Option<Machine>,
-    #[serde(default)]
     pub(super) checks: Vec<Check>,
-    #[serde(default)]
     pub(super) verdicts: Vec<Verdict>,
-    #[serde(default)]
     pub(super) runs: Vec<Run>,
-    #[serde(default)]
     pub(super) grid: Option<Grid>,
 }
 
@@ -113,49 +106,52 @@ pub(super) struct Verdict {
     pub(super) blockers: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Run {
-    #[serde(default)]
     pub(super) engine: String,
-    #[serde(default)]
     pub(super) cache: String,
-    #[serde(default)]
     pub(super) model: Option<String>,
-    #[serde(default)]
     pub(super) bytes: Option<u64>,
-    #[serde(default)]
     pub(super) bytes_per_s: Option<f64>,
-    #[serde(default)]
     pub(super) verified: Option<bool>,
-    #[serde(default)]
     pub(super) error: Option<IgnoredAny>,
 }
 
 /// The storage grid of 'bench-io'.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Grid {
-    #[serde(default)]
     pub(super) cells: Vec<Cell>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Cell {
-    #[serde(default)]
     pub(super) access: String,
-    #[serde(default)]
     pub(super) pattern: String,
-    #[serde(default)]
     pub(super) transfer: String,
-    #[serde(default)]
     pub(super) block_bytes: u64,
-    #[serde(default)]
     pub(super) threads: u64,
-    #[serde(default)]
     pub(super) bytes_per_s: Option<f64>,
-    #[serde(default)]
     pub(super) verified: Option<bool>,
-    #[serde(default)]
     pub(super) error: Option<IgnoredAny>,
+}
+
+/// The version of a report that cannot be parsed as one.
+#[derive(Debug, Deserialize)]
+struct Version {
+    schema_version: serde_json::Value,
+}
+
+impl Version {
+    /// The version as text, if this program cannot read it.
+    fn foreign(document: &[u8]) -> Option<String> {
+        let found = serde_json::from_slice::<Self>(document).ok()?.schema_version;
+        let is_known = found.as_u64().is_some_and(|number| number <= NEWEST);
+        // A version is short. The rest of other values is not needed.
+        (!is_known).then(|| found.to_string().chars().take(40).collect())
+    }
 }
 
 /// A source without a report.
@@ -173,6 +169,8 @@ pub(super) struct Input {
     /// The reports with their sources.
     pub(super) reports: Vec<(String, Report)>,
     pub(super) unread: Vec<Unread>,
+    /// Sources with versions that this program cannot read.
+    foreign: Vec<(String, String)>,
 }
 
 /// Reads the reports below the paths. `-` is standard input. Files are parsed on all CPUs.
@@ -200,6 +198,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     for part in parse_all(&files) {
         input.reports.extend(part.reports);
         input.unread.extend(part.unread);
+        input.foreign.extend(part.foreign);
     }
     same_version(&input)?;
     Ok(input)
@@ -207,12 +206,13 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
 
 /// Reports of different versions are rejected, because their numbers may have different meanings.
 fn same_version(input: &Input) -> Result<(), FleetError> {
+    let newer = input.reports.iter().find(|(_, report)| report.schema_version > NEWEST);
+    let newer = newer.map(|(source, report)| (source.clone(), report.schema_version.to_string()));
+    if let Some((source_name, found)) = newer.or_else(|| input.foreign.first().cloned()) {
+        return Err(FleetError::Newer { source_name, found, known: NEWEST });
+    }
     let mut versions = input.reports.iter().map(|(source, report)| (source, report.schema_version));
     let Some((_, first)) = versions.next() else { return Ok(()) };
-    let known = |(_, found): &(&String, u64)| *found > NEWEST;
-    if let Some((source, found)) = input.reports.iter().map(|(s, r)| (s, r.schema_version)).find(known) {
-        return Err(FleetError::Newer { source_name: source.clone(), found, known: NEWEST });
-    }
     match versions.find(|(_, version)| *version != first) {
         Some((source, found)) => Err(FleetError::Mixed { source_name: source.clone(), found, first }),
         None => Ok(()),
@@ -269,7 +269,7 @@ fn parse(files: &[PathBuf]) -> Input {
 fn lost(files: &[PathBuf]) -> Input {
     let why = "the parser failed";
     let unread = files.iter().map(|file| Unread { source: file.display().to_string(), why: why.to_owned() });
-    Input { reports: Vec::new(), unread: unread.collect() }
+    Input { unread: unread.collect(), ..Input::default() }
 }
 
 /// Adds the reports of one text. It can contain several reports one after another.
@@ -297,7 +297,10 @@ fn add(input: &mut Input, source: &str, text: impl Read) -> io::Result<()> {
                 true
             }
             Err(error) => {
-                unread(error.to_string());
+                match Version::foreign(document.text).filter(|_| error.is_data()) {
+                    Some(version) => input.foreign.push((name.clone(), version)),
+                    None => unread(error.to_string()),
+                }
                 // After a syntax error the beginning of the next report is not known.
                 error.is_data()
             }
