@@ -49,7 +49,7 @@ fn percent(fraction: Option<f64>) -> String {
 }
 
 fn name(run: &RunResult) -> String {
-    let repeat = if run.repeat > 0 { format!(" #{}", run.repeat + 1) } else { String::new() };
+    let repeat = if run.repeat > 0 { format!(" #{}", run.repeat.saturating_add(1)) } else { String::new() };
     format!("{} {}{repeat}", run.engine, run.cache)
 }
 

@@ -79,7 +79,13 @@ fn runs(state: &State) -> Vec<Case> {
                 Outcome::Skipped("did not run to its end".to_owned())
             }
         };
-        let name = format!("{} {} #{} {}", labels::engine(&lane.engine), lane.cache, lane.repeat + 1, lane.target);
+        let name = format!(
+            "{} {} #{} {}",
+            labels::engine(&lane.engine),
+            lane.cache,
+            lane.repeat.saturating_add(1),
+            lane.target
+        );
         Case { name, seconds: result.map_or(0.0, |run| run.wall_ns as f64 / 1e9), outcome }
     });
     let unavailable = state.unavailable.iter().map(|(engine, why)| Case {

@@ -116,8 +116,8 @@ fn replayed(path: &Path) {
     }
     // The report of a long recording takes a second. A part of it is enough to test the rest.
     if state.lanes.len() < 50 {
-        let _ = report::text(&state, 80, true);
-        let _ = report::write_json(&state, std::io::sink());
+        let _ = report::full_text(&state, 80, true);
+        let _ = report::export(&state, &folder().join("report"), &report::Format::ALL);
     }
 }
 

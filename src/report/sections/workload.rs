@@ -24,7 +24,12 @@ fn layers(state: &State) -> Option<Section> {
         section.text.push(format!("{} more runs are in the tables.", layered.len() - first));
     }
     for (run, workload) in layered.iter().take(first) {
-        let title = format!("{} #{}: {}", engine_in(&run.engine, run.cache, None), run.repeat + 1, hidden(workload));
+        let title = format!(
+            "{} #{}: {}",
+            engine_in(&run.engine, run.cache, None),
+            run.repeat.saturating_add(1),
+            hidden(workload)
+        );
         section.blocks.push(Block::Layers(title, workload.layers.clone()));
     }
     (first > 0).then_some(section)
