@@ -99,7 +99,11 @@ impl App {
             }
         }
         if let Some(palette) = &mut self.commands {
-            (palette.found, palette.at) = (best(&query, entries), 0);
+            palette.found = best(&query, entries);
+            // In the list of all themes the current one is selected, so that no other theme is previewed unasked.
+            let themes = palette.found.iter().filter(|entry| matches!(entry.choice, Choice::Theme(_))).count();
+            let current = palette.found.iter().position(|entry| entry.choice == Choice::Theme(self.ctx.theme));
+            palette.at = current.filter(|_| themes == ThemeName::ALL.len()).unwrap_or(0);
         }
     }
 

@@ -48,6 +48,7 @@ fn a_theme_is_previewed_and_kept_by_enter_only() {
     assert_eq!((escaped.theme, ui.ctx.theme), (Some(ThemeName::Auto), ThemeName::Auto));
     assert_eq!(typed(&mut ui, &state, "theme light", KeyCode::Enter).theme, Some(ThemeName::Light));
     assert_eq!(ui.ctx.theme, ThemeName::Light);
+    assert_eq!(typed(&mut ui, &state, "them", KeyCode::Char('e')).theme, Some(ThemeName::Light), "the current theme");
 }
 
 #[test]
