@@ -41,10 +41,10 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         "< >",
         "load",
         "in a replay: go to the start of this load, or of the previous one",
-        seeks
+        has_loads
     ),
-    bind!(Action::NextLoad, [letter('>')], ">", "", "in a replay: go to the start of the next load", seeks),
-    bind!(Action::ShowResult, [letter('E')], "E", "result", "in a replay: go to the end of the last load", seeks),
+    bind!(Action::NextLoad, [letter('>')], ">", "", "in a replay: go to the start of the next load", has_loads),
+    bind!(Action::ShowResult, [letter('E')], "E", "result", "in a replay: go to the end of the last load", has_loads),
     bind!(Action::PickSpeed, [letter('V')], "V", "", "in a replay: choose the speed from a list", seeks),
     bind!(Action::Loop, [letter('O')], "O", "", "in a replay: start again at the end, or stop there", seeks),
     bind!(Action::Screen(ScreenId::Environment), [letter('1')], "1", "", "checks, verdict and fixes", always),
@@ -93,6 +93,11 @@ fn uncovered(ui: &Ui<'_, bool>, _: &State) -> bool {
 /// Whether a seek is possible, because the times of the recording are known.
 fn seeks(ui: &Ui<'_, bool>, _: &State) -> bool {
     ui.ctx.timeline.is_some()
+}
+
+/// Whether a seek to a load is possible. A recording of a watched program or of a storage grid has none.
+fn has_loads(ui: &Ui<'_, bool>, _: &State) -> bool {
+    ui.ctx.timeline.as_ref().is_some_and(|timeline| !timeline.loads.is_empty())
 }
 
 fn replaying(ui: &Ui<'_, bool>, _: &State) -> bool {

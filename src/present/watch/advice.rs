@@ -84,7 +84,8 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
 fn failed(failure: &WatchedFailure) -> (String, String) {
     let name = failure.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
     let file = failure.file.as_deref().map_or_else(String::new, |file| format!(", first on {file}"));
-    let proof = format!("{} failed {} times with {}{name}{file}", failure.function, failure.count, failure.code);
+    let times = if failure.count == 1 { "once".to_owned() } else { format!("{} times", failure.count) };
+    let proof = format!("{} failed {times} with {}{name}{file}", failure.function, failure.code);
     let text = if failure.after_submission {
         "Check the result of each transfer: these failed after a submission that succeeded."
     } else {

@@ -145,7 +145,7 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
                 "{} by read calls, {} from storage, {}{requests}",
                 bytes(io.read_call_bytes),
                 bytes(io.storage_read_bytes),
-                plural(io.major_faults, "page fault with storage access")
+                plural(io.major_faults, "page fault")
             ),
         ));
     }

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::core::WatchReport;
+use crate::core::units::duration;
 use crate::present::calls;
 use crate::session::State;
 use crate::tui::pen::{Pen, width};
@@ -99,7 +100,8 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
 }
 
 fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
-    let mut inside = pen.frame(&[("Threads".to_owned(), theme.strong)], theme.faint);
+    let title = [("Threads".to_owned(), theme.strong), (" process/thread".to_owned(), theme.dim)];
+    let mut inside = pen.frame(&title, theme.faint);
     let parts = usize::from(inside.width().saturating_sub(THREAD + 1));
     let ((from, to), threads) = calls::timeline(state, parts);
     if threads.is_empty() {
@@ -117,9 +119,14 @@ fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let more = threads.len().saturating_sub(usize::from(rows));
     let left = if more > 0 { format!("{more} more") } else { String::new() };
     inside.text(0, rows, &left, theme.dim);
-    inside.text(THREAD, rows, &format!("{from:.1} s"), theme.dim);
+    inside.text(THREAD, rows, &moment(from), theme.dim);
     let end = inside.width();
-    inside.right(end, rows, &format!("{to:.1} s"), theme.dim);
+    inside.right(end, rows, &moment(to), theme.dim);
+}
+
+/// A time since the start of the program, in seconds.
+fn moment(seconds: f64) -> String {
+    if seconds > 0.0 { duration((seconds * 1e9) as u64) } else { "0".to_owned() }
 }
 
 fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {

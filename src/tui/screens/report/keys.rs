@@ -17,7 +17,7 @@ pub(super) const TABLE: &[Row<Report>] = &[
         "b",
         "baseline",
         "save this report as the baseline with which later races are compared (--baseline)",
-        can_export
+        |ui, state| can_export(ui, state) && !state.lanes.is_empty()
     ),
 ];
 

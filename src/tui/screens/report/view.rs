@@ -5,7 +5,7 @@ use crate::core::{Engine, Status};
 use crate::present::comparisons::naming;
 use crate::present::failures::failed_runs;
 use crate::present::table::{COLUMNS, Column, ResultRow};
-use crate::present::{advice, comparisons, gaps, grid, headline as answers, machine, verdict, winner};
+use crate::present::{advice, calls, comparisons, gaps, grid, headline as answers, machine, verdict, watch, winner};
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, width, wrap};
@@ -53,6 +53,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     results(&mut lines, state, room, theme);
     failures(&mut lines, state, room, theme);
     storage(&mut lines, state, room, theme);
+    program(&mut lines, state, room, theme);
     list(&mut lines, "Advice", &ui.ctx.stats.advice().iter().map(advice::sentence).collect::<Vec<_>>(), room, theme);
     list(&mut lines, "Notes and gaps", &gaps::gaps(state), room, theme);
     section(&mut lines, "As files", theme);
@@ -73,13 +74,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
 /// The answer: the winners, or else the storage, or else the verdict. It also shows what the session did.
 fn answer_of(state: &State, ui: &Ui<'_>, room: u16, lines: usize) -> Headline {
     let verdict = || state.verdicts.first().map(verdict::answer);
-    let mut all = match &state.grid {
-        Some(grid) if state.lanes.is_empty() => grid::answers(grid).into_iter().take(1).collect(),
+    let mut all = match (&state.grid, &state.watch) {
+        (Some(grid), _) if state.lanes.is_empty() => grid::answers(grid).into_iter().take(1).collect(),
+        (_, Some(report)) => calls::answers(report),
         _ if !state.lanes.is_empty() => answers::race(state, ui.ctx.clock_ns),
         _ => verdict().into_iter().collect(),
     };
     let status = answers::worst(&all);
-    all.push(answers::extent(state));
+    if state.watch.is_none() {
+        all.push(answers::extent(state));
+    }
     Headline { status, ..headline_in(&all, room, lines) }
 }
 
@@ -211,6 +215,19 @@ fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     for failure in grid::failures(measured) {
         marked(lines, Status::Fail, &failure, room, theme);
     }
+}
+
+/// Adds the facts of a watched program and the advice about it. Its calls and files are on its screen and in the
+/// exported report.
+fn program(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let Some(report) = state.watch.as_deref() else { return };
+    section(lines, "Program", theme);
+    for (label, text) in watch::facts(report) {
+        lines.extend(labelled_in(LABEL, label, &text, room, theme.dim, theme.text));
+    }
+    let advice: Vec<String> =
+        watch::advice(report).into_iter().map(|(_, text, proof)| format!("{text} ({proof}.)")).collect();
+    list(lines, "Advice", &advice, room, theme);
 }
 
 /// Adds sentences below a title. If there are no sentences, nothing is added.
