@@ -62,7 +62,7 @@ pub fn answers(grid: &Grid) -> Vec<Answer> {
         if let Some(route) =
             grid.best(|c| c.access == access && c.transfer.uses_cufile()).and_then(|c| c.route.as_ref())
         {
-            let headline = format!("cuFile {access}s took {}, {}.", route.route, proof(route.proven));
+            let headline = format!("cuFile {access}s used the route {}, {}.", route.route, proof(route.proven));
             answers.push(Answer::new(Status::Info, headline, format!("Source: {}.", route.source)));
         }
     }

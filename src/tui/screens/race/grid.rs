@@ -290,7 +290,7 @@ fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
         }
         x = pen.text(x + columns + 1, 0, &units::rate(best), theme.dim) + 2;
         if w >= 100 {
-            x = pen.text(x, 0, "a colour is a factor", theme.dim) + 2;
+            x = pen.text(x, 0, "logarithmic scale", theme.dim) + 2;
         }
     }
     let failed = grid.results.iter().flatten().any(|result| result.error.is_some());
