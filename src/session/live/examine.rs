@@ -101,7 +101,12 @@ impl Examiner {
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
         }
-        for plan in fixes::plan(root, &report) {
+        let place = self.place();
+        let is_capture = place.as_ref().is_some_and(Place::is_capture);
+        for mut plan in fixes::plan(root, &report) {
+            if is_capture {
+                plan.obstacle.get_or_insert_with(|| "this is a capture, and captures are never changed".to_owned());
+            }
             self.bus.emit(EventBody::FixPlanned { plan });
         }
         self.bus.emit(EventBody::ChecksDone { took_ns: report.took_ns });
@@ -113,7 +118,7 @@ impl Examiner {
             report.take_proven(verdict);
         }
         let mut guide = guide::guide(root, &report);
-        guide.open = self.place().map(|place| fixes::take_up(&report, &place)).unwrap_or_default();
+        guide.open = place.map(|place| fixes::take_up(&report, &place)).unwrap_or_default();
         guide.open.retain(|plan| !plan.verified);
         self.bus.emit(EventBody::GuideMade { guide: guide.clone() });
         self.guide = Some(guide);
