@@ -184,7 +184,7 @@ fn the_key_for_fixes_goes_through_all_open_fixes_whatever_is_selected_and_enter_
     let mut ui = app(ScreenId::Environment);
     let select = |ui: &mut App| environment(ui).selected = Some(RowKey::Check("cufile-json".into()));
     select(&mut ui);
-    let mut opened = |ui: &mut App| {
+    let opened = |ui: &mut App| {
         press(ui, &state, KeyCode::Char('f'));
         sheets(ui).0.unwrap()
     };
