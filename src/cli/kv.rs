@@ -3,6 +3,7 @@
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
+use crate::analysis::LEAST_RUNS;
 use crate::core::{CacheState, Engine, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
@@ -66,9 +67,9 @@ pub(super) struct KvArgs {
     /// Page cache before each read: cold, hot, as-is; several are measured one after another (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     cache: Vec<CacheState>,
-    /// Runs of each variant in each cache state
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: u32,
+    /// Runs of each variant in each cache state, alternating (default: 3, which a winner needs; 1 if one variant runs)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
     /// GPU by index or UUID, or 'host' for host memory
     #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host")]
     gpu: Option<String>,
@@ -114,7 +115,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let load = super::args::LoadArgs {
         gpu: args.gpu.clone(),
         cache: args.cache.clone(),
-        repeat: Some(args.repeat),
+        repeat: args.repeat,
         ..super::args::LoadArgs::default()
     };
     let shared = super::args::RaceArgs {
@@ -165,6 +166,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     // Variants that the user named always run and report their own errors. llm-d continues without cuFile.
     let named = !args.variants.is_empty() || kind == KvSystem::Llmd;
     config.engines = named.then(|| plan.lanes.clone());
+    config.repeat = args.repeat.or(settings::current().repeat).unwrap_or(if plan.compares() { LEAST_RUNS } else { 1 });
     config.workload =
         Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings: plan.warnings });
     config.checks = false;

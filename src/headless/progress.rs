@@ -1,7 +1,7 @@
 //! The progress of a session: a bar on a terminal, otherwise one line per start and end.
 
 use super::options::Options;
-use crate::core::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
+use crate::core::{Engine, Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
 use crate::present::engine_rows::cannot_run;
 use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};
@@ -138,7 +138,13 @@ impl Progress {
                 .into_iter()
                 .collect(),
             EventBody::EngineUnavailable { engine, why } => {
-                vec![marked(Status::Na, &format!("{} {}", labels::engine(engine), cannot_run(why)))]
+                let name = labels::engine(engine);
+                // The write and the read of a variant have the same name. One line is enough.
+                let same = |(other, reason): &&(Engine, String)| reason == why && labels::engine(other) == name;
+                if state.unavailable.iter().filter(same).count() > 1 {
+                    return vec![];
+                }
+                vec![marked(Status::Na, &format!("{name} {}", cannot_run(why)))]
             }
             // The bar already shows the runs that have started.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {

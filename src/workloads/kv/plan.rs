@@ -100,6 +100,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether several variants write or read, so that one of them is the fastest.
+    #[must_use]
+    pub fn compares(&self) -> bool {
+        let of = |access| {
+            let same = |lane: &&Engine| matches!(lane, Engine::Workload(lane) if lane.access == access);
+            self.lanes.iter().filter(same).count()
+        };
+        of(Access::Write) > 1 || of(Access::Read) > 1
+    }
+
     /// Prepares the plan for the folder, which must exist. Writes libcufile's settings and adds the identity of the
     /// folder to the order of the runs. Planning itself changes nothing.
     ///
