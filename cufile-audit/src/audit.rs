@@ -5,9 +5,9 @@ use crate::layout::{LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
 use crate::names::{function, is_cuda, plain_function};
 use crate::rings::{self, Writer};
-use crate::{calls, relocations, statistics, system};
+use crate::{calls, children, relocations, statistics, system};
 use core::ffi::{CStr, c_char, c_long, c_uint};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `LA_FLG_BINDTO` and `LA_FLG_BINDFROM`.
 const BIND_TO: c_uint = 1;
@@ -19,8 +19,11 @@ const NO_PLT_HOOKS: c_uint = 3;
 const LIBC: usize = LIBRARIES + 1;
 const CUDA: usize = LIBRARIES + 2;
 
-/// The hash of the path of each loaded libcufile. 0 marks a free entry.
+/// The hash of the path of each libcufile that was loaded. 0 marks an entry that was never used.
 static LOADED: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// Whether the copy is loaded now. dlmopen loads a second copy of the same file into another namespace. That copy
+/// needs a separate number, because it has separate functions.
+static IS_LOADED: [AtomicBool; LIBRARIES] = [const { AtomicBool::new(false) }; LIBRARIES];
 
 /// The linker calls this first. If it returns 0, the linker ignores the library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -46,8 +49,14 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
     };
     // SAFETY: the linker has mapped the object but not relocated it yet.
     unsafe { relocations::show_to_linker(&*map) };
+    if path.is_empty() {
+        // SAFETY: as above. The main program has no name.
+        unsafe { children::remember_program(&*map) };
+    }
     if !is_libcufile(path) {
         let number = if is_named(path, b"libc.so.") {
+            // SAFETY: the linker passes the link map of an object that is mapped.
+            unsafe { children::remember_libc(&*map) };
             LIBC
         } else if is_named(path, b"libcuda.so") {
             CUDA
@@ -74,6 +83,23 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
         writer.write_with_text(kind::LIBRARY, library as u8, record, path);
     }
     BIND_TO | BIND_FROM
+}
+
+/// The linker calls this before it unloads an object.
+///
+/// # Safety
+/// Only the dynamic linker may call it, with a cookie of [`la_objopen`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub(crate) unsafe extern "C" fn la_objclose(cookie: *const usize) -> c_uint {
+    // SAFETY: the linker passes a valid pointer.
+    let library = unsafe { *cookie }.checked_sub(1);
+    if let Some(is_loaded) = library.and_then(|library| IS_LOADED.get(library)) {
+        is_loaded.store(false, Ordering::Relaxed);
+    }
+    if let Some(library) = library {
+        statistics::forget(library);
+    }
+    0
 }
 
 /// The linker calls this when it or `dlsym` binds a symbol. The program uses the address that this returns.
@@ -124,18 +150,22 @@ fn is_libcufile(path: &[u8]) -> bool {
     matches!(rest.first(), Some(b'.' | b'-')) && rest.windows(3).any(|part| part == b".so")
 }
 
-/// The number of this copy of libcufile. It is the same if the copy is loaded again. `None` if there are too many
-/// copies.
+/// A number for this copy of libcufile. It is the same if the file was unloaded and is loaded again. `None` if there
+/// are too many copies.
 fn number_of(path: &[u8]) -> Option<usize> {
     // An FNV-1a hash. One bit is always set, because 0 marks a free entry.
     let hash = path
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
         | 1;
-    LOADED.iter().position(|slot| {
-        slot.compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed)
-            .map_or_else(|known| known == hash, |_| true)
-    })
+    // First the number that this file had before, then one that was never used, then that of another unloaded file.
+    let free = || (0..LIBRARIES).filter(|number| !IS_LOADED[*number].load(Ordering::Relaxed));
+    let is = |number: &usize, wanted: u64| LOADED[*number].load(Ordering::Relaxed) == wanted;
+    let number = free().find(|n| is(n, hash)).or_else(|| free().find(|n| is(n, 0))).or_else(|| free().next())?;
+    // The linker holds its lock while it calls this, so no other thread takes the number.
+    IS_LOADED[number].store(true, Ordering::Relaxed);
+    LOADED[number].store(hash, Ordering::Relaxed);
+    Some(number)
 }
 
 #[cfg(test)]
@@ -155,9 +185,20 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_loaded_again_keeps_its_number() {
-        let first = number_of(b"/a/libcufile.so.0");
-        assert_eq!(first, number_of(b"/a/libcufile.so.0"));
-        assert_ne!(first, number_of(b"/b/libcufile.so.0"));
+    fn a_file_that_is_loaded_again_keeps_its_number_and_two_copies_have_two() {
+        let first = number_of(b"/a/libcufile.so.0").unwrap();
+        let second = number_of(b"/a/libcufile.so.0").unwrap();
+        assert_ne!(first, second);
+        let close = |number: usize| unsafe { la_objclose(&(number + 1)) };
+        close(first);
+        assert_eq!(number_of(b"/b/libcufile.so.0"), Some(2));
+        assert_eq!(number_of(b"/a/libcufile.so.0"), Some(first));
+        assert_eq!(number_of(b"/c/libcufile.so.0"), Some(3));
+        assert_eq!(number_of(b"/d/libcufile.so.0"), None);
+        close(second);
+        assert_eq!(number_of(b"/d/libcufile.so.0"), Some(second));
+        // libc is not a copy of libcufile.
+        assert_eq!(unsafe { la_objclose(&LIBC) }, 0);
+        assert_eq!(number_of(b"/e/libcufile.so.0"), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::capture::{self, Before};
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
-use crate::{names, plain, statistics, system};
+use crate::{children, names, plain, statistics, system};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -152,6 +152,24 @@ const PROT_EXEC: usize = 4;
 
 fn plain_replacement<const F: usize>(variant: usize) -> Option<usize> {
     const { assert!(LIBRARIES == 4) };
+    if Function::ALL[F].starts_program() {
+        return Some(match variant {
+            0 => starter::<0, F> as *const () as usize,
+            1 => starter::<1, F> as *const () as usize,
+            2 => starter::<2, F> as *const () as usize,
+            3 => starter::<3, F> as *const () as usize,
+            _ => return None,
+        });
+    }
+    if F == Function::CudaCopyBatch as usize {
+        return Some(match variant {
+            0 => batch::<0, F> as *const () as usize,
+            1 => batch::<1, F> as *const () as usize,
+            2 => batch::<2, F> as *const () as usize,
+            3 => batch::<3, F> as *const () as usize,
+            _ => return None,
+        });
+    }
     Some(match variant {
         0 => plain_six::<0, F> as *const () as usize,
         1 => plain_six::<1, F> as *const () as usize,
@@ -161,7 +179,7 @@ fn plain_replacement<const F: usize>(variant: usize) -> Option<usize> {
     })
 }
 
-/// A function of libc or libcuda: each has six integers or pointers at most.
+/// A function of libc or libcuda with at most six integers or pointers.
 unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     a: usize,
     b: usize,
@@ -200,13 +218,53 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     } else if may_be_large {
         let times = [start_ns, system::now_ns()];
         if F >= Function::CudaHtoD as usize {
-            plain::record_copy::<F>([a, b, c, d], result, times);
+            // SAFETY: the arguments belong to a copy that has returned.
+            unsafe { plain::record_copy::<F>([a, b, c, d], result, times) };
         } else if is(Function::LibcMmap) || is(Function::LibcMmap64) {
             plain::record_mapping::<F>(result, b, c, e, f, times);
         } else {
             plain::record_read::<F>([a, b, c, d], result, times);
         }
     }
+    result
+}
+
+/// A function that starts a program.
+unsafe extern "C" fn starter<const V: usize, const F: usize>(
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> usize {
+    // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.
+    unsafe { children::start::<F>(real::<V, F>(), [a, b, c, d, e, f]) }
+}
+
+/// `cuMemcpyBatchAsync`. It has nine arguments, and eight since CUDA 13. The ninth is then a word of the caller's stack
+/// that is passed on without being used.
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn batch<const V: usize, const F: usize>(
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    g: usize,
+    h: usize,
+    i: usize,
+) -> usize {
+    let start_ns = system::now_ns();
+    // SAFETY: as in `plain_six`, with nine arguments.
+    let result = unsafe {
+        let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize) -> usize =
+            core::mem::transmute::<usize, _>(real::<V, F>());
+        real(a, b, c, d, e, f, g, h, i)
+    };
+    // SAFETY: the arguments belong to a copy that has returned.
+    unsafe { plain::record_copy::<F>([a, b, c, d], result, [start_ns, system::now_ns()]) };
     result
 }
 

@@ -85,9 +85,9 @@ pub(crate) unsafe fn record<const F: usize>(
         (record.offset, record.base_offset) = (d as u64, e as u64);
         bytes = if failed { 0 } else { result as u64 };
     } else if is(Function::Readv) || is(Function::Writev) {
-        // SAFETY: `b` points to `c` pieces of an address and a length.
+        // SAFETY: the call succeeded, so `b` points to `c` pieces of an address and a length.
         unsafe {
-            let pieces = if b == 0 { 0 } else { c.min(ENTRIES) };
+            let pieces = if b == 0 || failed { 0 } else { c.min(ENTRIES) };
             record.base = if pieces > 0 { read_word(b) } else { 0 };
             for piece in 0..pieces {
                 record.size = record.size.wrapping_add(read_word(b + piece * 16 + 8));
@@ -136,8 +136,10 @@ pub(crate) unsafe fn record<const F: usize>(
         bytes = unsafe { record_events(&mut writer, &mut record, c, d) };
     } else if is(Function::BatchSubmit) {
         record.extra = [b as u64, d as u64, 0, 0, 0, 0, 0];
-        // SAFETY: `c` points to `b` entries.
-        unsafe { record_entries(&mut writer, &mut record, b as u32 as usize, c) };
+        // A submission can fail because the number of entries is wrong. Then the entries must not be read.
+        let entries = if failed { 0 } else { b as u32 as usize };
+        // SAFETY: the call succeeded, so `c` points to `b` entries.
+        unsafe { record_entries(&mut writer, &mut record, entries, c) };
     } else if is(Function::HandleRegister) {
         // SAFETY: `a` points to the handle if the call succeeds, and `b` to the description of the file.
         unsafe { record_file(&mut writer, &mut record, a, b, failed) };

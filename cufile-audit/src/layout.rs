@@ -9,14 +9,14 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
-pub const HEADER_BYTES: usize = 8192;
+pub const HEADER_BYTES: usize = 16_384;
 /// The number of rings: the maximum number of threads that record at the same time.
-pub const RINGS: usize = 512;
+pub const RINGS: usize = 1024;
 /// The number of records in a ring. It must be a power of two.
-pub const RECORDS: usize = 4096;
+pub const RECORDS: usize = 2048;
 /// The number of words in a record.
 pub const RECORD_WORDS: usize = 16;
 /// The bytes of a ring before its first record.
@@ -40,9 +40,16 @@ pub mod header {
     pub const LIBRARIES_LEFT_OUT: usize = 4;
     /// The bits of [`super::options`]. They are set before the program starts.
     pub const OPTIONS: usize = 5;
+    /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
+    /// is set before the program starts.
+    pub const LIBRARY: usize = 64;
     /// The first of [`super::RINGS`] words with the state of each ring (see [`super::state`]).
     pub const STATES: usize = 512;
 }
+
+/// The number of words for the path of the recording library. Longer paths are not stored.
+pub const LIBRARY_WORDS: usize = 128;
+const _: () = assert!(header::LIBRARY + LIBRARY_WORDS <= header::STATES);
 
 /// Bits of [`header::OPTIONS`].
 pub mod options {
@@ -195,12 +202,25 @@ functions! {
     LibcPreadv64V2 = "preadv64v2" Bytes;
     LibcMmap = "mmap" Bytes;
     LibcMmap64 = "mmap64" Bytes;
+    LibcExecv = "execv" Plain;
+    LibcExecvp = "execvp" Plain;
+    LibcExecve = "execve" Plain;
+    LibcExecvpe = "execvpe" Plain;
+    LibcFexecve = "fexecve" Plain;
+    LibcSpawn = "posix_spawn" Plain;
+    LibcSpawnp = "posix_spawnp" Plain;
     CudaHtoD = "cuMemcpyHtoD" Status;
     CudaHtoDAsync = "cuMemcpyHtoDAsync" Status;
     CudaDtoH = "cuMemcpyDtoH" Status;
     CudaDtoHAsync = "cuMemcpyDtoHAsync" Status;
     CudaCopy = "cuMemcpy" Status;
     CudaCopyAsync = "cuMemcpyAsync" Status;
+    CudaCopy2d = "cuMemcpy2D" Status;
+    CudaCopy2dUnaligned = "cuMemcpy2DUnaligned" Status;
+    CudaCopy2dAsync = "cuMemcpy2DAsync" Status;
+    CudaCopy3d = "cuMemcpy3D" Status;
+    CudaCopy3dAsync = "cuMemcpy3DAsync" Status;
+    CudaCopyBatch = "cuMemcpyBatchAsync" Status;
     CudaGetAddress = "cuGetProcAddress" Status;
 }
 
@@ -209,6 +229,13 @@ impl Function {
     #[must_use]
     pub const fn is_cufile(self) -> bool {
         (self as u16) < Self::LibcRead as u16
+    }
+
+    /// Whether it starts a program. Such calls are not recorded.
+    #[must_use]
+    pub const fn starts_program(self) -> bool {
+        let number = self as u16;
+        number >= Self::LibcExecv as u16 && number <= Self::LibcSpawnp as u16
     }
 
     /// Whether it is a function of libcuda.

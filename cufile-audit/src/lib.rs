@@ -18,6 +18,8 @@ mod audit;
 mod calls;
 #[cfg(any(audit_library, test))]
 mod capture;
+#[cfg(any(audit_library, test))]
+mod children;
 pub mod layout;
 #[cfg(any(audit_library, test))]
 mod linker;
@@ -36,11 +38,12 @@ mod system;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 12] = [
+pub const SOURCES: [(&str, &str); 13] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
     ("capture.rs", include_str!("capture.rs")),
+    ("children.rs", include_str!("children.rs")),
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
     ("names.rs", include_str!("names.rs")),

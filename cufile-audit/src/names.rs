@@ -18,7 +18,7 @@ pub(crate) const fn is_cuda(number: usize) -> bool {
 /// The number of a recorded function of libc or libcuda. The names of libcuda have suffixes for the version and the
 /// default stream.
 pub(crate) fn plain_function(name: &[u8]) -> Option<usize> {
-    if !matches!(name.first(), Some(b'r' | b'p' | b'm' | b'_' | b'c')) {
+    if !matches!(name.first(), Some(b'r' | b'p' | b'm' | b'_' | b'c' | b'e' | b'f')) {
         return None;
     }
     let without = |name, ending: &[u8]| -> &[u8] { <[u8]>::strip_suffix(name, ending).unwrap_or(name) };
@@ -41,6 +41,12 @@ mod tests {
         assert_eq!(function(b"cuFileCopyGpu"), None);
         for name in [b"cuMemcpyHtoDAsync_v2_ptsz".as_slice(), b"cuMemcpyHtoDAsync_v2", b"cuMemcpyHtoDAsync"] {
             assert_eq!(plain_function(name), Some(Function::CudaHtoDAsync as usize));
+        }
+        for (name, function) in [
+            (b"cuMemcpy2DAsync_v2_ptsz".as_slice(), Function::CudaCopy2dAsync),
+            (b"cuMemcpyBatchAsync_v2", Function::CudaCopyBatch),
+        ] {
+            assert_eq!(plain_function(name), Some(function as usize));
         }
         for name in [b"cuMemcpyDtoD_v2".as_slice(), b"readlink", b"pread64_v2", b""] {
             assert_eq!(plain_function(name), None);

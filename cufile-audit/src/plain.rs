@@ -12,17 +12,40 @@ static KNOWN: [AtomicU64; FILES] = [const { AtomicU64::new(0) }; FILES];
 /// The maximum number of pieces of a vectored read that are summed. The kernel accepts no more.
 const PIECES: usize = 1024;
 
+/// The maximum number of copies of a batch that are summed.
+const COPIES: usize = 65_536;
+
 /// Counts a copy, and records it if it is large.
-pub(crate) fn record_copy<const F: usize>([a, b, c, d]: [usize; 4], result: usize, [start_ns, end_ns]: [u64; 2]) {
+///
+/// # Safety
+/// The arguments must belong to a call of function `F`.
+pub(crate) unsafe fn record_copy<const F: usize>(
+    [a, b, c, d]: [usize; 4],
+    result: usize,
+    [start_ns, end_ns]: [u64; 2],
+) {
     let Some(mut writer) = Writer::take() else { return };
     let failed = result as u32 != 0;
-    if c as u64 >= RECORDED_BYTES && writer.has_room(1) {
+    let is = |function: Function| F == function as usize;
+    let is_2d = is(Function::CudaCopy2d) || is(Function::CudaCopy2dUnaligned) || is(Function::CudaCopy2dAsync);
+    let is_3d = is(Function::CudaCopy3d) || is(Function::CudaCopy3dAsync);
+    // SAFETY: a successful copy has read the description, or the sizes, at these addresses.
+    let word = |at: usize, index: usize| unsafe { capture::read_word(at.wrapping_add(index * 8)) };
+    // Width, height and depth are the last words of the descriptions in cuda.h.
+    let bytes = match failed {
+        true if is_2d || is_3d || is(Function::CudaCopyBatch) => 0,
+        _ if is_2d => word(a, 14).wrapping_mul(word(a, 15)),
+        _ if is_3d => word(a, 22).wrapping_mul(word(a, 23)).wrapping_mul(word(a, 24)),
+        _ if is(Function::CudaCopyBatch) => (0..d.min(COPIES)).fold(0_u64, |sum, copy| sum.wrapping_add(word(c, copy))),
+        _ => c as u64,
+    };
+    if bytes >= RECORDED_BYTES && writer.has_room(1) {
         writer.put(&Record {
             head: Record::head(F as u16, 0, 0),
             start_ns,
             end_ns,
             object: d as u64,
-            size: c as u64,
+            size: bytes,
             base: a as u64,
             base_offset: b as u64,
             result: result as u64,
@@ -30,7 +53,7 @@ pub(crate) fn record_copy<const F: usize>([a, b, c, d]: [usize; 4], result: usiz
         });
         writer.publish();
     }
-    writer.add_total(F, failed, if failed { 0 } else { c as u64 }, end_ns.saturating_sub(start_ns));
+    writer.add_total(F, failed, if failed { 0 } else { bytes }, end_ns.saturating_sub(start_ns));
 }
 
 /// Records a large read of a regular file.

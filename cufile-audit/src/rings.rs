@@ -1,8 +1,8 @@
 //! The writer of the shared file: finds the file, acquires a ring for a thread, and writes records.
 
 use crate::layout::{
-    ENV_FILE, FILE_BYTES, HEADER_BYTES, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
-    TEXT_BYTES, VERSION, header, kind, ring, state,
+    ENV_FILE, FILE_BYTES, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
+    RINGS, Record, TEXT_BYTES, VERSION, header, kind, ring, state,
 };
 use crate::system;
 use core::ffi::{CStr, c_char};
@@ -23,9 +23,31 @@ struct SharedPath(core::cell::UnsafeCell<[u8; PATH_BYTES]>);
 // SAFETY: it is written once, in `open`, before the program has a second thread. Later it is only read.
 unsafe impl Sync for SharedPath {}
 static PATH: SharedPath = SharedPath(core::cell::UnsafeCell::new([0; PATH_BYTES]));
+/// The path of this library, from the header of the shared file.
+static LIBRARY: SharedPath = SharedPath(core::cell::UnsafeCell::new([0; PATH_BYTES]));
+const _: () = assert!(LIBRARY_WORDS * 8 <= PATH_BYTES);
 
 fn path() -> *const c_char {
     PATH.0.get().cast()
+}
+
+impl SharedPath {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: it is written only in `open`.
+        let room = unsafe { &*self.0.get() };
+        let length = room.iter().take_while(|byte| **byte != 0).count();
+        room.get(..length).unwrap_or(&[])
+    }
+}
+
+/// The path of the shared file.
+pub(crate) fn file_path() -> &'static [u8] {
+    PATH.bytes()
+}
+
+/// The path of this library. Empty if it is unknown.
+pub(crate) fn library_path() -> &'static [u8] {
+    LIBRARY.bytes()
 }
 
 /// A word of the shared file.
@@ -77,6 +99,14 @@ pub(crate) fn open() -> bool {
         && word(file, header::VERSION).load(Ordering::Relaxed) == VERSION;
     if !known {
         return false;
+    }
+    // SAFETY: LIBRARY is written only here, before there is a second thread.
+    let room = unsafe { &mut *LIBRARY.0.get() };
+    for (index, bytes) in room.chunks_mut(8).take(LIBRARY_WORDS).enumerate() {
+        let path = word(file, header::LIBRARY + index).load(Ordering::Relaxed).to_le_bytes();
+        for (to, from) in bytes.iter_mut().zip(path) {
+            *to = from;
+        }
     }
     if let Some(page) = system::page_wiped_on_fork() {
         PROCESS_PAGE.store(page, Ordering::Relaxed);

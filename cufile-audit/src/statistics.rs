@@ -41,6 +41,13 @@ pub(crate) unsafe fn remember(library: usize, map: &LinkMap) {
     }
 }
 
+/// Stops the readings of a copy that is unloaded.
+pub(crate) fn forget(library: usize) {
+    if let Some(read_at) = READ_AT_NS.get(library) {
+        read_at.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Sets level 3 before the driver is opened, because libcufile rejects it afterwards.
 pub(crate) fn before_open(library: usize) {
     let Some(address) = SET_LEVEL.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {

@@ -1,6 +1,6 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
-use crate::core::{RouteProof, WatchReport, WatchedFailure, units};
+use crate::core::{ProgramEnd, RouteProof, WatchReport, WatchedFailure, units};
 
 /// With fewer transfers than this there is no pattern.
 const HABIT: u64 = 16;
@@ -13,7 +13,12 @@ const MUCH_BYTES: u64 = 256 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchAdvice {
     /// Calls failed.
-    Failed(WatchedFailure),
+    Failed {
+        /// The calls.
+        failure: WatchedFailure,
+        /// Whether the program ended with status 0 nevertheless.
+        ignored: bool,
+    },
     /// The program registers a buffer for about every transfer.
     RegistersPerCall {
         /// The number of registrations.
@@ -79,7 +84,16 @@ pub enum WatchAdvice {
     /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
     /// Lost details of calls.
-    Lost(u64),
+    Lost {
+        /// The number of calls without details.
+        count: u64,
+        /// The number of these calls that are not in the totals either.
+        uncounted: u64,
+    },
+    /// Programs whose calls were not recorded.
+    Unrecorded(Vec<String>),
+    /// Processes that were still running when the program ended.
+    StillRunning(u64),
     /// Calls of additional copies of libcufile, which were not recorded.
     LibrariesLeftOut(u64),
 }
@@ -89,7 +103,7 @@ impl WatchAdvice {
     #[must_use]
     pub const fn id(&self) -> &'static str {
         match self {
-            Self::Failed(_) => "failed-calls",
+            Self::Failed { .. } => "failed-calls",
             Self::RegistersPerCall { .. } => "registration-per-call",
             Self::Unregistered { .. } => "unregistered-buffers",
             Self::Unaligned { .. } => "unaligned-transfers",
@@ -100,7 +114,9 @@ impl WatchAdvice {
             Self::NotByCuFile { .. } => "not-by-cufile",
             Self::RouteUnknown => "route-unknown",
             Self::Unfinished(_) => "unfinished-stream-transfers",
-            Self::Lost(_) => "lost-events",
+            Self::Lost { .. } => "lost-events",
+            Self::Unrecorded(_) => "programs-not-recorded",
+            Self::StillRunning(_) => "still-running",
             Self::LibrariesLeftOut(_) => "libraries-left-out",
         }
     }
@@ -109,7 +125,9 @@ impl WatchAdvice {
 /// Advice about a program, the most important first.
 #[must_use]
 pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
-    let mut advice: Vec<WatchAdvice> = report.failures.iter().cloned().map(WatchAdvice::Failed).collect();
+    let ignored = report.ended == Some(ProgramEnd::Status(0));
+    let failed = |failure: &WatchedFailure| WatchAdvice::Failed { failure: failure.clone(), ignored };
+    let mut advice: Vec<WatchAdvice> = report.failures.iter().map(failed).collect();
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
     let transfers: u64 = units::sum(all().map(|t| t.count));
     let plain: u64 = units::sum(report.files.iter().map(|file| file.plain.bytes));
@@ -166,7 +184,13 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
         advice.push(WatchAdvice::NoODirect { files: buffered, of });
     }
     if report.lost_events > 0 {
-        advice.push(WatchAdvice::Lost(report.lost_events));
+        advice.push(WatchAdvice::Lost { count: report.lost_events, uncounted: report.uncounted });
+    }
+    if !report.unrecorded.is_empty() {
+        advice.push(WatchAdvice::Unrecorded(report.unrecorded.clone()));
+    }
+    if report.still_running > 0 {
+        advice.push(WatchAdvice::StillRunning(report.still_running));
     }
     if report.libraries_left_out > 0 {
         advice.push(WatchAdvice::LibrariesLeftOut(report.libraries_left_out));
@@ -179,7 +203,11 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
     let mut used = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).peekable();
     used.peek()?;
-    Some(report.lost_events == 0 && used.all(|file| file.proven && file.route.is_direct()))
+    let is_complete = report.lost_events == 0
+        && report.libraries_left_out == 0
+        && report.unrecorded.is_empty()
+        && report.still_running == 0;
+    Some(is_complete && used.all(|file| file.proven && file.route.is_direct()))
 }
 
 #[cfg(test)]
@@ -230,7 +258,13 @@ mod tests {
         assert_eq!(ids(&fallen_back), Vec::<&str>::new());
         fallen_back.files[0].plain.touched_bytes = 1;
         assert_eq!(ids(&fallen_back), ["not-by-cufile"]);
-        assert_eq!(ids(&WatchReport { lost_events: 1, ..report }), ["lost-events"]);
+        assert_eq!(ids(&WatchReport { lost_events: 1, ..report.clone() }), ["lost-events"]);
+        for (incomplete, id) in [
+            (WatchReport { unrecorded: vec!["/bin/x".to_owned()], ..report.clone() }, "programs-not-recorded"),
+            (WatchReport { still_running: 2, ..report }, "still-running"),
+        ] {
+            assert_eq!((ids(&incomplete), is_proven_direct(&incomplete)), (vec![id], Some(false)));
+        }
     }
 
     #[test]

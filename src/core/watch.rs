@@ -32,6 +32,12 @@ pub struct WatchReport {
     pub uncounted: u64,
     /// The number of copies of libcufile beyond the first four in one process. Their calls are not recorded.
     pub libraries_left_out: u64,
+    /// The programs whose calls are not recorded although they have libcufile mapped, or whose mappings cannot be read.
+    pub unrecorded: Vec<String>,
+    /// The number of recorded processes that were still running when the program ended.
+    pub still_running: u64,
+    /// The number of processes that had libcuda mapped.
+    pub cuda_processes: u64,
     /// The reads by size. Each class has the reads above the previous class and up to `up_to_bytes`.
     pub sizes: Vec<SizeClass>,
     /// The errors that cuFile returned.

@@ -1,7 +1,7 @@
 //! Starts a program with the recording library and reads its calls until it ends.
 
 use super::error::WatchError;
-use super::library::Library;
+use super::library::{self, Library};
 use super::outside::Outside;
 use super::rings::{Group, Reader};
 use super::routes::{self, MachineRoutes};
@@ -9,17 +9,20 @@ use super::tally::Tally;
 use crate::core::{ProgramEnd, WatchReport, WatchedCall};
 use cufile_audit::layout::{ENV_FILE, header};
 use rustix::time::{ClockId, clock_gettime};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The environment variable with the libraries that the dynamic linker loads for auditing.
 const ENV_AUDIT: &str = "LD_AUDIT";
-/// Time between two readings of the rings. A ring has space for 4096 calls.
+/// Time between two readings of the rings. A ring has space for 2048 calls.
 const DRAIN_EVERY: Duration = Duration::from_millis(2);
-/// Ended threads are searched for at every n-th reading.
+/// Ended threads are searched for at every n-th reading, or if few rings are left for new threads. A search takes
+/// time in proportion to the rings, so the pause after it is this many times its duration.
 const LOOK_FOR_ENDED: u64 = 50;
+const SEARCH_SHARE: u32 = 4;
 
 /// The program to watch.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ pub struct Watched {
     /// All calls before this time have arrived, in nanoseconds.
     complete_until_ns: u64,
     drains: u64,
+    next_search: Instant,
+    still_running: u64,
     ended: Option<ProgramEnd>,
     nvfs_reads_before: Option<u64>,
 }
@@ -74,9 +79,12 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         .split_first()
         .ok_or_else(|| WatchError::Start(OsString::new(), std::io::Error::from(std::io::ErrorKind::InvalidInput)))?;
     let mut audit = OsString::from(library.path());
-    if let Some(others) = std::env::var_os(ENV_AUDIT).filter(|others| !others.is_empty()) {
+    // A second copy of this library, of a session that watches gds-top, would record each call twice.
+    let others = std::env::var_os(ENV_AUDIT).unwrap_or_default();
+    let is_other = |path: &&[u8]| !path.is_empty() && !path.ends_with(library::NAME.as_bytes());
+    for other in others.as_bytes().split(|byte| *byte == b':').filter(is_other) {
         audit.push(":");
-        audit.push(others);
+        audit.push(OsStr::from_bytes(other));
     }
     let mut command = Command::new(program);
     command.args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, library.shared());
@@ -101,6 +109,8 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         waiting: Vec::new(),
         complete_until_ns: started_ns,
         drains: 0,
+        next_search: Instant::now(),
+        still_running: 0,
         ended: None,
         nvfs_reads_before,
     })
@@ -131,6 +141,7 @@ impl Watched {
                 (Some(code), _) => ProgramEnd::Status(code),
                 (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),
             });
+            self.still_running = self.reader.running(&self.library.words, self.child.id());
             self.finish();
             return Ok(false);
         }
@@ -142,8 +153,11 @@ impl Watched {
         let before_ns = now_ns();
         let mut new = self.reader.drain(&self.library.words);
         self.drains += 1;
-        if self.drains.is_multiple_of(LOOK_FOR_ENDED) {
+        let now = Instant::now();
+        let is_scarce = Reader::is_scarce(&self.library.words) && now >= self.next_search;
+        if is_scarce || self.drains.is_multiple_of(LOOK_FOR_ENDED) {
             self.reader.free_ended(&self.library.words, &mut new);
+            self.next_search = now + now.elapsed() * SEARCH_SHARE;
         }
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
@@ -188,6 +202,9 @@ impl Watched {
             uncounted,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
+            unrecorded: self.outside.unrecorded(),
+            cuda_processes: self.outside.cuda_processes(),
+            still_running: self.still_running,
             process_io: self.outside.io(),
             configurations: self.outside.configurations(),
             ..self.tally.report(&totals)

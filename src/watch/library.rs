@@ -3,14 +3,17 @@
 use super::error::WatchError;
 use crate::device::SharedWords;
 use crate::trust::Scratch;
-use cufile_audit::layout::{FILE_BYTES, HEADER_BYTES, MAGIC, RING_BYTES, VERSION, header, options};
+use cufile_audit::layout::{FILE_BYTES, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RING_BYTES, VERSION, header, options};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The library from the build script. It is empty on targets without the audit interface of glibc.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcufile_audit.so"));
+/// The file name of the library.
+pub(super) const NAME: &str = "libcufile_audit.so";
 /// The folder of the shared file. It is in memory, so nothing is written to a disk.
 const MEMORY_FOLDER: &str = "/dev/shm";
 /// Memory in bytes that the file may need if the program has many threads: 64 rings.
@@ -33,19 +36,19 @@ impl Library {
         }
         // Containers mount /dev/shm with noexec, so the library cannot be loaded from there.
         let code = Scratch::new("gds-top-watch-").map_err(|e| WatchError::File(std::env::temp_dir(), e))?;
-        let path = code.path().join("libcufile_audit.so");
+        let path = code.path().join(NAME);
         private(&path).and_then(|mut file| file.write_all(LIBRARY)).map_err(|e| WatchError::File(path.clone(), e))?;
         let memory = Some(Path::new(MEMORY_FOLDER))
             .filter(|folder| rustix::fs::statvfs(*folder).is_ok_and(|s| s.f_bavail * s.f_frsize >= ROOM_BYTES))
             .and_then(|folder| Scratch::new_in(folder, "gds-top-watch-").ok());
         let shared = memory.as_ref().unwrap_or(&code).path().join("calls");
-        let words = share(&shared, statistics).map_err(|e| WatchError::File(shared.clone(), e))?;
+        let words = share(&shared, &path, statistics).map_err(|e| WatchError::File(shared.clone(), e))?;
         Ok(Self { code, memory, words })
     }
 
     /// The path of the library.
     pub(super) fn path(&self) -> PathBuf {
-        self.code.path().join("libcufile_audit.so")
+        self.code.path().join(NAME)
     }
 
     /// The path of the shared file.
@@ -59,13 +62,20 @@ fn private(path: &Path) -> std::io::Result<File> {
 }
 
 /// Creates the shared file. It is sparse, so only its header uses memory.
-fn share(path: &Path, statistics: bool) -> std::io::Result<SharedWords> {
+fn share(path: &Path, library: &Path, statistics: bool) -> std::io::Result<SharedWords> {
     let file = private(path)?;
     file.set_len(FILE_BYTES as u64)?;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, HEADER_BYTES as u64)?;
     let words = SharedWords::map(&file, FILE_BYTES)?;
     words.store(header::VERSION, VERSION);
     words.store(header::OPTIONS, if statistics { options::STATISTICS } else { 0 });
+    let library = library.as_os_str().as_bytes();
+    // The library is not added to a changed environment if its path is too long.
+    for (index, part) in library.chunks(8).enumerate().filter(|_| library.len() < LIBRARY_WORDS * 8) {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        words.store(header::LIBRARY + index, u64::from_le_bytes(word));
+    }
     words.store(header::MAGIC, MAGIC);
     Ok(words)
 }

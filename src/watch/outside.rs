@@ -4,7 +4,7 @@
 use super::tally::Tally;
 use crate::core::{ProcessIo, WatchedConfiguration};
 use procfs::process::{MMPermissions, MMapPath, Process};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -33,12 +33,30 @@ pub(super) struct Outside {
     io: HashMap<u32, ProcessIo>,
     rings: HashMap<(u32, u64), u64>,
     configurations: BTreeMap<String, WatchedConfiguration>,
+    /// For each process without the recording library: how often it was seen like that, and its program.
+    without: HashMap<u32, (u32, String)>,
+    unrecorded: BTreeSet<String>,
+    cuda: HashSet<u32>,
 }
+
+/// A program that starts has the library soon. So it must be seen without it this many times.
+const SEEN_WITHOUT: u32 = 3;
+/// Maximum number of programs that are listed as not recorded.
+const MOST_UNRECORDED: usize = 32;
 
 impl Outside {
     pub(super) fn new(root: u32) -> Self {
         let (io, rings) = (HashMap::new(), HashMap::new());
-        Self { root, next: Instant::now(), io, rings, configurations: BTreeMap::new() }
+        Self {
+            root,
+            next: Instant::now(),
+            io,
+            rings,
+            configurations: BTreeMap::new(),
+            without: HashMap::new(),
+            unrecorded: BTreeSet::new(),
+            cuda: HashSet::new(),
+        }
     }
 
     /// Reads all processes, if the next reading is due.
@@ -51,11 +69,50 @@ impl Outside {
         for process in tree(self.root) {
             let pid = process.pid.unsigned_abs();
             self.counters(pid, &process);
+            self.libraries(pid, &process);
             if mapping.contains(&pid) {
                 pages(&process, tally);
             }
         }
         self.next = now + LEAST.max(now.elapsed() * SHARE);
+    }
+
+    /// Notes whether a process has libcuda, and whether it may use libcufile without the recording library.
+    fn libraries(&mut self, pid: u32, process: &Process) {
+        if process.stat().is_ok_and(|stat| matches!(stat.state, 'Z' | 'X')) {
+            return;
+        }
+        let maps = process.maps();
+        let has = |start: &str| {
+            let is = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
+            (maps.iter().flatten()).any(|map| matches!(&map.pathname, MMapPath::Path(path) if is(path)))
+        };
+        if has("libcuda.so") {
+            self.cuda.insert(pid);
+        }
+        let is_recorded = has(super::library::NAME);
+        let may_use_cufile = maps.is_err() || has("libcufile.so") || has("libcufile-");
+        if is_recorded || !may_use_cufile {
+            self.without.remove(&pid);
+            return;
+        }
+        let program = process.exe().map(|path| path.to_string_lossy().into_owned());
+        let program = program.or_else(|_| process.stat().map(|stat| stat.comm)).unwrap_or_default();
+        let seen = self.without.entry(pid).or_default();
+        *seen = if seen.1 == program { (seen.0 + 1, program) } else { (1, program) };
+        if seen.0 == SEEN_WITHOUT && self.unrecorded.len() < MOST_UNRECORDED {
+            self.unrecorded.insert(seen.1.clone());
+        }
+    }
+
+    /// The programs that may use libcufile without being recorded.
+    pub(super) fn unrecorded(&self) -> Vec<String> {
+        self.unrecorded.iter().cloned().collect()
+    }
+
+    /// The number of processes that had libcuda mapped.
+    pub(super) fn cuda_processes(&self) -> u64 {
+        self.cuda.len() as u64
     }
 
     fn counters(&mut self, pid: u32, process: &Process) {

@@ -5,6 +5,7 @@ use cufile_audit::layout::{
     FUNCTION_COUNT, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
     TEXT_BYTES, header, kind, ring, state,
 };
+use std::collections::HashSet;
 use std::path::Path;
 
 /// A record, followed by the records that belong to it.
@@ -129,6 +130,23 @@ impl Reader {
             totals.add(&functions, lost);
         }
         totals
+    }
+
+    /// The number of processes with a ring that are running, without `root`. Those of other pid namespaces are not
+    /// known.
+    pub(super) fn running(&self, words: &SharedWords, root: u32) -> u64 {
+        let own = in_use(words).map(first_word).filter(|first| words.load(first + ring::NAMESPACE) == self.namespace);
+        let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).collect();
+        let runs = |pid: &u64| {
+            let process = i32::try_from(*pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
+            process.and_then(|process| process.stat().ok()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+        };
+        processes.iter().filter(|pid| **pid != u64::from(root)).filter(|pid| runs(pid)).count() as u64
+    }
+
+    /// Whether many rings are in use, so that new threads may soon find none.
+    pub(super) fn is_scarce(words: &SharedWords) -> bool {
+        in_use(words).count() > RINGS / 4
     }
 
     /// Frees the rings of ended threads and adds their remaining records to `groups`.

@@ -19,7 +19,7 @@ pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
 fn sentence(advice: &WatchAdvice) -> (String, String) {
     let of = |count: u64, of: u64| format!("{} of {of}", plural(count, "transfer"));
     match advice {
-        WatchAdvice::Failed(failure) => failed(failure),
+        WatchAdvice::Failed { failure, ignored } => failed(failure, *ignored),
         WatchAdvice::RegistersPerCall { registered, transfers, total_ns } => (
             "Register one large buffer once and use parts of it.".to_owned(),
             format!("cuFileBufRegister {}, transfers {transfers}, {} to register", registered, duration(*total_ns)),
@@ -67,9 +67,24 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Synchronize the streams before the end, and check the result of each transfer.".to_owned(),
             format!("the result of {} is unknown", plural(*count, "stream transfer")),
         ),
-        WatchAdvice::Lost(count) => (
-            "Counts of files, tensors and sizes are lower bounds; the table of calls is complete.".to_owned(),
-            format!("details of {} were lost", plural(*count, "call")),
+        WatchAdvice::Lost { count, uncounted } => {
+            let calls = if *uncounted > 0 { "; so is the table of calls" } else { "; the table of calls is complete" };
+            (
+                format!("Counts of files, tensors and sizes are lower bounds{calls}."),
+                format!("details of {} were lost", plural(*count, "call")),
+            )
+        }
+        WatchAdvice::Unrecorded(programs) => (
+            "Calls of these programs are missing. Start them without sudo and without an environment of their own, or use 'sudo gds-top watch --pid'."
+                .to_owned(),
+            format!("not recorded: {}", programs.join(", ")),
+        ),
+        WatchAdvice::StillRunning(count) => (
+            "Watch a command that waits for its child processes: calls after its end are not recorded.".to_owned(),
+            format!(
+                "{} still running when the program ended",
+                if *count == 1 { "1 process was".to_owned() } else { format!("{count} processes were") }
+            ),
         ),
         WatchAdvice::LibrariesLeftOut(count) => (
             "Use one libcufile per process: only the first four copies are recorded.".to_owned(),
@@ -81,11 +96,12 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
     }
 }
 
-fn failed(failure: &WatchedFailure) -> (String, String) {
+fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
     let name = failure.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
     let file = failure.file.as_deref().map_or_else(String::new, |file| format!(", first on {file}"));
     let times = if failure.count == 1 { "once".to_owned() } else { format!("{} times", failure.count) };
-    let proof = format!("{} failed {times} with {}{name}{file}", failure.function, failure.code);
+    let end = if ignored { "; the program ended with status 0" } else { "" };
+    let proof = format!("{} failed {times} with {}{name}{file}{end}", failure.function, failure.code);
     let text = if failure.after_submission {
         "Check the result of each transfer: these failed after a submission that succeeded."
     } else {

@@ -142,13 +142,14 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         facts.push((
             "input",
             format!(
-                "{} by read calls, {} from storage, {}{requests}",
+                "{} by read calls, {} from storage, {} with storage access{requests}",
                 bytes(io.read_call_bytes),
                 bytes(io.storage_read_bytes),
                 plural(io.major_faults, "page fault")
             ),
         ));
     }
+    facts.extend(gpu_copies(report).map(|text| ("GPU copies", text)));
     if report.buffers.registered > 0 {
         facts.push((
             "buffers",
@@ -175,6 +176,20 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         ));
     }
     facts
+}
+
+/// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
+fn gpu_copies(report: &WatchReport) -> Option<String> {
+    let is_copy = |call: &&crate::core::CallTotal| call.function.starts_with("cuMemcpy");
+    let copies = units::sum(report.other_calls.iter().filter(is_copy).map(|call| call.count));
+    match (copies, report.cuda_processes) {
+        (0, 0) => None,
+        (0, _) => Some(
+            "none recorded, although libcuda is loaded; 'gds-top top' shows the PCIe traffic of each GPU by NVML"
+                .to_owned(),
+        ),
+        _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
+    }
 }
 
 /// Bits of `dcontrolflags` and `fflags`, see cufile.h.

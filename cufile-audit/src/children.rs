@@ -1,0 +1,217 @@
+//! Keeps the recording in programs that a process starts with another environment, for example with an empty one.
+//!
+//! The dynamic linker loads this library only if the environment has `LD_AUDIT`. If a program passes an environment
+//! without it, the two variables of this library are added.
+
+use crate::layout::{ENV_FILE, Function};
+use crate::linker::{self, LinkMap};
+use crate::rings;
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+const AUDIT: &[u8] = b"LD_AUDIT=";
+/// The maximum number of variables, and the maximum length of one of the two variables. A larger environment is not
+/// changed.
+const VARIABLES: usize = 1024;
+const TEXT: usize = 4096;
+
+/// The addresses of `environ`, `execve` and `execvpe` in the program. 0 if they are unknown.
+static ENVIRON: AtomicUsize = AtomicUsize::new(0);
+static EXECVE: AtomicUsize = AtomicUsize::new(0);
+static EXECVPE: AtomicUsize = AtomicUsize::new(0);
+
+type Variables = *const *const c_char;
+
+/// Remembers the `environ` of the main program. It has one if its code uses the variable.
+///
+/// # Safety
+/// `map` must be the link map of a mapped object.
+pub(crate) unsafe fn remember_program(map: &LinkMap) {
+    // SAFETY: by the condition of this function.
+    unsafe { remember_environ(map) };
+}
+
+/// Remembers the functions of the libc of the program, which is loaded before those of other namespaces.
+///
+/// # Safety
+/// The same as for [`remember_program`].
+pub(crate) unsafe fn remember_libc(map: &LinkMap) {
+    // SAFETY: by the condition of this function.
+    unsafe {
+        remember_environ(map);
+        for (name, place) in [(c"execve", &EXECVE), (c"execvpe", &EXECVPE)] {
+            let address = linker::symbol(map, name).unwrap_or(0);
+            let _ = place.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+unsafe fn remember_environ(map: &LinkMap) {
+    // SAFETY: by the condition of the callers.
+    let address = unsafe { linker::symbol(map, c"environ").or_else(|| linker::symbol(map, c"__environ")) };
+    let _ = ENVIRON.compare_exchange(0, address.unwrap_or(0), Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Memory for a changed environment.
+struct Room {
+    variables: [*const c_char; VARIABLES],
+    audit: [u8; TEXT],
+    file: [u8; TEXT],
+}
+
+/// Calls the function `real` that starts a program, with the added variables if they are missing.
+///
+/// # Safety
+/// `real` must be the original function `F`, and the arguments those of a call.
+pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -> usize {
+    let [_, _, c, _, _, f] = arguments;
+    let is = |function: Function| F == function as usize;
+    let uses_environ = is(Function::LibcExecv) || is(Function::LibcExecvp);
+    let is_spawn = is(Function::LibcSpawn) || is(Function::LibcSpawnp);
+    let variables = if uses_environ {
+        match ENVIRON.load(Ordering::Relaxed) {
+            0 => None,
+            // SAFETY: `environ` of the program is a pointer to its variables.
+            place => Some(unsafe { *(place as *const Variables) }),
+        }
+    } else {
+        Some(if is_spawn { f } else { c } as Variables)
+    };
+    // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
+    unsafe {
+        match variables.filter(|variables| is_missing(*variables)) {
+            Some(variables) => start_changed::<F>(real, arguments, variables),
+            None => call(real, arguments),
+        }
+    }
+}
+
+/// Starts the program with the added variables. A separate function, so that other starts do not need its stack.
+#[inline(never)]
+#[cold]
+unsafe fn start_changed<const F: usize>(real: usize, arguments: [usize; 6], variables: Variables) -> usize {
+    let mut room = Room { variables: [core::ptr::null(); VARIABLES], audit: [0; TEXT], file: [0; TEXT] };
+    // SAFETY: the environment is that of the program. The changed one is used only during the call, after which the
+    // new program has a copy of it.
+    unsafe {
+        let changed = match add(variables, &mut room) {
+            true => room.variables.as_ptr() as usize,
+            false => return call(real, arguments),
+        };
+        let [a, b, c, d, e, _] = arguments;
+        let is = |function: Function| F == function as usize;
+        if is(Function::LibcSpawn) || is(Function::LibcSpawnp) {
+            return call(real, [a, b, c, d, e, changed]);
+        }
+        let function = if is(Function::LibcExecv) {
+            EXECVE.load(Ordering::Relaxed)
+        } else if is(Function::LibcExecvp) {
+            EXECVPE.load(Ordering::Relaxed)
+        } else {
+            real
+        };
+        if function == 0 {
+            return call(real, arguments);
+        }
+        call(function, [a, b, changed, d, e, 0])
+    }
+}
+
+unsafe fn call(function: usize, [a, b, c, d, e, f]: [usize; 6]) -> usize {
+    // SAFETY: the callers pass the address of a function of libc with its arguments.
+    unsafe {
+        let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
+            core::mem::transmute::<usize, _>(function);
+        function(a, b, c, d, e, f)
+    }
+}
+
+/// The variables of an environment.
+unsafe fn each<'a>(variables: Variables) -> impl Iterator<Item = (*const c_char, &'a [u8])> {
+    let mut at = variables;
+    core::iter::from_fn(move || {
+        // SAFETY: an environment is an array of C strings that ends with a null pointer, or a null pointer.
+        unsafe {
+            let text = if at.is_null() { core::ptr::null() } else { *at };
+            if text.is_null() {
+                return None;
+            }
+            at = at.add(1);
+            Some((text, CStr::from_ptr(text).to_bytes()))
+        }
+    })
+}
+
+/// The value of the variable with this start, for example `LD_AUDIT=`.
+unsafe fn value<'a>(variables: Variables, start: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: by the condition of the callers.
+    unsafe { each(variables) }.find_map(|(_, text)| text.strip_prefix(start))
+}
+
+const FILE: [u8; ENV_FILE.len() + 1] = {
+    let mut bytes = [b'='; ENV_FILE.len() + 1];
+    let mut at = 0;
+    while at < ENV_FILE.len() {
+        bytes[at] = ENV_FILE.as_bytes()[at];
+        at += 1;
+    }
+    bytes
+};
+
+/// Whether an environment lacks one of the variables. If it names the shared file of another session, that session
+/// records the program.
+unsafe fn is_missing(variables: Variables) -> bool {
+    let library = rings::library_path();
+    if library.is_empty() {
+        return false;
+    }
+    // SAFETY: by the condition of the callers.
+    let (audit, file) = unsafe { (value(variables, AUDIT), value(variables, &FILE)) };
+    let has_library = audit.is_some_and(|libraries| libraries.split(|byte| *byte == b':').any(|path| path == library));
+    match file {
+        Some(file) if file != rings::file_path() => false,
+        Some(_) => !has_library,
+        None => true,
+    }
+}
+
+/// Writes the environment with the added variables. Returns false if it is too large.
+unsafe fn add(variables: Variables, room: &mut Room) -> bool {
+    let library = rings::library_path();
+    // SAFETY: by the condition of the callers.
+    let others = unsafe { value(variables, AUDIT) }.filter(|others| !others.is_empty());
+    let has_library = others.is_some_and(|others| others.split(|byte| *byte == b':').any(|path| path == library));
+    let audit = match others {
+        Some(others) if has_library => write(&mut room.audit, &[AUDIT, others]),
+        Some(others) => write(&mut room.audit, &[AUDIT, library, b":", others]),
+        None => write(&mut room.audit, &[AUDIT, library]),
+    };
+    let mut count = 0;
+    // SAFETY: as above.
+    for (text, bytes) in unsafe { each(variables) } {
+        if bytes.starts_with(AUDIT) || bytes.starts_with(&FILE) {
+            continue;
+        }
+        let Some(slot) = room.variables.get_mut(count) else { return false };
+        *slot = text;
+        count += 1;
+    }
+    let fits = audit && write(&mut room.file, &[&FILE, rings::file_path()]) && count + 3 <= VARIABLES;
+    if fits {
+        let (audit, file) = (room.audit.as_ptr().cast(), room.file.as_ptr().cast());
+        for (slot, text) in room.variables.iter_mut().skip(count).zip([audit, file, core::ptr::null()]) {
+            *slot = text;
+        }
+    }
+    fits
+}
+
+/// Writes the parts and a zero byte. Returns false if they do not fit.
+fn write(room: &mut [u8; TEXT], parts: &[&[u8]]) -> bool {
+    let mut bytes = parts.iter().copied().flatten();
+    let last = room.len() - 1;
+    for (slot, byte) in room.iter_mut().take(last).zip(&mut bytes) {
+        *slot = *byte;
+    }
+    bytes.next().is_none()
+}
