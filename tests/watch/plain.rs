@@ -62,9 +62,18 @@ fn libcuda(folder: &Path) {
 #include <string.h>
 int cuMemcpyHtoD_v2(unsigned long to, const void *from, unsigned long n) { return 0; }
 static int async(unsigned long to, const void *from, unsigned long n, void *stream) { return n ? 0 : 1; }
+int cuMemcpy2D_v2(const unsigned long *description) { return description[14] != 1000; }
+int cuMemcpy3DAsync_v2(const unsigned long *description, void *stream) { return description[24] != 30; }
+/* The last two arguments are on the stack. */
+static int batch(void *to, void *from, unsigned long *sizes, unsigned long count, void *attributes, void *indexes, unsigned long n,
+                 unsigned long *failed, void *stream)
+{
+    *failed = count;
+    return stream != sizes;
+}
 int cuGetProcAddress_v2(const char *name, void **place, int version, unsigned long flags, void *status)
 {
-    *place = strcmp(name, "cuMemcpyHtoDAsync") ? 0 : (void *)async;
+    *place = !strcmp(name, "cuMemcpyBatchAsync") ? (void *)batch : strcmp(name, "cuMemcpyHtoDAsync") ? 0 : (void *)async;
     return *place ? 0 : 500;
 }
 "#;
@@ -86,7 +95,22 @@ fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
     assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
     assert_eq!(other(&seen, "cuMemcpyHtoD"), (5, 5 * 4096), "{}", seen.report["program"]["other_calls"]);
     assert_eq!(other(&seen, "cuMemcpyHtoDAsync"), (5, 5 * LARGE));
+    assert_eq!(other(&seen, "cuMemcpyBatchAsync"), (1, 2 * LARGE + 5));
+    assert_eq!((other(&seen, "cuMemcpy2D"), other(&seen, "cuMemcpy3DAsync")), ((1, 100_000), (1, 6000)));
     assert_eq!(other(&seen, "cuGetProcAddress"), (0, 0));
+}
+
+#[test]
+fn a_program_with_libcuda_but_without_recorded_copies_says_so() {
+    let Some(place) = Place::new() else { return };
+    libcuda(place.folder.path());
+    let mut command = place.watch(&["--json"]);
+    let folders = format!("{}:{}", place.folder.path().display(), place.built.folder.display());
+    command.env("LD_LIBRARY_PATH", folders);
+    command.arg(place.file("linked")).arg(place.data()).args(["copies", "0", "sleep", "300"]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), &seen.report["program"]["cuda_processes"]), (Some(0), &1.into()));
+    assert_eq!(other(&seen, "cuMemcpyHtoD"), (0, 0));
 }
 
 #[test]

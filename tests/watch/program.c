@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,80 @@ static void threads(long count, long each)
         pthread_create(&all[i], NULL, reader, (void *)each);
     for (long i = 0; i < count; i++)
         pthread_join(all[i], NULL);
+}
+
+/* Threads that all exist at the same time, with small stacks. Each reads after all have started, and ends after all have read. */
+static pthread_barrier_t all;
+static void *late_reader(void *count)
+{
+    pthread_barrier_wait(&all);
+    reader(count);
+    pthread_barrier_wait(&all);
+    return NULL;
+}
+
+static void storm(long count, long each)
+{
+    pthread_t *threads = calloc(count, sizeof *threads);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_barrier_init(&all, NULL, count);
+    for (long i = 0; i < count; i++)
+        if (pthread_create(&threads[i], &small, late_reader, (void *)each))
+            exit(60);
+    for (long i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+}
+
+/* Threads that live only for a read, one after another. */
+static void brief(long count)
+{
+    pthread_t thread;
+    for (long i = 0; i < count; i++)
+        if (pthread_create(&thread, NULL, reader, (void *)1) || pthread_join(thread, NULL))
+            exit(61);
+}
+
+/* A program that is started with other variables, by each function for that. */
+static void start(const char *how, char *program, char *file, char *count)
+{
+    static char folder[4096];
+    char *arguments[] = {program, file, "read", count, NULL};
+    snprintf(folder, sizeof folder, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
+    char *few[] = {folder, "LD_AUDIT=", NULL};
+    pid_t child = -1;
+    int status = 0;
+    if (!strcmp(how, "posix_spawn") || !strcmp(how, "posix_spawnp")) {
+        int failed = !strcmp(how, "posix_spawn") ? posix_spawn(&child, program, NULL, NULL, arguments, few)
+                                                 : posix_spawnp(&child, program, NULL, NULL, arguments, few);
+        if (failed)
+            exit(62);
+    } else if (!strcmp(how, "vfork")) {
+        child = vfork();
+        if (!child) {
+            execve(program, arguments, few);
+            _exit(63);
+        }
+    } else {
+        child = fork();
+        if (!child) {
+            if (!strcmp(how, "execvpe"))
+                execvpe(program, arguments, few);
+            else if (!strcmp(how, "fexecve"))
+                fexecve(open(program, O_RDONLY | O_CLOEXEC), arguments, few);
+            clearenv();
+            putenv(folder);
+            if (!strcmp(how, "execv"))
+                execv(program, arguments);
+            else if (!strcmp(how, "execvp"))
+                execvp(program, arguments);
+            _exit(64);
+        }
+    }
+    if (waitpid(child, &status, 0) != child || status)
+        exit(65);
 }
 
 static void batch(unsigned count)
@@ -203,8 +278,14 @@ static void copies(long count)
         (int (*)(const char *, void **, int, unsigned long, void *))dlsym(library, "cuGetProcAddress_v2");
     int (*first)(unsigned long, const void *, size_t) = (int (*)(unsigned long, const void *, size_t))dlsym(library, "cuMemcpyHtoD_v2");
     int (*second)(unsigned long, const void *, size_t, void *) = NULL;
-    if (get("cuMemcpyHtoDAsync", (void **)&second, 12000, 0, NULL))
+    int (*batch)(void *, void *, size_t *, size_t, void *, void *, size_t, size_t *, void *) = NULL;
+    int (*flat)(size_t *) = (int (*)(size_t *))dlsym(library, "cuMemcpy2D_v2");
+    int (*deep)(size_t *, void *) = (int (*)(size_t *, void *))dlsym(library, "cuMemcpy3DAsync_v2");
+    size_t sizes[3] = {LARGE, LARGE, 5}, failed = 7, description[25] = {[14] = 1000, [15] = 100, [22] = 10, [23] = 20, [24] = 30};
+    if (get("cuMemcpyHtoDAsync", (void **)&second, 12000, 0, NULL) || get("cuMemcpyBatchAsync", (void **)&batch, 12080, 0, NULL))
         exit(86);
+    if (count && (batch(NULL, NULL, sizes, 3, NULL, NULL, 0, &failed, &sizes) || failed != 3 || flat(description) || deep(description, NULL)))
+        exit(89);
     for (long i = 0; i < count; i++)
         if (first(0, memory, BLOCK) || second(0, memory, LARGE, NULL))
             exit(87);
@@ -256,6 +337,32 @@ static void each(long count, off_t offset)
     close(fd);
 }
 
+#ifndef LINKED
+/* A second copy of the library in another namespace. Both copies know only their own handles. */
+static void copies_of_library(long count)
+{
+    int fd, other_fd = open(path, O_RDWR);
+    void *handle = open_file(&fd), *other_handle = NULL, *other = dlmopen(LM_ID_NEWLM, getenv("LIBRARY"), RTLD_NOW);
+    if (!other) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(66);
+    }
+    typeof(cuFileDriverOpen) open_other = (typeof(cuFileDriverOpen))dlsym(other, "cuFileDriverOpen");
+    typeof(cuFileHandleRegister) register_other = (typeof(cuFileHandleRegister))dlsym(other, "cuFileHandleRegister");
+    typeof(cuFileRead) read_other = (typeof(cuFileRead))dlsym(other, "cuFileRead");
+    CUfileDescr_t descr = {.type = 1, .handle.fd = other_fd};
+    if (open_other().err || register_other(&other_handle, &descr).err || other_handle == handle)
+        exit(67);
+    for (long i = 0; i < count; i++)
+        if (cuFileRead(handle, memory, BLOCK, 0, 0) != BLOCK || read_other(other_handle, memory, BLOCK, 0, 0) != BLOCK)
+            exit(68);
+    dlclose(other);
+    close(other_fd);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+#endif
+
 /* Prints the functions whose address is inside libcufile: those that are not recorded. */
 static void unrecorded(int count, char **names)
 {
@@ -286,6 +393,18 @@ int main(int count, char **words)
             reads(number);
         else if (!strcmp(words[i], "threads"))
             threads(number, i + 2 < count ? atol(words[i + 2]) : 0);
+        else if (!strcmp(words[i], "storm"))
+            storm(number, i + 2 < count ? atol(words[i + 2]) : 0);
+        else if (!strcmp(words[i], "brief"))
+            brief(number);
+        else if (!strcmp(words[i], "start")) {
+            start(words[i + 1], words[0], words[1], words[i + 2]);
+            i += 2;
+        }
+#ifndef LINKED
+        else if (!strcmp(words[i], "twice"))
+            copies_of_library(number);
+#endif
         else if (!strcmp(words[i], "batch"))
             batch((unsigned)number);
         else if (!strcmp(words[i], "stream"))
@@ -347,6 +466,8 @@ int main(int count, char **words)
             abort();
         else if (!strcmp(words[i], "die"))
             kill(getpid(), SIGKILL);
+        else if (!strcmp(words[i], "sleep"))
+            usleep(number * 1000);
         else if (!strcmp(words[i], "wait")) {
             open(path, O_RDONLY | O_DIRECT);
             puts("waiting");

@@ -85,6 +85,107 @@ fn children_and_threads_are_recorded_and_counted() {
 }
 
 #[test]
+fn a_thousand_threads_at_once_are_recorded_and_more_are_shown_as_lost() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["storm", "1000", "3"]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3000));
+    assert_eq!((&seen.report["watch"]["threads"], &seen.report["watch"]["lost_events"]), (&1001.into(), &0.into()));
+    let seen = place.seen("linked", &[], &["storm", "1100", "3"]);
+    assert_eq!(seen.status(), Some(0));
+    let calls: u64 = seen.calls().values().map(|(count, _)| count).sum();
+    // The two calls of the main thread, and five of each thread.
+    let uncounted = seen.report["program"]["uncounted"].as_u64().unwrap();
+    assert_eq!(calls + uncounted, 2 + 5 * 1100, "{:?}", seen.calls());
+    assert!(uncounted > 0 && seen.report["watch"]["lost_events"].as_u64().unwrap() >= uncounted);
+    assert!(seen.advice().contains(&"lost-events"));
+}
+
+#[test]
+fn threads_that_live_for_one_read_are_all_recorded() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["brief", "4000"]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 4000));
+    assert_eq!((&seen.report["watch"]["threads"], &seen.report["watch"]["lost_events"]), (&4001.into(), &0.into()));
+}
+
+#[test]
+fn children_with_another_environment_are_recorded() {
+    let Some(place) = Place::new() else { return };
+    for how in ["posix_spawn", "posix_spawnp", "vfork", "execve", "execvpe", "fexecve", "execv", "execvp"] {
+        let words = ["start", if how == "execve" { "vfork" } else { how }, "3"];
+        let seen = place.seen("linked", &[], &words);
+        assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3), "{how}");
+        assert_eq!(seen.report["program"]["processes"], 2, "{how}");
+    }
+    let program = format!("{} {}", place.file("linked").display(), place.data().display());
+    let folder = place.built.folder.display();
+    for line in [
+        format!("env -i LD_LIBRARY_PATH={folder} {program} read 3"),
+        format!("unset LD_AUDIT GDS_TOP_WATCH_FILE; exec {program} read 3"),
+        format!("LD_AUDIT= LD_PRELOAD= {program} read 3; true"),
+    ] {
+        let mut shell = place.watch(&["--json"]);
+        shell.args(["sh", "-c", &line]);
+        let seen = Seen::of(shell);
+        assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3), "{line}");
+    }
+}
+
+#[test]
+fn two_copies_of_the_library_in_two_namespaces_keep_their_functions() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("loaded", &[], &["twice", "5", "read", "2"]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 12), "{}", seen.report["program"]["ended"]);
+    assert_eq!((seen.count("cuFileDriverOpen"), seen.count("cuFileHandleRegister")), (2, 3));
+    let file = seen.file(&place.data());
+    assert_eq!((&file["reads"]["count"], &file["reads"]["errors"]), (&12.into(), &0.into()));
+}
+
+#[test]
+fn a_child_that_outlives_the_program_is_reported() {
+    let Some(place) = Place::new() else { return };
+    let program = format!("{} {}", place.file("linked").display(), place.data().display());
+    let mut shell = place.watch(&["--json", "--statistics"]);
+    // The child ends soon after the test.
+    shell.args(["sh", "-c", &format!("{program} read 2 wait > started & child=$!; until [ -s started ]; do sleep 0.02; done; (sleep 3; kill $child) > /dev/null 2>&1 &")]);
+    shell.env("STANDIN_CUFILE_ROUTE", "p2p");
+    let seen = Seen::of(shell);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 2));
+    assert_eq!(seen.report["program"]["still_running"], 1);
+    assert!(seen.advice().contains(&"still-running"), "{:?}", seen.advice());
+}
+
+#[test]
+fn a_program_that_lost_the_library_is_named() {
+    let Some(place) = Place::new() else { return };
+    // Not even the recording library of the parent is asked: the system call is made directly.
+    let source = place.file("direct.c");
+    let code = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    static char folder[4096];
+    snprintf(folder, sizeof folder, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
+    char *few[] = {folder, NULL};
+    return (int)syscall(SYS_execve, words[1], words + 1, few) + count;
+}
+"#;
+    std::fs::write(&source, code).unwrap();
+    assert!(Command::new("cc").arg("-o").arg(place.file("direct")).arg(&source).status().unwrap().success());
+    let mut command = place.watch(&["--json"]);
+    command.arg(place.file("direct")).arg(place.file("linked")).arg(place.data()).args(["read", "2", "sleep", "1500"]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
+    let program = place.file("linked").canonicalize().unwrap();
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
+    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+}
+
+#[test]
 fn a_library_that_is_loaded_twice_is_one_library() {
     let Some(place) = Place::new() else { return };
     let seen = place.seen("loaded", &[], &["read", "3", "again", "read", "4"]);

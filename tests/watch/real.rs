@@ -3,6 +3,8 @@
 
 use crate::harness::{Place, Seen};
 use crate::standins;
+use cufile_audit::layout::FUNCTIONS;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The versions of libcufile in the wheels that support host memory.
@@ -20,6 +22,39 @@ fn libraries() -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Functions that libcufile exports for its parts. cufile.h does not declare them.
+const INTERNAL: [&str; 10] = [
+    "cuFileCopyGpu",
+    "cuFileCopyGpuPosixIORetry",
+    "cuFileCopyGpuWrap",
+    "cuFileCopyGpuWrapPosixIORetry",
+    "cuFileGpuWaitValue32",
+    "cuFileInlineGpu",
+    "cuFileSparseGpu",
+    "cuFileStreamHandleInline",
+    "cuFileStreamHandleSparse",
+    "cuFileStreamWaitValue32",
+];
+
+#[test]
+fn every_exported_function_of_the_real_library_is_recorded() {
+    use object::{Object, ObjectSymbol};
+    for library in libraries() {
+        let bytes = std::fs::read(&library).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let names = file.dynamic_symbols().filter(|symbol| symbol.is_definition()).filter_map(|s| s.name().ok());
+        let exported: BTreeSet<&str> = names.filter(|name| name.starts_with("cuFile")).collect();
+        let recorded = FUNCTIONS.iter().map(|function| function.name);
+        let known: BTreeSet<&str> = recorded.chain(INTERNAL).collect();
+        let missing: Vec<_> = exported.difference(&known).collect();
+        assert_eq!((missing, exported.len() > 50), (Vec::new(), true), "{}", library.display());
+        let header = library.parent().unwrap().with_file_name("include").join("cufile.h");
+        let header = std::fs::read_to_string(header).unwrap();
+        let declared: Vec<_> = INTERNAL.iter().filter(|name| header.contains(&format!("{name}("))).collect();
+        assert_eq!(declared, Vec::<&&str>::new(), "{}", library.display());
+    }
 }
 
 #[test]
