@@ -35,21 +35,21 @@ pub const LARGE: Shipped = Shipped {
 /// value of `max_direct_io_size_kb`.
 pub const SMALL_USUAL: Shipped = Shipped {
     name: "h200-hot-qwen3-0.6b.gdsrec",
-    model: "16384 KiB",
+    model: "0.6B 16384 KiB",
     bytes: include_bytes!("../../assets/recordings/h200-hot-qwen3-0.6b.gdsrec"),
 };
 
 /// The same loads with `max_direct_io_size_kb` 1024.
 pub const SMALL_1024: Shipped = Shipped {
     name: "h200-hot-1024-qwen3-0.6b.gdsrec",
-    model: "1024 KiB",
+    model: "0.6B 1024 KiB",
     bytes: include_bytes!("../../assets/recordings/h200-hot-1024-qwen3-0.6b.gdsrec"),
 };
 
 /// Hot loads of the large model, also with NIXL, with the usual value.
 pub const LARGE_USUAL: Shipped = Shipped {
     name: "h200-hot-qwen2.5-7b.gdsrec",
-    model: "Qwen2.5-7B",
+    model: "7B 16384 KiB",
     bytes: include_bytes!("../../assets/recordings/h200-hot-qwen2.5-7b.gdsrec"),
 };
 
