@@ -273,6 +273,20 @@ fn diff_tells_what_differs_from_the_defaults_and_between_two_files() {
 }
 
 #[test]
+fn a_file_is_tuned_for_the_threads_and_transfers_of_a_kv_cache() {
+    let desk = Desk::new();
+    let keys = |system: &str| {
+        let (code, answer) = desk.json(&["tune", "--kv", system, "--root", &machine("h200-vm-no-udev")], &[]);
+        assert_eq!((code, answer["model"].as_str()), (0, Some(system)), "{answer:#}");
+        answer["keys"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let threads = "execution.max_io_threads".to_owned();
+    assert!(keys("lmcache-mp").contains(&threads), "one stream of large transfers");
+    assert!(!keys("llmd").contains(&threads), "64 threads");
+    assert_eq!(desk.config(&["tune"], &[]).status.code(), Some(2));
+}
+
+#[test]
 fn tune_writes_a_file_that_the_linter_passes_and_never_over_another_one() {
     let desk = Desk::new();
     let (code, answer) = desk.json(&["tune", "llama-3.1-405b", "--output", "tuned.json"], &[]);

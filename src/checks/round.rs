@@ -11,7 +11,7 @@ use super::logs::scan;
 use super::nvidia_fs::run as nvidia_fs;
 use super::pcie::topology;
 use super::report::Report;
-use super::storage::{health, nvme};
+use super::storage::{health, nvme, smart};
 use super::verdict::{commands::complete, merge::merge, settle::settle};
 use crate::core::Finding;
 use crate::machine::{self, Root};
@@ -59,11 +59,12 @@ fn host_has_gpu(root: &Root) -> bool {
 }
 
 /// The groups of checks in the order in which they run. Groups that do not wait for a slow source are first.
-const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 24] = [
+const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 25] = [
     mount::run,
     file::run,
     nvme::run,
     health::run,
+    smart::run,
     topology::run,
     limits::run,
     platform::run,

@@ -67,6 +67,11 @@ fn meets(level: Level, verdicts: &[Verdict]) -> bool {
     unmet.is_empty() && !verdicts.is_empty()
 }
 
+/// The paths, or the working directory if there are none.
+pub(super) fn or_here(paths: &[PathBuf]) -> Vec<PathBuf> {
+    if paths.is_empty() { vec![PathBuf::from(".")] } else { paths.to_vec() }
+}
+
 /// Runs the checks and prints their findings. The exit status is 1 if cuFile reads cannot work for a path and GPU.
 ///
 /// If `probe` is set and the machine is live, real reads prove the verdicts.

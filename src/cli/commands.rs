@@ -64,6 +64,9 @@ pub(super) enum Sub {
         /// read proved
         #[arg(long, value_name = "LEVEL")]
         require: Option<super::check::Level>,
+        /// Write a temporary file of 1 MiB into each directory without files, to test O_DIRECT and the route there
+        #[arg(long, conflicts_with = "root")]
+        test_file: bool,
         /// Read the configuration of lmcache, llmd, vllm or nixl (a YAML or JSON file, a command line, or the text itself) and show which path it leads to
         #[arg(long = "for", num_args = 2, value_names = ["SYSTEM", "CONFIG"], conflicts_with = "paths")]
         serving: Vec<String>,

@@ -4,12 +4,14 @@ use super::args::{OutputArgs, ResultArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_coloured, print_json};
 use super::race::headless_options;
 use super::view::{examined, open_view};
-use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
+use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned, TunedFor};
 use crate::checks::{self};
+use crate::core::KvSystem;
 use crate::machine::Root;
 use crate::models;
 use crate::text::{sanitise, sanitise_line};
 use crate::trust::{read_regular, unfinished_file};
+use crate::workloads::kv;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -49,10 +51,14 @@ pub(super) enum ConfigSub {
         #[command(flatten)]
         output: ResultArgs,
     },
-    /// Print a file with the keys that matter for a model on this machine, each with its reason
+    /// Print a file with the keys that matter for a model or a KV cache on this machine, each with its reason
     Tune {
         /// The model
-        model: String,
+        #[arg(required_unless_present = "kv")]
+        model: Option<String>,
+        /// Tune for a KV-cache system with its default shape, as bench-kv runs it
+        #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["model", "unregistered"])]
+        kv: Option<KvSystem>,
         /// Write the file here
         #[arg(long = "output", short = 'o', value_name = "FILE")]
         output_file: Option<PathBuf>,
@@ -86,8 +92,12 @@ pub(super) fn run(action: ConfigSub) -> Ran {
             lint(file.as_deref(), model.as_deref(), strict, root.as_deref(), &output.output())
         }
         ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output.output()),
-        ConfigSub::Tune { model, output_file, unregistered, root, output } => {
-            tune(&model, output_file.as_deref(), unregistered, root.as_deref(), &output.output())
+        ConfigSub::Tune { model, kv, output_file, unregistered, root, output } => {
+            let wanted = match kv {
+                Some(system) => Wanted::of_kv(system)?,
+                None => Wanted::of_model(model.as_deref().unwrap_or_default(), unregistered)?,
+            };
+            tune(wanted, output_file.as_deref(), root.as_deref(), &output.output())
         }
         ConfigSub::Diff { file, other, root, output } => {
             diff(file.as_deref(), other.as_deref(), root.as_deref(), &output.output())
@@ -188,8 +198,33 @@ fn table(rows: &[Effective]) -> String {
     out
 }
 
-fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path>, output: &OutputArgs) -> Ran {
-    let (bytes, mut place) = model_bytes(model)?;
+/// The program for which a file is made: its name, the bytes that it registers, its path, and its demands.
+struct Wanted {
+    name: String,
+    bytes: u64,
+    place: Vec<PathBuf>,
+    program: TunedFor,
+}
+
+impl Wanted {
+    fn of_model(model: &str, unregistered: bool) -> Result<Self, String> {
+        let (bytes, place) = model_bytes(model)?;
+        Ok(Self { name: model.to_owned(), bytes, place, program: TunedFor { unregistered, ..TunedFor::default() } })
+    }
+
+    fn of_kv(system: KvSystem) -> Result<Self, String> {
+        let demand = kv::plan(&kv::Request::usual(system), Path::new(".")).map_err(|error| error.to_string())?.demand;
+        let program = TunedFor {
+            unregistered: demand.unregistered,
+            threads: demand.threads,
+            transfer_bytes: demand.transfer_bytes,
+        };
+        Ok(Self { name: system.name().to_owned(), bytes: demand.registered_bytes, place: Vec::new(), program })
+    }
+}
+
+fn tune(wanted: Wanted, file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
+    let Wanted { name: model, bytes, mut place, program } = wanted;
     let view = open_view(root)?;
     if root.is_some() {
         // The path of the model does not exist on the captured machine. The paths that were examined there do.
@@ -198,7 +233,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     let hardware = hardware(&view, Some(bytes), place.as_slice())?;
     let rows = cufile_json::effective(&view, None);
     let current = |key: &str| rows.iter().find(|row| row.key == key).map(|row| row.value.clone());
-    let tuned = cufile_json::tune(&hardware, &current, unregistered);
+    let tuned = cufile_json::tune(&hardware, &current, program);
     let text = file_text(&tuned)?;
     if let Some(path) = file {
         write_new(path, &text)?;
@@ -213,7 +248,7 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path
     }
     let mut out = String::new();
     if tuned.is_empty() {
-        out.push_str("Nothing to set: the effective values fit this model and machine.\n");
+        out.push_str("Nothing to set: the effective values fit this program and machine.\n");
     }
     for row in &tuned {
         let now =

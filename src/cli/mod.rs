@@ -36,6 +36,7 @@ mod sudo;
 mod sweep;
 mod swept;
 mod targets;
+mod test_file;
 mod together;
 mod top;
 mod view;
@@ -179,10 +180,12 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Check { require: Some(check::Level::Proven), no_probe: true, .. }) => {
             Err("--require proven needs a read: leave out --no-probe".to_owned())
         }
-        Some(Sub::Check { serving, root, no_probe, output, .. }) if !serving.is_empty() => {
-            serving::run(&serving, root.as_deref(), !no_probe, &output.output())
+        Some(Sub::Check { serving, root, no_probe, test_file, output, .. }) if !serving.is_empty() => {
+            serving::run(&serving, root.as_deref(), !no_probe, test_file, &output.output())
         }
-        Some(Sub::Check { paths, root, no_probe, require, export, output, .. }) => {
+        Some(Sub::Check { paths, root, no_probe, require, test_file, export, output, .. }) => {
+            // The files exist until the checks are finished.
+            let _files = if test_file { test_file::create(&check::or_here(&paths))? } else { Vec::new() };
             check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output.output())
         }
         Some(Sub::Fix { dry_run: false, list: false, ids, output, .. })

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Reads the configuration, examines its first directory and prints the result. The exit status is 1 if the
 /// configuration cannot work.
-pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, output: &OutputArgs) -> Ran {
+pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file: bool, output: &OutputArgs) -> Ran {
     let [system, config] = named else {
         return Err("--for needs a system and its configuration: --for lmcache FILE".to_owned());
     };
@@ -28,6 +28,9 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, output: &O
         .map_err(|error| format!("the configuration {config} cannot be used: {error}"))?;
     let asked = read.paths.first();
     let examined = asked.map(|path| existing(path));
+    // The file exists until the checks are finished. Only the directory of the store itself gets one.
+    let tested = asked.filter(|path| test_file && path.is_dir()).cloned();
+    let _files = super::test_file::create(&Vec::from_iter(tested))?;
     let mut verdict = None;
     let mut place = StorePath::default();
     if let (Some(asked), Some(path)) = (asked, &examined) {

@@ -47,7 +47,16 @@ fn allowed_commands() -> &'static [&'static [&'static str]] {
 }
 
 pub(super) fn is_allowed(argv: &[String]) -> bool {
-    allowed_commands().iter().any(|allowed| allowed.iter().copied().eq(argv.iter().map(String::as_str)))
+    is_smart_log(argv)
+        || allowed_commands().iter().any(|allowed| allowed.iter().copied().eq(argv.iter().map(String::as_str)))
+}
+
+/// Whether the command reads the health of an NVMe controller. It has an argument: `/dev/nvme0`.
+fn is_smart_log(argv: &[String]) -> bool {
+    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let ["nvme", "smart-log", device, "--output-format=json"] = words[..] else { return false };
+    let number = device.strip_prefix("/dev/nvme").unwrap_or_default();
+    (1..=4).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 pub(super) fn run(argv: &[String], limit: Duration) -> Option<CommandOutput> {

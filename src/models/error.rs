@@ -59,7 +59,7 @@ pub enum WeightsError {
         path: PathBuf,
     },
     /// None of the caches contains this repository id.
-    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it first or pass a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
+    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it with hf download {repo}, or pass a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
     NotCached {
         /// The repository id as typed, with control characters escaped.
         repo: String,

@@ -88,8 +88,12 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
         (false, false) => "Neither reads nor writes use cuFile",
     };
     if !matches!(config.store, StoreKind::None | StoreKind::LlmdObjects) {
-        let direct = if config.direct_io { "with O_DIRECT" } else { "without O_DIRECT" };
-        say(Status::Info, format!("{which}; files are opened {direct}."));
+        let opened = match (config.store, config.direct_io) {
+            (StoreKind::Nixl, _) => "the program that uses NIXL opens the files",
+            (_, true) => "files are opened with O_DIRECT",
+            (_, false) => "files are opened without O_DIRECT",
+        };
+        say(Status::Info, format!("{which}; {opened}."));
     }
     let by_cufile = config.cufile_reads || config.cufile_writes;
     let switched_off = config.store == StoreKind::LmcacheGds
@@ -113,6 +117,13 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
             _ => "O_DIRECT does not work there: the store cannot be opened.",
         };
         say(if config.store == StoreKind::VllmFs { Status::Warn } else { Status::Fail }, text.to_owned());
+    }
+    if config.direct_io && path.direct_io.is_none() && path.exists {
+        say(
+            Status::Na,
+            "The directory has no file, so O_DIRECT was not tested: --test-file tests it with a temporary one."
+                .to_owned(),
+        );
     }
     if !path.exists && !config.paths.is_empty() {
         say(

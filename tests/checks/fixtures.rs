@@ -168,6 +168,7 @@ const TABLE: &[Row] = &[
         &["gpu-present", "lib-open-probe"],
     ),
     ("nvme-dead", Route::None, Route::Nvfs, &["nvme-state"], &["nvme-state"]),
+    ("nvme-worn", Route::Nvfs, Route::Nvfs, &[], &[]),
     (
         "memory-types",
         Route::Compat,

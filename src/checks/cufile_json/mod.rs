@@ -29,7 +29,7 @@ pub use environment::PLACE as PLACE_OF_VARIABLES;
 pub use facts::{KeyFacts, key_facts, key_names, meant_by, variable_names};
 pub use machine::{lint_machine, lint_text};
 pub use repair::{Repaired, repair};
-pub use tune::{Tuned, tune};
+pub use tune::{Tuned, TunedFor, tune};
 pub use types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
 
 pub(super) use environment::lint_environment;

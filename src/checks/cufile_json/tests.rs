@@ -226,7 +226,7 @@ fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
         ..Hardware::default()
     };
     let current = |key: &str| (key == "properties.max_device_pinned_mem_size_kb").then(|| json!(33_554_432));
-    let tuned = tune(&hardware, &current, false);
+    let tuned = tune(&hardware, &current, TunedFor::default());
     let keys: Vec<&str> = tuned.iter().map(|row| row.key.as_str()).collect();
     assert!(keys.contains(&"properties.use_pci_p2pdma") && keys.contains(&"execution.parallel_io"));
     assert!(keys.contains(&"properties.max_device_pinned_mem_size_kb"));
@@ -236,7 +236,23 @@ fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
     let text = set_keys("{\n}\n", &pairs).unwrap();
     assert!(problems(&text, Some((1, 14))).is_empty(), "{text}: {:?}", problems(&text, Some((1, 14))));
     let set = |key: &str| tuned.iter().find(|row| row.key == key).map(|row| row.value.clone()).or_else(|| current(key));
-    assert!(tune(&hardware, &set, false).is_empty(), "tuning what is tuned changes nothing");
+    assert!(tune(&hardware, &set, TunedFor::default()).is_empty(), "tuning what is tuned changes nothing");
+}
+
+#[test]
+fn for_a_program_with_many_threads_the_threads_of_the_library_stay_as_they_are() {
+    let hardware =
+        Hardware { version: Some((1, 20)), possible: Some(crate::core::Route::Compat), ..Hardware::default() };
+    let keys = |program| {
+        let rows = tune(&hardware, &|_| None, program);
+        rows.into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>()
+    };
+    let many = TunedFor { threads: 64, transfer_bytes: 64 << 10, ..TunedFor::default() };
+    assert_eq!(keys(many), [("properties.max_direct_io_size_kb".to_owned(), json!(1024))]);
+    let more = keys(TunedFor { threads: 128, ..many });
+    assert!(more.contains(&("properties.posix_pool_slab_count".to_owned(), json!([128, 128, 64]))), "{more:?}");
+    let one = keys(TunedFor { threads: 1, ..many });
+    assert!(one.iter().any(|(key, _)| key == "execution.max_io_threads"), "{one:?}");
 }
 
 #[test]
@@ -245,7 +261,7 @@ fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
         let hardware =
             Hardware { version: Some(version), possible, bar1_bytes: Some(128 << 30), ..Hardware::default() };
         let current = |key: &str| kib.filter(|_| key == "properties.max_direct_io_size_kb").map(|kib| json!(kib));
-        let rows = tune(&hardware, &current, true);
+        let rows = tune(&hardware, &current, TunedFor { unregistered: true, ..TunedFor::default() });
         let value =
             |name: &str| rows.iter().find(|row| row.key == format!("properties.{name}")).map(|row| row.value.clone());
         (value("max_direct_io_size_kb"), value("per_buffer_cache_size_kb"))

@@ -181,7 +181,7 @@ fn direct_open(facts: &PathFacts) -> Judged {
         Some(error) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
         }
-        None => Judged::na(ID, "this directory has no file to test O_DIRECT")
+        None => Judged::na(ID, "this directory has no file to test O_DIRECT; check --test-file writes a temporary one")
             .found(facts.path.display().to_string(), "no file with content"),
     }
 }

@@ -195,6 +195,11 @@ checks! {
         why "A disk that fell off the bus cannot be read, and its path may be missing."
         look "cat /sys/class/nvme/nvme*/state; sudo dmesg | grep nvme" todo "Power the machine off and on. If it happens again, replace the disk."
         causes ["ACS was changed while the disk was in use.", "The disk, its slot or its power failed."];
+    NvmeHealth = "nvme-health", Storage, Path, NoStep, NONE, []
+        examines "the health that the NVMe disks report (SMART)"
+        why "A worn or failing disk is slow, and its reads can fail."
+        look "sudo nvme smart-log /dev/nvme0" todo "Save the data and replace the disk."
+        causes ["The disk is near the end of its rated life.", "Its memory cells fail."];
     VmType = "vm-type", Storage, Path, Disk, DIRECT, []
         examines "the kind of virtual machine and its disks"
         why "The host copies the data of a virtual disk, so it cannot write into GPU memory."

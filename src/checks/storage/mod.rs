@@ -2,4 +2,5 @@
 
 pub(crate) mod health;
 pub(crate) mod nvme;
+pub(crate) mod smart;
 pub(crate) mod virtual_disk;

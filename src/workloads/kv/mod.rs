@@ -51,6 +51,6 @@ pub use mode::GdsMode;
 pub use order::KvOrder;
 pub use params::{KvSetting, Parameter, elsewhere, parameters};
 pub use pipeline::{hidden_fraction, layer_times, union_ns};
-pub use plan::{Plan, Request, plan};
+pub use plan::{Demand, Plan, Request, plan};
 pub use recognise::recognise;
 pub use shape::Shape;

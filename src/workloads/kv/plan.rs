@@ -8,6 +8,7 @@ use super::layout::{Layout, stored_of};
 use super::mode::GdsMode;
 use super::order::KvOrder;
 use super::params::{self, KvSetting};
+use super::prepare;
 use super::shape::Shape;
 use crate::core::{Access, Engine, FallbackReason, KvSystem, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
@@ -80,6 +81,41 @@ impl Request {
     }
 }
 
+/// The demand of a system on cuFile, for the settings of the library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// The memory that it registers, in bytes.
+    pub registered_bytes: u64,
+    /// The threads that call cuFile at the same time.
+    pub threads: u64,
+    /// The size of its largest transfer in bytes.
+    pub transfer_bytes: u64,
+    /// Whether its transfers use unregistered memory.
+    pub unregistered: bool,
+}
+
+impl Demand {
+    fn of(order: &KvOrder, lane: &Planned) -> Self {
+        let Planned { settings, layout, .. } = lane;
+        // The file may be for another machine, so the CPUs of this one are no limit.
+        let threads = prepare::threads(order, settings, layout, usize::MAX) as u64;
+        let depth = if settings.on(KvSetting::Async) { settings.get(KvSetting::AsyncDepth).max(1) } else { 1 };
+        let memory = match (layout.scattered, order.kind) {
+            (true, KvSystem::LmcacheNixl) => settings.get(KvSetting::BatchChunks) * layout.slab_step(),
+            (true, _) => threads * depth * layout.slab_step(),
+            (false, _) => layout.target_bytes,
+        };
+        // UCM's proposal leaves the memory unregistered. The other systems register it.
+        let unregistered = order.kind == KvSystem::Ucm;
+        Self {
+            registered_bytes: if unregistered { 0 } else { memory },
+            threads: if order.kind == KvSystem::LmcacheNixl { 1 } else { threads },
+            transfer_bytes: layout.largest,
+            unregistered,
+        }
+    }
+}
+
 /// The plan of a session.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -95,6 +131,8 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// Maximum number of bytes on the disk at the same time.
     pub disk_bytes: u64,
+    /// The demand of the first run on cuFile.
+    pub demand: Demand,
     /// The shipped settings of libcufile that must be written.
     settings: Option<&'static str>,
 }
@@ -195,6 +233,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let mut lanes = Vec::new();
     let mut model = None;
     let mut disk_bytes = 0;
+    let mut demand = Demand::default();
     for variant in &variants {
         for direction in &directions {
             let of_mode = request.gds_mode.map(|mode| mode.variant(*direction));
@@ -210,6 +249,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             lanes.push(Engine::Workload(lane.lane.lane.clone()));
             unused.see(&lane);
             if lanes.len() == 1 {
+                demand = Demand::of(&order, &lane);
                 warnings.extend(rounded(&order, request, &lane.layout));
             }
         }
@@ -226,6 +266,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         notes,
         warnings,
         disk_bytes,
+        demand,
         settings,
     })
 }
