@@ -147,7 +147,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         cufile_json: args.cufile_json.clone(),
         as_found: args.as_found,
     };
-    let dir = &sharded(kind, dir, args.gpu.as_deref());
+    let dir = &sharded(kind, dir, args.gpu.as_deref())?;
     super::consent::to_create(dir, args.yes && !args.as_found)?;
     // If the request is not possible, the files of earlier runs are kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
@@ -211,14 +211,19 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 /// The directory of a GPU among several that are separated by commas, as in LMCache's `gds_path_sharding: by_gpu`.
-fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> PathBuf {
-    let Some(text) = dir.to_str().filter(|text| kind == KvSystem::Lmcache && text.contains(',') && !dir.exists())
-    else {
-        return dir.to_owned();
+fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> Result<PathBuf, String> {
+    let shards = matches!(kind, KvSystem::Lmcache | KvSystem::LmcacheNixl);
+    let Some(text) = dir.to_str().filter(|text| shards && text.contains(',') && !dir.exists()) else {
+        return Ok(dir.to_owned());
     };
     let all: Vec<&str> = text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
-    let number = gpu.and_then(|gpu| gpu.parse::<usize>().ok()).unwrap_or(0);
-    all.get(number % all.len().max(1)).map_or_else(|| dir.to_owned(), PathBuf::from)
+    let number = match gpu {
+        None | Some("host") => 0,
+        Some(gpu) => gpu.parse::<usize>().map_err(|_| {
+            format!("--gpu {gpu} is not an index, but the index of the GPU selects one of several folders; name the index or one folder")
+        })?,
+    };
+    all.get(number % all.len().max(1)).map(PathBuf::from).ok_or_else(|| format!("'{text}' names no folder"))
 }
 
 /// The variants of a workload that run by default.
@@ -279,10 +284,13 @@ mod tests {
 
     #[test]
     fn the_number_of_the_gpu_selects_one_of_several_folders() {
-        let of = |kind, dir: &str, gpu| sharded(kind, Path::new(dir), gpu).display().to_string();
+        let of = |kind, dir: &str, gpu| {
+            sharded(kind, Path::new(dir), gpu).map_or_else(|why| why, |dir| dir.display().to_string())
+        };
         assert_eq!(of(KvSystem::Lmcache, "/a,/b", None), "/a");
         assert_eq!(of(KvSystem::Lmcache, "/a, /b", Some("1")), "/b");
         assert_eq!(of(KvSystem::Lmcache, "/a,/b", Some("2")), "/a");
         assert_eq!(of(KvSystem::Ucm, "/a,/b", Some("1")), "/a,/b");
+        assert!(of(KvSystem::Lmcache, "/a,/b", Some("GPU-1234")).contains("is not an index"));
     }
 }

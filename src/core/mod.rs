@@ -74,6 +74,6 @@ pub use watch::{
 };
 pub use workload::{
     BesideWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
-    Unchecked, WorkloadOrder, WorkloadResult,
+    Recompute, Unchecked, WorkloadOrder, WorkloadResult,
 };
 pub use workload_lane::{KvPath, KvSystem, WorkloadLane, WorkloadLaneError};

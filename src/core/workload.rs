@@ -82,6 +82,45 @@ pub struct WorkloadResult {
     /// results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<Unchecked>,
+    /// The read compared with computing all tokens. `None` if no time per token was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recompute: Option<Recompute>,
+}
+
+/// The time to the first token without the cache and with it. Computing is calculated with a given time per token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recompute {
+    /// The given time to compute one token, in nanoseconds.
+    pub token_ns: u64,
+    /// The tokens of all sequences.
+    pub tokens: u64,
+    /// The tokens that were read from the cache.
+    pub read_tokens: u64,
+    /// The time to compute all tokens, in nanoseconds.
+    pub without_ns: u64,
+    /// The time of the read and of computing the other tokens, in nanoseconds.
+    pub first_token_ns: u64,
+}
+
+impl Recompute {
+    /// A read of `read_tokens` in `read_ns` nanoseconds.
+    #[must_use]
+    pub fn of(token_ns: u64, tokens: u64, read_tokens: u64, read_ns: u64) -> Self {
+        let computed = tokens.saturating_sub(read_tokens).saturating_mul(token_ns);
+        Self {
+            token_ns,
+            tokens,
+            read_tokens,
+            without_ns: tokens.saturating_mul(token_ns),
+            first_token_ns: read_ns.saturating_add(computed),
+        }
+    }
+
+    /// The saved time in seconds. It is negative if the read takes longer than computing.
+    #[must_use]
+    pub fn saved_s(&self) -> f64 {
+        (self.without_ns as f64 - self.first_token_ns as f64) / 1e9
+    }
 }
 
 /// Asynchronous transfers whose results are ignored.
@@ -306,6 +345,14 @@ mod tests {
         assert_eq!(Percentiles::of(&mut [7]), Some(Percentiles { p50: 7, p90: 7, p99: 7, max: 7 }));
         assert_eq!(Percentiles::of(&mut [9, 1, 5]), Some(Percentiles { p50: 5, p90: 9, p99: 9, max: 9 }));
         assert_eq!(Percentiles::of(&mut []), None);
+    }
+
+    #[test]
+    fn a_read_saves_the_computing_of_its_tokens_or_costs_time() {
+        let all = Recompute::of(1_000_000, 100, 75, 20_000_000);
+        assert_eq!((all.without_ns, all.first_token_ns), (100_000_000, 45_000_000));
+        assert!((all.saved_s() - 0.055).abs() < 1e-12);
+        assert!(Recompute::of(1000, 100, 100, 20_000_000).saved_s() < 0.0);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// The target has too little free memory for the model.
-    #[error("the model takes {}, and {free}: {advice}", units::bytes(*needs))]
+    #[error("this takes {}, and {free}: {advice}", units::bytes(*needs))]
     NoRoom {
         /// The bytes that the engine would allocate.
         needs: u64,

@@ -7,7 +7,7 @@ use crate::device::Device;
 use std::path::{Path, PathBuf};
 
 /// Returns an error if the model does not fit into the free memory.
-pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
+pub(crate) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
     let (has, free, advice) = match device {
         Device::Cuda(cuda) => {
             let Some(free) = free_gpu_bytes(device) else { return Ok(()) };

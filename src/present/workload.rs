@@ -38,6 +38,7 @@ pub fn tables(state: &State) -> Vec<Table> {
         files(state),
         fallbacks(state),
         lost(state),
+        first_token(state),
         layers(state),
         Some(conditions(state)),
     ];
@@ -171,6 +172,31 @@ fn lost(state: &State) -> Option<Table> {
         title: "Results that were not checked".to_owned(),
         note: "With check_results=0 a run ignores the results of its transfers, as LMCache does. Lost bytes were reported by cuFile as not moved.".to_owned(),
         heads: heads(&["run", "failed transfers", "lost"]),
+        rows,
+    })
+}
+
+/// The time to the first token with the cache, next to computing all tokens.
+fn first_token(state: &State) -> Option<Table> {
+    let rows: Vec<Vec<String>> = runs(state)
+        .filter_map(|(run, w)| Some((run, w.recompute?)))
+        .map(|(run, of)| {
+            let saved = of.saved_s();
+            let sign = if saved < 0.0 { "-" } else { "" };
+            vec![
+                name(run),
+                format!("{} of {}", units::count(of.read_tokens), units::count(of.tokens)),
+                units::duration(of.without_ns),
+                units::duration(of.first_token_ns),
+                format!("{sign}{}", units::duration((saved.abs() * 1e9) as u64)),
+            ]
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Time to the first token".to_owned(),
+        note: "Computing is calculated: recompute_us for each token, one after another. Recompute: all tokens. With the cache: the measured read, and computing the tokens that were not found. The read is that of a run alone."
+            .to_owned(),
+        heads: heads(&["run", "tokens read", "recompute", "with the cache", "saved"]),
         rows,
     })
 }

@@ -93,10 +93,16 @@ const KV_HIDDEN: Family = gauge(
 const KV_BUSY: Family =
     gauge("gds_top_kv_busy_ratio", WORKLOAD, "Share of the wall time in which a transfer was in progress.");
 
+const KV_SAVED: Family = gauge(
+    "gds_top_kv_saved_seconds",
+    WORKLOAD,
+    "Time saved against computing all tokens, calculated with the setting recompute_us. Negative if reading takes longer.",
+);
+
 /// All families, in the order of the output.
-pub const FAMILIES: [Family; 19] = [
+pub const FAMILIES: [Family; 20] = [
     INFO, TIMESTAMP, ROUTE, PROVEN, CHECKS, SEVERITY, WALL, SETUP, RATE, RUNS, TO_FASTEST, OF_CEILING, VERIFIED,
-    OVERHEAD, KV_LATENCY, KV_RATE, KV_HITS, KV_HIDDEN, KV_BUSY,
+    OVERHEAD, KV_LATENCY, KV_RATE, KV_HITS, KV_HIDDEN, KV_BUSY, KV_SAVED,
 ];
 
 /// The series of each family.
@@ -280,6 +286,7 @@ fn workloads(state: &State, series: &mut Series) {
         series.put(&KV_HITS, &labels, workload.hit_rate_fraction);
         series.put(&KV_HIDDEN, &labels, workload.hidden_fraction);
         series.put(&KV_BUSY, &labels, workload.busy_fraction);
+        series.put(&KV_SAVED, &labels, workload.recompute.map(|of| of.saved_s()));
     }
 }
 

@@ -166,6 +166,27 @@ fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
 }
 
 #[test]
+fn a_read_is_compared_with_computing_its_tokens_if_their_time_is_given() {
+    let place = Place::host();
+    let set = ["--set", "chunk_size=64", "--set", "recompute_us=1000", "--hit-rate", "0.5", "--variants", "disk"];
+    let (report, status) = place.report("lmcache", &set, &[]);
+    assert_eq!(status, 0, "{report:#}");
+    check_schema(&report);
+    assert!(run(&report, "lmcache/disk/write")["workload"].get("recompute").is_none());
+    let read = run(&report, "lmcache/disk/read");
+    // 2 of the 4 complete chunks are stored, and all 300 tokens are needed.
+    assert_eq!(
+        (number(read, "/workload/recompute/tokens"), number(read, "/workload/recompute/read_tokens")),
+        (300, 128)
+    );
+    assert_eq!(number(read, "/workload/recompute/without_ns"), 300_000_000);
+    let computed = number(read, "/workload/recompute/first_token_ns") - number(read, "/wall_ns");
+    assert_eq!(computed, (300 - 128) * 1_000_000);
+    let (plain, _) = place.report("lmcache", &["--set", "chunk_size=64", "--variants", "disk"], &[]);
+    assert!(run(&plain, "lmcache/disk/read")["workload"].get("recompute").is_none());
+}
+
+#[test]
 fn at_a_hit_rate_of_nothing_lookups_are_measured_and_nothing_is_written() {
     for place in [Some(Place::host()), Place::gpu()].into_iter().flatten() {
         for (workload, set) in WORKLOADS {

@@ -89,7 +89,7 @@ impl Settled<'_> {
                 let kept = store::room_files(settings, layout).map_or(files, |room| room.min(files));
                 only_if(lane.write, kept, "it only affects writes")
             }
-            KvSetting::CheckPayload | KvSetting::EnableLayerwise | KvSetting::WritePercent => {
+            KvSetting::CheckPayload | KvSetting::EnableLayerwise | KvSetting::WritePercent | KvSetting::RecomputeUs => {
                 only_if(!lane.write, value, NOT_READ)
             }
             KvSetting::ComputeUs => only_if(layout.layerwise, value, NOT_LAYERWISE),

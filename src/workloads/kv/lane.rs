@@ -24,8 +24,8 @@ use crate::engines::cufile::CuFile;
 use crate::engines::nixl_library::{Nixl, if_bytes_differ};
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
-    Counters, EngineContext, LoadError, Made, Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, send_spans,
-    verify_run, with_progress,
+    Counters, EngineContext, LoadError, Made, Peaks, Sender, SetupParts, check_room, cpu_ns, lane_process, open_device,
+    send_spans, verify_run, with_progress,
 };
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -154,6 +154,16 @@ fn set_up<'o>(
     Ok(Ready { lane_order, job, device, cufile, nixl, without, method, open_files })
 }
 
+/// Returns an error if this memory does not fit.
+fn fits(device: &Device, needs: u64) -> Result<(), LoadError> {
+    check_room(device, needs).map_err(|error| match error {
+        LoadError::NoRoom { needs, free, .. } => {
+            LoadError::NoRoom { needs, free, advice: "use fewer tokens or sequences, or another shape" }
+        }
+        other => other,
+    })
+}
+
 /// Allocates the target and the memory of the workers, registers and pins it.
 fn allocate(
     ready: &Ready<'_>,
@@ -175,10 +185,15 @@ fn allocate(
     };
     // The plugin POSIX supports only host memory.
     let of_slab = if *method == Method::Nixl(NixlPlugin::Posix) { &Device::Host } else { device };
-    let slab = layout
-        .scattered
-        .then(|| DeviceMemory::allocate(of_slab, threads as u64 * slots * layout.slab_step()).map(Arc::new))
-        .transpose()?;
+    let slab_bytes = if layout.scattered { threads as u64 * slots * layout.slab_step() } else { 0 };
+    let ram_bytes = if *method == Method::Ram { layout.files.len() as u64 * layout.payload } else { 0 };
+    let on_host = ram_bytes + if device.is_gpu() && !of_slab.is_gpu() { slab_bytes } else { 0 };
+    let on_device = layout.target_bytes + if device.is_gpu() == of_slab.is_gpu() { slab_bytes } else { 0 };
+    fits(device, on_device + if device.is_gpu() { 0 } else { on_host })?;
+    if device.is_gpu() {
+        fits(&Device::Host, on_host)?;
+    }
+    let slab = layout.scattered.then(|| DeviceMemory::allocate(of_slab, slab_bytes).map(Arc::new)).transpose()?;
     if let Some(slab) = &slab {
         slab.fill(0)?;
     }

@@ -6,7 +6,9 @@ use super::params::KvSetting;
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
 use super::work::Done;
-use crate::core::{BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Span, Unchecked, WorkloadResult, units};
+use crate::core::{
+    BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Recompute, Span, Unchecked, WorkloadResult, units,
+};
 use std::sync::atomic::Ordering;
 
 /// The spans that began before the end of the wall time.
@@ -84,6 +86,7 @@ pub(super) fn measured(
         hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(&intervals, &waits) },
         layers,
         on_streams: done.on_streams,
+        recompute: recompute(shared, hits, wall_ns),
         unchecked: (shared.layout.is_slab()
             && done.on_streams.is_some()
             && !shared.settings.on(KvSetting::CheckResults))
@@ -93,6 +96,14 @@ pub(super) fn measured(
         }),
         ..named(shared.order, shared.lane)
     }
+}
+
+/// The comparison of a read with computing all tokens, if a time per token was given.
+fn recompute(shared: &Shared<'_>, hits: Option<u64>, wall_ns: u64) -> Option<Recompute> {
+    let token_ns = shared.settings.get(KvSetting::RecomputeUs).saturating_mul(1000);
+    let read = hits.filter(|_| !shared.lane.write && token_ns > 0)?.saturating_mul(shared.layout.file_tokens());
+    let tokens = shared.order.tokens.saturating_mul(shared.order.batch);
+    Some(Recompute::of(token_ns, tokens, read, wall_ns))
 }
 
 /// The notes about a result.

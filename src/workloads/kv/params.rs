@@ -64,6 +64,7 @@ settings! {
     CheckResults = "check_results",
     BatchChunks = "batch_chunks",
     NixlThreads = "nixl_threads",
+    RecomputeUs = "recompute_us",
 }
 
 impl fmt::Display for KvSetting {
@@ -100,11 +101,18 @@ const HANDLES_KEPT: Parameter =
     of(KvSetting::HandleCache, 0, HANDLES, "maximum number of cached file handles; the source caches none");
 const FSYNC: Parameter = of(KvSetting::Fsync, 0, SWITCH, "wait for the disk before a file is committed");
 
+const RECOMPUTE: Parameter = of(
+    KvSetting::RecomputeUs,
+    0,
+    (0, 10_000_000),
+    "microseconds to compute one token without the cache; the report then compares the times to the first token",
+);
+
 const LAYERWISE_UCM: &str = "request all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
 
 const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, completed by a callback; 0: cuFileRead and cuFileWrite";
 
-const UCM: [Parameter; 16] = [
+const UCM: [Parameter; 17] = [
     of(KvSetting::BlockTokens, 128, (1, 65_536), "tokens of a block, which is a file"),
     of(KvSetting::StreamNumber, 32, (1, 256), "workers, each with one operation at a time, or with async a stream"),
     of(KvSetting::Async, 0, SWITCH, ASYNC_UCM),
@@ -146,9 +154,10 @@ const UCM: [Parameter; 16] = [
     ODIRECT,
     PLAIN_ODIRECT,
     FSYNC,
+    RECOMPUTE,
 ];
 
-const LLMD: [Parameter; 12] = [
+const LLMD: [Parameter; 13] = [
     of(KvSetting::BlockSize, 256, (1, 65_536), "tokens of a file"),
     GPU_BLOCK,
     of(KvSetting::ThreadsPerGpu, 64, (1, 256), "number of threads, at most the number of CPUs"),
@@ -181,9 +190,10 @@ const LLMD: [Parameter; 12] = [
     ODIRECT,
     PLAIN_ODIRECT,
     FSYNC,
+    RECOMPUTE,
 ];
 
-const VLLM_FS: [Parameter; 7] = [
+const VLLM_FS: [Parameter; 8] = [
     of(KvSetting::BlockSize, 16, (1, 65_536), "tokens of a file"),
     GPU_BLOCK,
     of(KvSetting::NReadThreads, 16, (1, 256), "threads that read"),
@@ -191,9 +201,10 @@ const VLLM_FS: [Parameter; 7] = [
     HANDLES_KEPT,
     of(KvSetting::PlainOdirect, 1, SWITCH, "open files with O_DIRECT, as vLLM does if its folder accepts it"),
     FSYNC,
+    RECOMPUTE,
 ];
 
-const LMCACHE: [Parameter; 19] = [
+const LMCACHE: [Parameter; 20] = [
     CHUNK_SIZE,
     of(KvSetting::MaxConcurrentOps, 4, (1, 256), "concurrent transfers (disk_io_threads of today's LMCache)"),
     of(
@@ -268,9 +279,10 @@ const LMCACHE: [Parameter; 19] = [
     of(KvSetting::Odirect, 0, SWITCH, "open files for cuFile with O_DIRECT (use_direct_io of LMCache)"),
     PLAIN_ODIRECT,
     FSYNC,
+    RECOMPUTE,
 ];
 
-const LMCACHE_MP: [Parameter; 12] = [
+const LMCACHE_MP: [Parameter; 13] = [
     CHUNK_SIZE,
     of(KvSetting::GdsStreams, 1, (1, 64), "CUDA streams, each with a worker"),
     GPU_BLOCK,
@@ -308,9 +320,10 @@ const LMCACHE_MP: [Parameter; 12] = [
     ODIRECT,
     PLAIN_ODIRECT,
     FSYNC,
+    RECOMPUTE,
 ];
 
-const LMCACHE_NIXL: [Parameter; 8] = [
+const LMCACHE_NIXL: [Parameter; 9] = [
     CHUNK_SIZE,
     GPU_BLOCK,
     of(
@@ -324,6 +337,7 @@ const LMCACHE_NIXL: [Parameter; 8] = [
     of(KvSetting::Odirect, 0, SWITCH, "NIXL: open files with O_DIRECT (use_direct_io of LMCache)"),
     PLAIN_ODIRECT,
     FSYNC,
+    RECOMPUTE,
 ];
 
 /// The settings of a workload.
