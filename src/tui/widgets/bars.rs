@@ -115,10 +115,10 @@ pub(crate) fn pair(pen: &mut Pen<'_>, upper: &PhaseTimes, lower: &PhaseTimes, sc
     }
 }
 
-/// The legend of the phases that take more than a hundredth of any of the times, as lines of `room` columns.
+/// The legend of the phases that are visible in bars of about `room` columns, as lines of this width.
 pub(crate) fn phase_legend(times: &[PhaseTimes], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let mut lines: Vec<Vec<Run>> = vec![Vec::new()];
-    for phase in in_legend(times) {
+    for phase in in_legend(times, room) {
         let (style, fill) = theme.phase(phase);
         let item = [(fill.to_string(), style), (format!(" {}  ", title(phase)), theme.dim)];
         match lines.last_mut() {
@@ -132,7 +132,11 @@ pub(crate) fn phase_legend(times: &[PhaseTimes], room: u16, theme: &Theme) -> Ve
     lines
 }
 
-/// The phases in a legend, in order: those that take more than a hundredth of any of the times.
-pub(crate) fn in_legend(times: &[PhaseTimes]) -> impl Iterator<Item = Phase> + '_ {
-    PHASES.into_iter().filter(|phase| times.iter().any(|t| t.get(*phase) > t.total_ns() / 100))
+/// The phases in the legend of bars with this number of columns, in order: those that fill at least half a column of
+/// any of the bars.
+fn in_legend(times: &[PhaseTimes], columns: u16) -> impl Iterator<Item = Phase> + '_ {
+    let halves = 2 * u64::from(columns);
+    PHASES
+        .into_iter()
+        .filter(move |phase| times.iter().any(|t| t.get(*phase).saturating_mul(halves) >= t.total_ns().max(1)))
 }

@@ -414,9 +414,12 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
         ("SIMULATION".to_owned(), theme.status(Status::Warn)),
         (
             if pen.width() < 90 {
-                "  arithmetic, not measured".to_owned()
+                format!("  arithmetic for {}, not measured", lesson.small.model)
             } else {
-                "  computed, not measured: time = tensors × overhead / slots + bytes / rate".to_owned()
+                format!(
+                    "  computed for {}, not measured: time = tensors × overhead / slots + bytes / rate",
+                    lesson.small.model
+                )
             },
             theme.dim,
         ),

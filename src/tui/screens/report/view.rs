@@ -223,7 +223,7 @@ fn program(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     let Some(report) = state.watch.as_deref() else { return };
     section(lines, "Program", theme);
     for (label, text) in watch::facts(report) {
-        lines.extend(labelled_in(LABEL, label, &text, room, theme.dim, theme.text));
+        lines.extend(labelled_in(LABEL + 1, label, &text, room, theme.dim, theme.text));
     }
     let advice: Vec<String> =
         watch::advice(report).into_iter().map(|(_, text, proof)| format!("{text} ({proof}.)")).collect();
