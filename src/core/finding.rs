@@ -190,6 +190,8 @@ pub enum FindingFact {
     MissingFolder(String),
     /// The path of a configuration file with an error.
     BrokenFile(String),
+    /// The path of a configuration file that this user cannot read.
+    UnreadableFile(String),
     /// The PCI address of a bridge with ACS redirection: `0000:40:01.0`.
     Bridge(String),
     /// The module files of the NVIDIA driver are compressed with zstd.

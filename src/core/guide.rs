@@ -64,7 +64,7 @@ pub struct GuideStep {
 /// The checklist to a direct route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guide {
-    /// The direct route that the steps configure.
+    /// The route that the steps configure: compat if no direct route is possible.
     pub route: Route,
     /// Why this route was chosen.
     pub reason: String,
@@ -90,7 +90,7 @@ impl Guide {
         let (done, all) = (self.done(), self.steps.len());
         let is_lost = self.steps.iter().any(|step| step.state == StepState::Impossible);
         let how_far = if is_lost {
-            format!("GPUDirect Storage is not possible on this machine at present ({done} of {all} steps are done).")
+            "GPUDirect Storage is not possible on this machine at present.".to_owned()
         } else {
             format!("To GPUDirect Storage by {}: {done} of {all} steps are done.", self.route)
         };

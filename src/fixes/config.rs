@@ -13,6 +13,12 @@ const WHY: &str = "With an error in it every program fails to open cuFile, even 
 pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/') && path != SYSTEM_FILE);
     let (mut changes, mut done, mut left, mut needs) = (Vec::new(), Vec::new(), Vec::new(), Needs::User);
+    if let Some(path) = facts(report).find_map(|fact| match fact {
+        FindingFact::UnreadableFile(path) => Some(path),
+        _ => None,
+    }) {
+        return readable(path);
+    }
     for path in [Some(SYSTEM_FILE.to_owned()), named].into_iter().flatten() {
         let Ok(before) = root.read_text(&path) else { continue };
         let repaired = repair(root, &before);
@@ -57,10 +63,27 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
     }
 }
 
+/// The plan that lets all users read a file.
+fn readable(path: &str) -> FixPlan {
+    let command = ["sudo", "chmod", "a+r", path].map(str::to_owned).to_vec();
+    FixPlan {
+        title: format!("Let all users read {path}"),
+        why: "Every program that cannot read this file fails to open cuFile with 5030, even if the user's own file is correct."
+            .to_owned(),
+        changes: vec![Change::Run { argv: command }],
+        verify: "the same user runs gds-top check: cfg-parse passes".to_owned(),
+        undo: format!("'sudo chmod go-r {path}' hides the file from other users again"),
+        ..empty(FixId::CufileConfig, Needs::Root, FixRisk::Low, FixPolicy::Show)
+    }
+}
+
+fn facts(report: &Report) -> impl Iterator<Item = &FindingFact> {
+    report.finding(CheckId::CfgParse).into_iter().flat_map(|finding| &finding.facts)
+}
+
 /// The path of the file with the error.
 fn broken(report: &Report) -> String {
-    let facts = report.finding(CheckId::CfgParse).into_iter().flat_map(|finding| &finding.facts);
-    let file = facts.into_iter().find_map(|fact| match fact {
+    let file = facts(report).find_map(|fact| match fact {
         FindingFact::BrokenFile(file) => Some(file.clone()),
         _ => None,
     });

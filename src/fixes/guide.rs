@@ -5,7 +5,7 @@ use super::plans::{for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::{CheckId, Report, Scope};
-use crate::core::{Finding, FixId, Guide, GuideStep as Step, Route, Status};
+use crate::core::{Finding, FixId, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
 use std::fmt::Write as _;
 
@@ -80,11 +80,11 @@ const P2PDMA: &[Row] = &[
     ),
     ("NVMe disks without the multipath head", &[(CheckId::NvmeMultipath, Some(FixId::NvmeMultipathOff))]),
 ];
+const IOMMU: &[Row] = &[(
+    "The IOMMU disabled or in pass-through mode",
+    &[(CheckId::IommuState, Some(FixId::IommuOff)), (CheckId::PcieAcs, None)],
+)];
 const END: &[Row] = &[
-    (
-        "The IOMMU disabled or in pass-through mode",
-        &[(CheckId::IommuState, Some(FixId::IommuOff)), (CheckId::PcieAcs, None)],
-    ),
     (
         "The model's disk and file system",
         &[
@@ -104,11 +104,31 @@ const END: &[Row] = &[
     ("libcufile opens", &[(CheckId::LibOpenProbe, None)]),
 ];
 
+/// The checks without which a step is not done. If one of them has no result, the state of its step is not known.
+const PROOFS: &[CheckId] = &[
+    CheckId::GpuPresent,
+    CheckId::DriverVersion,
+    CheckId::LibFound,
+    CheckId::NvfsLoaded,
+    CheckId::KernelP2pdma,
+    CheckId::GpuStaticBar1,
+    CheckId::IommuState,
+    CheckId::FsType,
+    CheckId::UdevDatabase,
+    CheckId::CfgParse,
+    CheckId::LibOpenProbe,
+    CheckId::CfgP2pBoth,
+];
+
 /// The checklist for this machine. It leads to the best possible route of the verdicts. If no direct route is possible,
-/// it has the steps of P2PDMA if the kernel supports it, otherwise those of nvidia-fs.
+/// it begins with the reason, and only offers steps to reads through host memory.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
     let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
+    let closed = closed(report, verdict);
+    if !closed.is_empty() {
+        return without_direct_route(root, report, verdict, &closed);
+    }
     let possible = verdict.map_or(Route::None, |verdict| verdict.possible);
     let passes = |id: CheckId| report.finding(id).is_some_and(|finding| finding.status == Status::Pass);
     let (route, reason) = match possible {
@@ -137,29 +157,11 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         Route::C2c => (&[] as &[Row], keys),
         _ => (&[] as &[Row], &[] as &[Row]),
     };
+    let rows = [START, middle, IOMMU, END, keys];
     let mut steps: Vec<Step> =
-        [START, middle, END, keys].into_iter().flatten().map(|row| step(root, report, row, route)).collect();
-    let installs = |step: &Step| step.plans.iter().any(|plan| INSTALLS.contains(&plan.id));
-    let at = steps.iter().position(installs).map_or(REPOSITORY_AT, |at| at.min(REPOSITORY_AT));
-    steps.insert(at, repository(root, report, &steps));
+        rows.into_iter().flatten().filter_map(|row| step(root, report, row, route, None)).collect();
+    add_repository(root, report, &mut steps);
     steps.push(proof(report, route));
-    if let Some(finding) = ruled_out(report, possible) {
-        // If no direct route is possible, the steps are not offered.
-        for step in &mut steps {
-            let is_it = step.checks.contains(&finding.id);
-            step.plans.clear();
-            step.advice.clear();
-            if is_it {
-                step.state = State::Impossible;
-                step.advice.extend(finding.advice.clone());
-            }
-        }
-        let reason = format!(
-            "no direct route is possible on this machine: {}; the steps below do not change that",
-            finding.summary
-        );
-        return Guide { route, reason, open: Vec::new(), steps };
-    }
     for (at, cause) in causes_elsewhere(report, &steps) {
         // The cause of a problem is shown in its step, unless the cause has its own step.
         let Some(finding) = report.finding(&cause) else { continue };
@@ -172,6 +174,62 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     }
     once(&mut steps);
     Guide { route, reason, open: Vec::new(), steps }
+}
+
+/// The findings that close every direct route permanently, as the verdict lists them. Without a path there is no
+/// verdict, and only findings about the GPU and the kind of system are used.
+fn closed<'r>(report: &'r Report, verdict: Option<&Verdict>) -> Vec<&'r Finding> {
+    match verdict {
+        Some(verdict) if verdict.possible.is_direct() => Vec::new(),
+        Some(verdict) => {
+            let ids = verdict.blockers.iter().filter(|id| !verdict.steps.contains(id));
+            ids.filter_map(|id| report.finding(id)).collect()
+        }
+        None => report.findings.iter().find(|finding| is_given(finding)).into_iter().collect(),
+    }
+}
+
+/// The checklist if no direct route is possible: the reason, then the steps until cuFile reads through host memory.
+fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>, closed: &[&Finding]) -> Guide {
+    let summaries: Vec<&str> = closed.iter().map(|finding| finding.summary.as_str()).collect();
+    let mut first = Step {
+        title: "What rules out a direct route".to_owned(),
+        state: State::Impossible,
+        checks: closed.iter().map(|finding| finding.id.clone()).collect(),
+        found: closed.iter().map(|finding| format!("{}: {}", finding.id, finding.summary)).collect(),
+        plans: Vec::new(),
+        advice: Vec::new(),
+    };
+    for advice in closed.iter().filter_map(|finding| finding.advice.clone()) {
+        if !first.advice.contains(&advice) {
+            first.advice.push(advice);
+        }
+    }
+    let offered = verdict.map_or(&[][..], |verdict| verdict.steps.as_slice());
+    let rows = [START, END].into_iter().flatten();
+    let mut steps: Vec<Step> = rows.filter_map(|row| step(root, report, row, Route::Compat, Some(offered))).collect();
+    for step in &mut steps {
+        if step.checks.iter().any(|id| first.checks.contains(id)) {
+            step.state = State::Impossible;
+        }
+    }
+    add_repository(root, report, &mut steps);
+    steps.insert(0, first);
+    once(&mut steps);
+    let rest = if offered.is_empty() {
+        "until this is resolved, nothing below helps"
+    } else {
+        "until this is resolved, the steps below only lead to reads through host memory (compat)"
+    };
+    let reason = format!("no direct route is possible on this machine: {}; {rest}", summaries.join("; "));
+    Guide { route: Route::Compat, reason, open: Vec::new(), steps }
+}
+
+/// Adds the step of NVIDIA's repository before the steps that install packages from it.
+fn add_repository(root: &Root, report: &Report, steps: &mut Vec<Step>) {
+    let installs = |step: &Step| step.plans.iter().any(|plan| INSTALLS.contains(&plan.id));
+    let at = steps.iter().position(installs).map_or(REPOSITORY_AT, |at| at.min(REPOSITORY_AT)).min(steps.len());
+    steps.insert(at, repository(root, report, steps));
 }
 
 /// If several steps need the same fix, the fix is shown in the first of them.
@@ -247,7 +305,9 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
     out
 }
 
-fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> Step {
+/// The step of a row. `None` if no check is about it on this machine. With `offered`, only these checks get a fix or
+/// advice.
+fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route, offered: Option<&[String]>) -> Option<Step> {
     let mut out = Step {
         title: (*title).to_owned(),
         state: State::Unknown,
@@ -258,16 +318,26 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     };
     let mut states = Vec::new();
     for (check, fix) in *checks {
-        let Some(finding) = report.finding(check) else { continue };
+        let Some(finding) = report.finding(check) else {
+            if PROOFS.contains(check) {
+                states.push(State::Unknown);
+                out.found.push(format!("{check}: not examined"));
+            }
+            continue;
+        };
         let mut state = state(finding, route, *fix);
         // Only P2PDMA needs a newer driver than nvidia-fs, so a working driver is kept for other routes.
         if *check == CheckId::DriverVersion && state == State::Open && !stops(root, route) {
             state = State::Done;
         }
-        states.push(state);
+        // A check without a result leaves a step open to doubt only if the step depends on it.
+        if state != State::Unknown || PROOFS.contains(check) {
+            states.push(state);
+        }
         out.checks.push(finding.id.clone());
         out.found.push(format!("{}: {}", finding.id, finding.summary));
-        if state == State::Done || state == State::Unknown {
+        let is_offered = offered.is_none_or(|offered| offered.contains(&finding.id));
+        if state == State::Done || state == State::Unknown || !is_offered {
             continue;
         }
         // A consequence is resolved with its cause.
@@ -286,15 +356,12 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
         State::Impossible
     } else if states.contains(&State::Open) {
         State::Open
-    } else if states.contains(&State::Done) {
-        State::Done
-    } else {
+    } else if states.contains(&State::Unknown) || states.is_empty() {
         State::Unknown
+    } else {
+        State::Done
     };
-    if out.found.is_empty() {
-        out.found.push("no check covers it on this machine".to_owned());
-    }
-    out
+    (!out.found.is_empty()).then_some(out)
 }
 
 /// Whether the version of the driver blocks a route.
@@ -317,19 +384,13 @@ const GIVEN: &[CheckId] = &[
     CheckId::GpuOpenCapable,
 ];
 
-/// The finding that makes every direct route impossible: the kind of system, or the GPU.
-fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
-    if !matches!(possible, Route::Compat | Route::None) {
-        return None;
-    }
-    let of_the_machine = |finding: &&Finding| {
-        GIVEN.iter().any(|id| finding.id == *id)
-            && finding.cause.is_none()
-            && matches!(finding.status, Status::Warn | Status::Fail)
-            && finding.fix.is_none()
-            && (finding.id != CheckId::GpuPresent || finding.permanent)
-    };
-    report.findings.iter().find(of_the_machine)
+/// Whether the kind of system or the GPU makes every direct route impossible.
+fn is_given(finding: &Finding) -> bool {
+    GIVEN.iter().any(|id| finding.id == *id)
+        && finding.cause.is_none()
+        && matches!(finding.status, Status::Warn | Status::Fail)
+        && finding.fix.is_none()
+        && (finding.id != CheckId::GpuPresent || finding.permanent)
 }
 
 /// The finding that blocks both nvidia-fs and P2PDMA and has no fix, if no direct route is possible.

@@ -61,7 +61,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes,
         verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
         undo: format!(
-            "'{}' removes {package} and unused dependencies; the module stays loaded until the next boot",
+            "'{}' removes {package} and keeps its dependencies; the module stays loaded until the next boot",
             remove(root, family, &package)
         ),
         obstacle,
@@ -112,7 +112,7 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
         ),
         changes,
         verify: "gds-top check: lib-found and cuda-driver-runtime".to_owned(),
-        undo: format!("'{}' removes {package} and unused dependencies", remove(root, family, &package)),
+        undo: format!("'{}' removes {package} and keeps its dependencies", remove(root, family, &package)),
         remaining,
         obstacle: obstacle
             .or_else(|| unneeded.then(|| format!("{chosen} is already installed, and the driver supports it"))),

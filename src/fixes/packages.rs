@@ -14,12 +14,13 @@ pub(super) fn install(root: &Root, family: Family, package: &str) -> String {
     }
 }
 
-/// The command that removes a package.
+/// The command that removes a package and nothing else. Its dependencies are kept, because other programs can use them.
 pub(super) fn remove(root: &Root, family: Family, package: &str) -> String {
-    match family {
-        Family::Debian => format!("sudo apt-get autoremove {package}"),
-        Family::RedHat => format!("sudo {} remove {package}", distribution::dnf(root)),
-        Family::Suse => format!("sudo zypper remove --clean-deps {package}"),
+    match (family, distribution::dnf(root)) {
+        (Family::Debian, _) => format!("sudo apt-get remove {package}"),
+        (Family::RedHat, "tdnf") => format!("sudo tdnf remove --noautoremove {package}"),
+        (Family::RedHat, dnf) => format!("sudo {dnf} remove --setopt=clean_requirements_on_remove=False {package}"),
+        (Family::Suse, _) => format!("sudo zypper remove {package}"),
     }
 }
 

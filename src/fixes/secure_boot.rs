@@ -2,10 +2,10 @@
 //! reboot.
 
 use super::packages::{dkms, dkms_version, install};
-use super::parts::{Family, empty, run};
+use super::parts::{Family, empty, initramfs, run};
 use crate::checks::{CheckId, Report};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::machine::{Root, kernel_release, os_release, secure_boot};
+use crate::machine::{Root, Signature, kernel_release, os_release, secure_boot, signature};
 
 /// The certificate with which DKMS signs modules, on Ubuntu and on other systems (`prepare_mok` in dkms 3.0.10 and
 /// 3.2.2).
@@ -38,14 +38,7 @@ pub(super) fn is_on(root: &Root, report: &Report) -> bool {
 
 /// Whether the key of DKMS is enrolled. If a driver that DKMS built is loaded, it is.
 fn is_enrolled(root: &Root) -> bool {
-    let signer = root.command(&["modinfo", "nvidia"]).and_then(|output| {
-        output.stdout.lines().find_map(|line| line.strip_prefix("signer:")).map(|text| text.trim().to_owned())
-    });
-    // The names of the keys of DKMS and of Ubuntu's update-secureboot-policy.
-    root.exists("/proc/driver/nvidia/version")
-        && signer.is_some_and(|signer| {
-            signer.contains("DKMS module signing key") || signer.contains("Secure Boot Module Signature key")
-        })
+    root.exists("/proc/driver/nvidia/version") && signature(root, "nvidia") == Some(Signature::Dkms)
 }
 
 /// The modules that a plan installs.
@@ -150,54 +143,80 @@ fn without_console(root: &Root, family: Family, module: Module) -> String {
     format!(" Without a console: {signed}.")
 }
 
-/// Whether a module is installed for the running kernel and is not signed.
-fn is_unsigned(root: &Root, module: &str) -> bool {
-    let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0));
-    output.is_some_and(|output| !output.stdout.lines().any(|line| line.starts_with("signer:")))
-}
+/// A module that Secure Boot rejects: its check, its name in sentences, its name, and its name in DKMS.
+type Rejected = (CheckId, &'static str, &'static str, &'static str);
+
+const NVFS: Rejected = (CheckId::NvfsSecureboot, "nvidia-fs", "nvidia_fs", "nvidia-fs");
+const REJECTED: [Rejected; 3] = [
+    (CheckId::GpuPresent, "the NVIDIA driver", "nvidia", "nvidia"),
+    NVFS,
+    (CheckId::NvfsNvmeSymbol, "DOCA's NVMe driver", "nvme", "mlnx-nvme"),
+];
 
 /// The plan of `secure-boot-key`: it rebuilds unsigned modules, which signs them, and enrols the key.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let file = certificate(root, family);
-    let is_refused = |check: CheckId| report.finding(check).is_some_and(|finding| finding.status == Status::Fail);
-    let driver = is_refused(CheckId::GpuPresent) && is_unsigned(root, "nvidia");
-    let unsigned = driver || (is_refused(CheckId::NvfsSecureboot) && is_unsigned(root, "nvidia_fs"));
-    let module = if driver { "nvidia" } else { "nvidia_fs" };
-    let package = if driver { "nvidia" } else { "nvidia-fs" };
+    let is_rejected = |(check, ..): &&Rejected| {
+        report.finding(check).is_some_and(|finding| {
+            finding.fix == Some(FixId::SecureBootKey) && matches!(finding.status, Status::Fail | Status::Warn)
+        })
+    };
+    let mut modules: Vec<Rejected> = REJECTED.iter().filter(is_rejected).copied().collect();
+    if modules.is_empty() {
+        modules.push(NVFS);
+    }
     let mut changes = Vec::new();
     let mut obstacle = None;
-    if unsigned {
-        if !root.exists(file) {
-            changes.push(new_key(root, family));
-        }
-        match (dkms_version(root, package), kernel_release(root)) {
-            (Some(version), Some(kernel)) => {
+    let mut unsigned = Vec::new();
+    for (_, name, module, package) in &modules {
+        match (signature(root, module), dkms_version(root, package), kernel_release(root)) {
+            (Some(Signature::None), Some(version), Some(kernel)) => {
+                unsigned.push(*name);
                 changes.extend(
                     ["build", "install"]
                         .map(|verb| dkms(&kernel, &format!("dkms {verb} --force {package}/{version} -k {kernel}"))),
                 );
             }
-            _ => {
-                obstacle =
-                    Some(format!("{package} is not signed, and DKMS does not list it: install its package first"));
+            (Some(Signature::None), ..) => {
+                obstacle = Some(format!("{name} is not signed, and DKMS does not list it: install its package first"));
             }
+            (Some(Signature::Other(signer)), ..) => {
+                obstacle = Some(format!(
+                    "\"{signer}\" signed {name}: import the certificate of that signer with 'sudo mokutil --import FILE'"
+                ));
+            }
+            _ => {}
         }
+    }
+    if !unsigned.is_empty() && !root.exists(file) {
+        changes.insert(0, new_key(root, family));
+    }
+    // The initramfs contains the NVMe driver.
+    if unsigned.contains(&"DOCA's NVMe driver") {
+        changes.push(run(initramfs(root, family)));
     }
     changes.push(run(&format!("sudo mokutil --import {file}")));
     changes.push(run("sudo reboot"));
+    let names: Vec<&str> = modules.iter().map(|(_, name, ..)| *name).collect();
+    let files: Vec<&str> = modules.iter().map(|(_, _, module, _)| *module).collect();
     FixPlan {
-        title: format!("Enrol the key that signs {package}"),
+        title: format!("Enrol the key that signs {}", names.join(" and ")),
         why: format!(
             "Secure Boot loads only modules whose key is enrolled.{} {CONSOLE}",
-            if unsigned {
-                " The module has no signature: DKMS signs modules while it builds them, so it is built again."
+            if unsigned.is_empty() {
+                String::new()
             } else {
-                ""
+                format!(
+                    " DKMS signs modules while it builds them, so it builds what is not signed again: {}.",
+                    unsigned.join(", ")
+                )
             }
         ),
         changes,
         verify: format!(
-            "mokutil --list-enrolled and modinfo -F signer {module} show the same key; then run sudo modprobe {package}"
+            "after the reboot mokutil --list-enrolled shows the key that 'modinfo -F signer {}' names, and gds-top check: {}",
+            files.join(" "),
+            modules.iter().map(|(check, ..)| check.as_str()).collect::<Vec<_>>().join(", ")
         ),
         undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
         obstacle,

@@ -1,5 +1,7 @@
-//! Detects whether Secure Boot is enabled in the firmware.
+//! Detects whether Secure Boot is enabled in the firmware, and how a kernel module is signed.
 
+use super::driver::module_info;
+use super::kernel_log::kernel_log;
 use super::root::Root;
 
 /// The state of Secure Boot and its evidence.
@@ -34,4 +36,51 @@ pub fn secure_boot(root: &Root) -> Option<SecureBoot> {
         return state(on, "mokutil --sb-state", said.trim().to_owned());
     }
     None
+}
+
+/// The signature of an installed kernel module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// The module is not signed.
+    None,
+    /// DKMS signed it with the key of this machine.
+    Dkms,
+    /// This signer signed it.
+    Other(String),
+}
+
+/// The signature of a module; `None` if the module is not installed or its fields are not known.
+#[must_use]
+pub fn signature(root: &Root, module: &str) -> Option<Signature> {
+    // The names of the keys of DKMS and of Ubuntu's update-secureboot-policy.
+    let is_dkms = |signer: &str| {
+        ["DKMS module signing key", "Secure Boot Module Signature key"].iter().any(|key| signer.contains(key))
+    };
+    // The kernel writes this line only about a module with a signature.
+    let is_signed = || kernel_log(root).is_some_and(|log| log.to_ascii_lowercase().contains(UNKNOWN_KEY));
+    Some(match module_info(root, module)?.signer {
+        None if is_signed() => Signature::Dkms,
+        None => Signature::None,
+        Some(signer) if is_dkms(&signer) => Signature::Dkms,
+        Some(signer) => Signature::Other(signer),
+    })
+}
+
+/// Part of the line about a module with a signature of an unknown key.
+const UNKNOWN_KEY: &str = "unavailable key is rejected";
+
+/// Parts of the lines, in lower case, by which the kernel rejects a module because of its signature.
+const REJECTIONS: &[&str] = &[
+    UNKNOWN_KEY,
+    "unsigned module is rejected",
+    "unsigned module loading is restricted",
+    "key was rejected by service",
+];
+
+/// Whether a line of the kernel log is about a module that was rejected because of its signature. The line does not
+/// name the module.
+#[must_use]
+pub fn is_signature_rejection(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    REJECTIONS.iter().any(|part| line.contains(part))
 }

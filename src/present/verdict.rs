@@ -29,6 +29,24 @@ pub fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.steps.iter().filter_map(of).collect()
 }
 
+/// The ids of the checks that close every direct route permanently. Empty if a direct route is possible.
+pub fn permanent(verdict: &Verdict) -> impl Iterator<Item = &str> {
+    let is_closed = !verdict.possible.is_direct() && !no_gpu(verdict);
+    let ids = verdict.blockers.iter().filter(move |id| is_closed && !verdict.steps.contains(id));
+    ids.map(String::as_str)
+}
+
+/// The findings that close every direct route permanently, then the findings to fix.
+#[must_use]
+pub fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
+    let closed: Vec<&str> = permanent(verdict).collect();
+    let mut found: Vec<&Finding> =
+        state.checks.iter().filter(|finding| closed.contains(&finding.id.as_str())).collect();
+    found.sort_by_key(|finding| closed.iter().position(|id| *id == finding.id));
+    found.extend(steps(state, verdict));
+    found
+}
+
 /// The status of a verdict, which depends on its route.
 #[must_use]
 pub fn status(verdict: &Verdict) -> Status {
@@ -70,21 +88,22 @@ pub fn answer(verdict: &Verdict) -> Answer {
     Answer::new(status, headline, conditions.join(" "))
 }
 
-/// The number of fixes until the goal: `Two fixes away from direct.`
+/// The permanent blockers, or the number of fixes until the goal: `Two fixes away from direct.`
 fn distance(verdict: &Verdict) -> String {
-    let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
-    let away = match (verdict.steps.len(), verdict.possible) {
-        (_, possible) if possible == verdict.route => return "This machine has no direct route.".to_owned(),
-        (0, possible) if verdict.basis == Basis::LibraryDenies => {
-            return format!("The checks find no obstacle to {possible}, but libcufile does not list it.");
-        }
-        (0, possible) => return format!("The checks find no obstacle to {possible}."),
-        (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
+    let closed: Vec<&str> = permanent(verdict).collect();
+    let closed = match closed.as_slice() {
+        [] => "No direct route is possible here.".to_owned(),
+        ids => format!("No direct route is possible here: {}.", ids.join(", ")),
     };
-    // If compat mode is the best possible route, a sentence about this is added.
-    match verdict.possible {
-        Route::Compat => format!("{away} A direct route is not possible here."),
-        _ => away,
+    let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
+    match (verdict.steps.len(), verdict.possible) {
+        (_, possible) if possible == verdict.route => closed,
+        (0, possible) if verdict.basis == Basis::LibraryDenies => {
+            format!("The checks find no obstacle to {possible}, but libcufile does not list it.")
+        }
+        (0, possible) => format!("The checks find no obstacle to {possible}."),
+        (n, Route::Compat) => format!("{closed} {} away from {goal}.", counted(n, "fix")),
+        (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
     }
 }
 
@@ -146,10 +165,14 @@ mod tests {
             said(&verdict(Compat, P2pdma, true, &["udev-database", "p2pdma-config"])),
             "No: reads of /data/models are copied through host memory (compat). Two fixes away from direct."
         );
-        assert!(said(&verdict(Compat, Compat, true, &[])).ends_with("This machine has no direct route."));
+        assert!(said(&verdict(Compat, Compat, true, &[])).ends_with("No direct route is possible here."));
+        let closed = Verdict {
+            blockers: ["vm-type", "cfg-compat"].map(str::to_owned).to_vec(),
+            ..verdict(None, Compat, true, &["cfg-compat"])
+        };
         assert_eq!(
-            said(&verdict(None, Compat, true, &["cfg-compat"])),
-            "No: cuFile cannot read /data/models. One fix away from compat. A direct route is not possible here."
+            said(&closed),
+            "No: cuFile cannot read /data/models. No direct route is possible here: vm-type. One fix away from compat."
         );
         assert!(
             said(&verdict(None, P2pdma, false, &["a"])).ends_with("One fix away from direct. No read proved it yet.")

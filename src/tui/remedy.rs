@@ -1,7 +1,7 @@
 //! Finds the plan that fixes a finding, and the next plan to apply.
 
 use crate::core::{Finding, FixId, FixPlan, FixStage, Status, Verdict};
-use crate::present::verdict::steps;
+use crate::present::verdict::{obstacles, steps};
 use crate::session::State;
 
 /// The plan that fixes a finding. If the finding passes, it is the plan that fixed it.
@@ -28,7 +28,7 @@ pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
 
 /// The first plan for the goal of the verdict that still has to be applied.
 pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s FixPlan> {
-    let mut plans = steps(state, verdict).into_iter().filter_map(|finding| plan_for(state, finding));
+    let mut plans = obstacles(state, verdict).into_iter().filter_map(|finding| plan_for(state, finding));
     plans.find(|plan| is_open(state, plan))
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn check(name: &str) -> Report {
 type Row = (&'static str, Route, Route, &'static [&'static str], &'static [&'static str]);
 
 const TABLE: &[Row] = &[
-    ("h200-vm-no-udev", Route::None, Route::Compat, &["udev-database", "vm-type"], &["udev-database"]),
+    ("h200-vm-no-udev", Route::None, Route::Compat, &["vm-type", "udev-database"], &["udev-database"]),
     ("h200-vm-udev", Route::Compat, Route::Compat, &["vm-type"], &[]),
     ("nvfs-healthy", Route::Nvfs, Route::Nvfs, &[], &[]),
     ("p2pdma-healthy", Route::P2pdma, Route::P2pdma, &[], &[]),
@@ -154,7 +154,7 @@ const TABLE: &[Row] = &[
         "gpu-without-gsp",
         Route::None,
         Route::Compat,
-        &["gpu-present", "gpu-open-capable"],
+        &["gpu-open-capable", "gpu-present"],
         &["gpu-present", "lib-open-probe"],
     ),
     ("driver-key-rejected", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
@@ -164,7 +164,7 @@ const TABLE: &[Row] = &[
         "confidential-guest-no-driver",
         Route::None,
         Route::Compat,
-        &["gpu-present", "vm-confidential"],
+        &["vm-confidential", "gpu-present"],
         &["gpu-present", "lib-open-probe"],
     ),
     ("nvme-dead", Route::None, Route::Nvfs, &["nvme-state"], &["nvme-state"]),
@@ -201,13 +201,7 @@ const TABLE: &[Row] = &[
     ("nvme-behind-vmd", Route::Compat, Route::P2pdma, &["kernel-p2p-rootports"], &["kernel-p2p-rootports"]),
     ("slurm-job-without-gpu", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
     ("gpus-hidden", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
-    (
-        "amazon-t4",
-        Route::Compat,
-        Route::Nvfs,
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-    ),
+    ("amazon-t4", Route::Compat, Route::Compat, &["gpu-p2pdma-model", "nvfs-nvme-symbol"], &[]),
     ("linux-6-17-t4", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"], &["nvfs-nvme-symbol", "nvfs-registered"]),
     (
         "vgpu-ada",

@@ -151,12 +151,23 @@ fn cases() -> Vec<Case> {
             "secure-boot-key",
             "not enrolled",
         ),
+        // modprobe says the same about a module without a signature, so modinfo decides.
+        Case {
+            more: vec![dkms("installed")],
+            ..case(
+                "Secure Boot, as modprobe says it",
+                "modprobe: ERROR: could not insert 'nvidia_fs': Key was rejected by service\n",
+                "nvfs-secureboot",
+                "secure-boot-key",
+                "not signed",
+            )
+        },
         case(
-            "Secure Boot, as modprobe says it",
-            "modprobe: ERROR: could not insert 'nvidia_fs': Key was rejected by service\n",
+            "Secure Boot, without DKMS",
+            "Loading of unsigned module is rejected\n",
             "nvfs-secureboot",
-            "secure-boot-key",
-            "not enrolled",
+            "nvfs-install",
+            "nor built by DKMS",
         ),
         Case {
             more: vec![dkms("added")],

@@ -265,6 +265,97 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
 }
 
 #[test]
+fn what_rules_out_a_direct_route_is_first_everywhere() {
+    for (name, closed, offered) in [
+        ("h200-vm-no-udev", &["vm-type"][..], &["udev-record"][..]),
+        ("gpu-without-gsp", &["gpu-open-capable"], &["nvidia-repository", "nvidia-driver-proprietary"]),
+        ("amazon-t4", &["gpu-p2pdma-model", "nvfs-nvme-symbol"], &[]),
+        ("lvm", &["dm-lvm"], &[]),
+        ("confidential-guest-no-driver", &["vm-confidential"], &[]),
+    ] {
+        let folder = build(name, &[]);
+        let (root, report) = look(folder.path());
+        let verdict = &report.verdicts[0];
+        assert_eq!(verdict.blockers[..closed.len()], *closed, "{name}");
+        assert!(
+            !verdict.possible.is_direct() && verdict.advice.contains("no other fix gives a direct route"),
+            "{name}"
+        );
+        let answer = gds_top::present::verdict::answer(verdict).text();
+        assert!(answer.contains(&format!("No direct route is possible here: {}.", closed.join(", "))), "{answer}");
+        let guided = guide::guide(&root, &report);
+        assert_eq!((guided.route, guided.steps[0].state), (Route::Compat, State::Impossible), "{name}");
+        assert_eq!(guided.steps[0].checks, closed, "{name}");
+        let plans: Vec<&str> = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.as_str()).collect();
+        assert_eq!(plans, offered, "{name}: {}", guide::text(&guided));
+    }
+}
+
+#[test]
+fn a_step_is_done_only_if_its_check_has_a_result() {
+    let is_done = |base: &str, edits: &[Edit], title: &str| {
+        let folder = build(base, edits);
+        let (root, report) = look(folder.path());
+        let guided = guide::guide(&root, &report);
+        let step = guided.steps.iter().find(|step| step.title.contains(title));
+        step.map(|step| step.state)
+    };
+    for base in ["p2pdma-healthy", "nvfs-healthy"] {
+        let no_sys = [without("files/sys")];
+        for title in ["IOMMU", "BAR1"] {
+            let state = is_done(base, &no_sys, title);
+            assert!(state != Some(State::Done) || title == "BAR1", "{base} without /sys: {title} {state:?}");
+            assert!(matches!(is_done(base, &[], title), Some(State::Done) | None), "{base}: {title}");
+        }
+        assert_eq!(is_done(base, &[without("libcufile.json")], "libcufile opens"), Some(State::Unknown), "{base}");
+    }
+    assert_eq!(is_done("p2pdma-healthy", &[without("files/proc/driver")], "BAR1"), Some(State::Unknown));
+}
+
+#[test]
+fn the_rejected_module_is_the_one_that_is_signed() {
+    for (name, part) in [
+        ("driver-key-rejected", "NVIDIA driver"),
+        ("doca-nvme-rejected", "DOCA's NVMe driver"),
+        ("secure-boot", "nvidia-fs"),
+    ] {
+        let plan = plan_of(name, &[], "secure-boot-key");
+        assert!(plan.title.contains(part) && plan.obstacle.is_none(), "{name}: {} {:?}", plan.title, plan.obstacle);
+    }
+    // A key cannot help a module without a signature that DKMS does not build.
+    let folder = build("secure-boot-unsigned", &[]);
+    let (root, report) = look(folder.path());
+    let finding = report.finding("nvfs-secureboot").unwrap();
+    assert_eq!(finding.fix, Some(FixId::NvfsInstall), "{}", finding.summary);
+    let plan = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
+    let text = lines(&plan);
+    assert!(text.find("mokutil --import") < text.find("nvidia-gds") && plan.obstacle.is_none(), "{text}");
+}
+
+#[test]
+fn an_unreadable_configuration_is_made_readable_as_its_check_advises() {
+    let folder = build("unreadable-cufile-json", &[]);
+    let (root, report) = look(folder.path());
+    let advice = report.finding("cfg-parse").unwrap().advice.clone().unwrap();
+    let plan = fixes::plan_by_id(&root, &report, FixId::CufileConfig).unwrap();
+    assert_eq!(lines(&plan), "sudo chmod a+r /etc/cufile.json");
+    assert!(advice.contains(&lines(&plan)), "{advice}");
+}
+
+#[test]
+fn undo_removes_no_package_that_the_fix_did_not_name() {
+    for (release, wanted) in [
+        ("ID=debian\nVERSION_ID=12\n", "'sudo apt-get remove nvidia-gds-13-0'"),
+        ("ID=rocky\nVERSION_ID=9.6\n", "'sudo dnf remove --setopt=clean_requirements_on_remove=False nvidia-gds-13-0'"),
+        ("ID=azurelinux\nVERSION_ID=3.0\n", "'sudo tdnf remove --noautoremove nvidia-gds-13-0'"),
+        ("ID=sles\nVERSION_ID=15.6\n", "'sudo zypper remove nvidia-gds-13-0'"),
+    ] {
+        let plan = plan_of("p2pdma-two-steps", &[put(RELEASE, release)], "nvfs-install");
+        assert!(plan.undo.contains(wanted) && plan.undo.contains("keeps its dependencies"), "{}", plan.undo);
+    }
+}
+
+#[test]
 fn a_step_that_waits_for_something_shows_what_it_waits_for() {
     for (name, words) in [
         ("container-no-devices", "docker run --gpus all"),

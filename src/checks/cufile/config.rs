@@ -134,9 +134,9 @@ fn parse(ctx: &Context<'_>) -> Judged {
             FileState::Unreadable(why) => {
                 return Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
                     .unread(&file.path, why)
-                    .fact(FindingFact::BrokenFile(file.path.clone()))
+                    .fact(FindingFact::UnreadableFile(file.path.clone()))
                     .missing(Cost::Root, EVERY)
-                    .advice(format!("sudo chmod 644 {}", file.path));
+                    .advice(format!("Run `sudo chmod a+r {}`.", quoted(&file.path)));
             }
             FileState::Good(values) => read.push((file.path.clone(), format!("{} keys", values.len()))),
             FileState::Missing => {}

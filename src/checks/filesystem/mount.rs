@@ -90,7 +90,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         return Judged::na(ID, "the device of this path is not known").unknown(EVERY);
     };
     if facts.device_numbers().is_some_and(|(major, _)| major == 0) {
-        return Judged::na(ID, format!("device {device} is anonymous, so udev has no record of it"))
+        return Judged::info(ID, format!("device {device} is anonymous, so udev has no record of it"))
             .found("stat", format!("device {device}"));
     }
     let path = machine::udev_record_path(device);

@@ -88,13 +88,13 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
             .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
     } else {
         // nvidia-fs 2.18.3 is the first version that builds on Linux 6.2 (ChangeLog of nvidia-fs).
-        let builds = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
-            ", which does not build on Linux 6.2 and later"
-        } else {
+        let old_module = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
             ""
+        } else {
+            " Only nvidia-fs 2.17.4 or older, built by hand, has a direct route on this GPU."
         };
         Judged::lack(ID, format!("{name} is older than Turing and cannot use the open kernel modules")).never(&[Route::Nvfs, Route::P2pdma]).advice(format!(
-            "Keep the proprietary driver, branch {last} or older. Reads go through host memory; only nvidia-fs 2.17.4 or older has a direct route here{builds}."
+            "Use a Turing or newer GPU for a direct route. With the proprietary driver, branch {last} or older, this GPU reads through host memory.{old_module}"
         ))
     };
     Some(judged)

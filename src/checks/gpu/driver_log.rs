@@ -2,6 +2,7 @@
 
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::kernel::signing;
 use crate::checks::spec::CheckId;
 use crate::core::FixId;
 use crate::machine::{self, Architecture};
@@ -38,7 +39,7 @@ enum Reason {
 }
 
 /// Parts of log lines in lower case. Causes are listed before their consequences. The driver wraps its messages, so
-/// each part is within one line. Sources: NVIDIA/open-gpu-kernel-modules#322, #876, #943, #1230; NVIDIA/nvtrust#29,
+/// each part is within one line. The lines about signatures are those of `machine::is_signature_rejection`. Sources: NVIDIA/open-gpu-kernel-modules#322, #876, #943, #1230; NVIDIA/nvtrust#29,
 /// #56.
 const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::NoGsp, &["nvrm", "is not supported by open"]),
@@ -57,10 +58,7 @@ const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::OtherKernel, &["nvidia: version magic"]),
     (Reason::OtherKernel, &["nvidia: disagrees about version of symbol"]),
     (Reason::OtherKernel, &["nvidia: unknown symbol"]),
-    (Reason::Key, &["unavailable key is rejected"]),
-    (Reason::Key, &["unsigned module is rejected"]),
-    (Reason::Key, &["unsigned module loading is restricted"]),
-    (Reason::Key, &["key was rejected by service"]),
+    (Reason::Key, &[]),
 ];
 
 /// The reason in the kernel log, and its line.
@@ -74,7 +72,11 @@ fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
         .filter(|(reason, _)| !(is_loaded && matches!(reason, Reason::Key | Reason::OtherKernel)))
         .filter(|(reason, _)| *reason != Reason::Key || is_installed(ctx))
         .find_map(|(reason, parts)| {
-            let at = lower.lines().position(|line| parts.iter().all(|part| line.contains(part)))?;
+            let fits = |line: &str| match reason {
+                Reason::Key => machine::is_signature_rejection(line),
+                _ => parts.iter().all(|part| line.contains(part)),
+            };
+            let at = lower.lines().position(fits)?;
             Some((*reason, log.lines().nth(at)?.trim().to_owned()))
         })
 }
@@ -148,12 +150,9 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
                 "Run `sudo dkms autoinstall -k {}`, then `sudo modprobe nvidia`.",
                 machine::kernel_release(ctx.root).unwrap_or_default()
             )),
-        Reason::Key => Judged::lack(ID, "Secure Boot refuses the installed NVIDIA driver: its key is not enrolled")
-            .missing(Cost::Reboot, EVERY)
-            .fix(FixId::SecureBootKey)
-            .advice("Run `sudo gds-top fix secure-boot-key`. The driver is installed; do not install it again."),
+        Reason::Key => signing::rejected(ctx, ID, signing::Module::Driver, Some(&line), EVERY),
     };
-    let judged = judged.found(machine::KERNEL_LOG, line);
+    let judged = if reason == Reason::Key { judged } else { judged.found(machine::KERNEL_LOG, line) };
     Some(match confidential {
         Some((source, text)) => judged.found(source, text),
         None => judged,

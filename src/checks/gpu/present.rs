@@ -5,6 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::kernel::signing;
 use crate::checks::spec::CheckId;
 use crate::core::FixId;
 use crate::machine;
@@ -226,11 +227,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
         .fixes(ctx.driver_fix())
         .advice(driver_log::install(ctx))
     } else if let Some(state) = secure_boot.filter(|_| field("signer:").is_none()) {
-        Judged::lack(ID, format!("driver {version} is installed, but not signed, so Secure Boot blocks it"))
-            .found(state.source, state.text)
-            .missing(Cost::Reboot, EVERY)
-            .fix(FixId::SecureBootKey)
-            .advice("Run `sudo gds-top fix secure-boot-key` to sign the driver and enrol the key.")
+        signing::rejected(ctx, ID, signing::Module::Driver, None, EVERY).found(state.source, state.text)
     } else {
         Judged::lack(ID, format!("driver {version} is installed, but not loaded"))
             .missing(Cost::Root, EVERY)

@@ -5,3 +5,4 @@ pub(crate) mod p2pdma;
 pub(crate) mod platform;
 pub(crate) mod reboot_pending;
 pub(crate) mod refusal;
+pub(crate) mod signing;

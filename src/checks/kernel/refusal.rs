@@ -12,7 +12,7 @@ pub(crate) enum Refusal {
     NoVersions,
     /// It was built for another driver version.
     OtherDriver,
-    /// The key of its signature is not enrolled.
+    /// It is not signed, or the key of its signature is not enrolled.
     Key,
     /// It was loaded before the NVIDIA driver.
     TooEarly,
@@ -22,14 +22,14 @@ pub(crate) enum Refusal {
     OtherKernel,
 }
 
-/// Parts of log lines. Causes are before their consequences.
+/// Parts of log lines. Causes are before their consequences. The lines about signatures are those of
+/// `machine::is_signature_rejection`.
 const REFUSALS: &[(Refusal, &[&str])] = &[
     // Kernels before 6.2 and those of RHEL 9 do not name the symbol in this line.
     (Refusal::Proprietary, &["nvidia_fs", "from proprietary module"]),
     (Refusal::NoVersions, &["no symbol version for nvidia_p2p_"]),
     (Refusal::OtherDriver, &["disagrees about version of symbol nvidia_p2p_"]),
-    (Refusal::Key, &["module with unavailable key is rejected"]),
-    (Refusal::Key, &["key was rejected by service"]),
+    (Refusal::Key, &[]),
     (Refusal::OtherKernel, &["nvidia_fs", "version magic"]),
     (Refusal::OtherKernel, &["nvidia-fs", "exec format error"]),
     (Refusal::TooEarly, &["unknown symbol nvidia_p2p_"]),
@@ -53,8 +53,12 @@ pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
     // that driver.
     let is_driver = !machine::Driver::of(ctx.root).is_loaded();
     let signs = REFUSALS.iter().filter(|(kind, _)| !(is_driver && *kind == Refusal::Key));
+    let find = |kind: Refusal, parts: &[&str]| match kind {
+        Refusal::Key => log.lines().rev().find(|line| machine::is_signature_rejection(line)),
+        _ => last(&log, parts),
+    };
     let (kind, line) =
-        signs.into_iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))?;
+        signs.into_iter().find_map(|(kind, parts)| Some((*kind, find(*kind, parts)?.trim().to_owned())))?;
     let kind = if kind == Refusal::TooEarly && lacks_symbol(ctx, &log, &line) { Refusal::LacksSymbol } else { kind };
     Some((kind, line))
 }

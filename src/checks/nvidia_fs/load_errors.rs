@@ -77,11 +77,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
             Cost::Root,
             "Rebuild it with `dkms remove` and `dkms install`.",
         ),
-        Refusal::Key => (
-            "Secure Boot rejected nvidia-fs: its signing key is not enrolled",
-            Cost::Reboot,
-            "Import the DKMS key with `sudo mokutil --import`, reboot, then choose 'Enroll MOK' at the console.",
-        ),
+        Refusal::Key => ("Secure Boot rejected nvidia-fs", Cost::Reboot, "Run `sudo gds-top fix secure-boot-key`."),
         Refusal::TooEarly => (
             "nvidia-fs found no nvidia_p2p symbols: it was loaded before the NVIDIA driver",
             Cost::Root,
@@ -104,7 +100,11 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     };
     // If another finding is the cause, its fix also resolves this one.
     let judged = match (behind(ctx, kind), fix_of(kind)) {
-        (Some(cause), _) => judged.fixes(None).cause(cause),
+        (Some(cause), _) => {
+            let mut judged = judged.fixes(None).cause(cause);
+            judged.finding.advice = None;
+            judged
+        }
         (None, Some(fix)) => judged.fix(fix),
         (None, None) => judged,
     };

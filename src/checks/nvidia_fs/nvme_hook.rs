@@ -5,6 +5,7 @@ use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::filesystem::layers::RAID0_P2PDMA;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
+use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
@@ -95,18 +96,13 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     let rows: Vec<machine::DkmsRow> =
         machine::dkms_rows(ctx.root).into_iter().filter(|row| row.name == "mlnx-nvme").collect();
     let Some(row) = rows.iter().find(|row| row.is_installed_for(&release)).or(rows.first()) else {
-        return Judged::lack(ID, "the NVMe driver is not built for GDS")
-            .missing(Cost::System, NVFS)
-            .advice(patched_driver(ctx));
+        let judged = Judged::lack(ID, "the NVMe driver is not built for GDS").advice(patched_driver(ctx));
+        return if without_doca(ctx).is_some() { judged.never(NVFS) } else { judged.missing(Cost::System, NVFS) };
     };
     let kernel = row.kernel.as_deref().map_or_else(String::new, |kernel| format!(", {kernel}"));
     let state = format!("{}/{}{kernel}: {}", row.name, row.version, row.state);
     let rejected = machine::kernel_log(ctx.root).and_then(|log| {
-        let key = |line: &&str| {
-            let line = line.to_ascii_lowercase();
-            line.contains("unavailable key is rejected") || line.contains("key was rejected by service")
-        };
-        log.lines().rev().find(key).map(|line| line.trim().to_owned())
+        log.lines().rev().find(|line| machine::is_signature_rejection(line)).map(|line| line.trim().to_owned())
     });
     let judged = if !row.is_installed_for(&release) {
         Judged::lack(ID, format!("DOCA's NVMe driver is not built for the running kernel {release}"))
@@ -116,11 +112,7 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
                 row.version
             ))
     } else if let Some(line) = rejected {
-        Judged::lack(ID, "Secure Boot rejects DOCA's NVMe driver: its signing key is not enrolled")
-            .found(machine::KERNEL_LOG, line)
-            .missing(Cost::Reboot, NVFS)
-            .fix(FixId::SecureBootKey)
-            .advice("Run `sudo gds-top fix secure-boot-key`. DOCA's driver is installed; do not install it again.")
+        signing::rejected(ctx, ID, signing::Module::Nvme, Some(&line), NVFS)
     } else {
         Judged::lack(ID, "DOCA's NVMe driver is installed, but the kernel's driver is loaded")
             .missing(Cost::Reboot, NVFS)
@@ -161,27 +153,40 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
         })
 }
 
+/// The name of the distribution, if no NVMe driver for GDS exists for it: the release notes of GDS and the pages of
+/// DOCA-Host do not list it.
+fn without_doca(ctx: &Context<'_>) -> Option<String> {
+    const UNLISTED: [&str; 6] = ["fedora", "amzn", "azurelinux", "arch", "opensuse-leap", "opensuse-tumbleweed"];
+    let id = machine::os_release(ctx.root, "ID").filter(|id| UNLISTED.contains(&id.as_str()))?;
+    Some(machine::os_release(ctx.root, "PRETTY_NAME").unwrap_or(id))
+}
+
 /// Where to get an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
-    let id = machine::os_release(ctx.root, "ID").unwrap_or_default();
     let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
-    // The release notes of GDS and the pages of DOCA-Host do not list these releases.
-    let is_listed =
-        !["fedora", "amzn", "azurelinux", "arch", "opensuse-leap", "opensuse-tumbleweed"].contains(&id.as_str());
-    let driver = if !is_listed {
-        let name = machine::os_release(ctx.root, "PRETTY_NAME").unwrap_or(id);
-        format!("mlnx-nvme-dkms of DOCA-Host on a distribution that NVIDIA lists for it, which {name} is not")
-    } else if is(&["ubuntu"]) {
-        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms".to_owned()
+    let by_p2pdma = (is_for_p2pdma(ctx), has_p2pdma(ctx));
+    if let Some(name) = without_doca(ctx) {
+        return match by_p2pdma {
+            (true, true) => format!("Use P2PDMA, which needs no patched driver. NVIDIA has none for {name}."),
+            (true, false) => {
+                format!("Boot a kernel with P2PDMA (6.2 or later). NVIDIA has no patched NVMe driver for {name}.")
+            }
+            (false, _) => format!(
+                "Use Ubuntu, Debian, RHEL or SLES on this machine: NVIDIA has no NVMe driver for GDS for {name}."
+            ),
+        };
+    }
+    let driver = if is(&["ubuntu"]) {
+        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
-        "DOCA with mlnx-nvme-dkms".to_owned()
+        "DOCA with mlnx-nvme-dkms"
     } else if is(&["rhel", "centos", "fedora"]) {
-        "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)".to_owned()
+        "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)"
     } else {
-        "DOCA with its NVMe driver".to_owned()
+        "DOCA with its NVMe driver"
     };
-    match (is_for_p2pdma(ctx), has_p2pdma(ctx)) {
+    match by_p2pdma {
         (true, true) => format!("Use P2PDMA, which needs no patched driver, or {driver}."),
         (true, false) => format!("Install {driver}. P2PDMA needs no patched driver, but another kernel."),
         (false, _) if ctx.kernel().is_some_and(|kernel| kernel >= (6, 17)) => format!(

@@ -1,37 +1,29 @@
 //! Checks of Secure Boot and kernel lockdown.
 
 use crate::checks::context::Context;
-use crate::checks::judged::{Cost, Judged};
+use crate::checks::judged::Judged;
 use crate::checks::kernel::refusal::{Refusal, refusal};
+use crate::checks::kernel::signing;
 use crate::checks::spec::CheckId;
 use crate::core::Route;
-use crate::machine;
+use crate::machine::{self, Signature};
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
 pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsSecureboot;
-    const ENROL: &str = "Run `sudo mokutil --import /var/lib/dkms/mok.pub` (on Ubuntu /var/lib/shim-signed/mok/MOK.der), reboot, then choose 'Enroll MOK' at the console.";
     let state = machine::secure_boot(ctx.root);
     let refusal = refusal(ctx);
-    let modinfo = ctx.root.command(&["modinfo", "nvidia_fs"]).filter(|o| o.exit_code == Some(0));
-    let signer = modinfo.as_ref().and_then(|o| o.stdout.lines().find_map(|l| l.strip_prefix("signer:")));
+    let signature = machine::signature(ctx.root, "nvidia_fs");
     let on = state.as_ref().map(|state| state.is_on);
     let judged = if let Some((Refusal::Key, line)) = &refusal {
-        Judged::lack(ID, "Secure Boot rejects nvidia-fs: its signing key is not enrolled")
-            .found(machine::KERNEL_LOG, line.clone())
-            .missing(Cost::Reboot, NVFS)
-            .advice(ENROL)
+        signing::rejected(ctx, ID, signing::Module::NvidiaFs, Some(line), NVFS)
     } else if on == Some(true)
-        && modinfo.is_some()
+        && signature == Some(Signature::None)
         && machine::nvidia_fs_loaded(ctx.root) == Some(false)
         && refusal.is_none()
-        && signer.is_none()
     {
-        Judged::lack(ID, "Secure Boot is on and nvidia-fs is not signed: the kernel will reject it")
-            .found("modinfo nvidia_fs", "no signer")
-            .missing(Cost::Reboot, NVFS)
-            .advice(ENROL)
+        signing::rejected(ctx, ID, signing::Module::NvidiaFs, None, NVFS).found("modinfo nvidia_fs", "no signer")
     } else {
         match on? {
             true if machine::nvidia_fs_loaded(ctx.root) == Some(true) => {

@@ -45,7 +45,11 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
         let is_problem = matches!(judged.finding.status, Status::Fail | Status::Warn);
         // A consequence is fixed with its cause.
         if judged.finding.fix.is_none() && judged.finding.cause.is_none() && is_problem {
-            judged.finding.fix = BY_CHECK.iter().find(|(check, _)| *check == judged.id).map(|(_, fix)| *fix);
+            // What is permanent can only be avoided.
+            let is_permanent = judged.finding.permanent;
+            let suits = |fix: FixId| !is_permanent || fix == FixId::MoveModel;
+            judged.finding.fix =
+                BY_CHECK.iter().find(|(check, fix)| *check == judged.id && suits(*fix)).map(|(_, fix)| *fix);
             judged.finding.command = judged.finding.fix.map(|fix| fix_command(fix.as_str(), path_of(ctx, judged)));
         }
     }

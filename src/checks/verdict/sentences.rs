@@ -39,37 +39,40 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: b
     if unknown.is_empty() { base } else { format!("{base}; could not be checked: {}", unknown.join(", ")) }
 }
 
-pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
+/// The next action. `permanent` are the blockers that close every direct route permanently, `blockers` the steps.
+pub(crate) fn advice(
+    ctx: &Context<'_>,
+    pair: &Pair,
+    permanent: &[&Judged],
+    blockers: &[&Judged],
+    has_gpu: bool,
+) -> String {
     if !has_gpu {
         return "GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.".to_owned();
     }
     if pair.route.is_direct() {
         return "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned();
     }
-    let steps: Vec<String> = blockers
-        .iter()
-        .map(|j| {
-            // A problem alone is not a step.
-            let text = j.finding.advice.as_ref().unwrap_or(&j.finding.summary);
-            let is_complete = j.finding.advice.is_some() && (blockers.len() > 1 || pair.goal.is_none());
-            // In a container the advice is for the person who starts it.
-            let has_command =
-                j.finding.advice.is_some() && (text.contains('`') || machine::container(ctx.root).is_some());
-            let advice = match &j.finding.command {
-                Some(command) if !is_complete && !has_command => {
-                    format!("{}: run `{command}`", text.trim_end_matches('.'))
-                }
-                _ => text.clone(),
-            };
-            let step = advice.trim_end_matches('.');
-            // The effort of a route that is not the goal does not count.
-            let price = j.price(|route| Some(route) == pair.goal || route == Route::Compat);
-            match price.and_then(|cost| cost.words(step)) {
-                Some(effort) => format!("{step} ({effort})"),
-                None => step.to_owned(),
-            }
-        })
-        .collect();
+    let count = permanent.len() + blockers.len();
+    let steps: Vec<String> = blockers.iter().map(|j| sentence(ctx, pair, j, count)).collect();
+    if !permanent.is_empty() {
+        // A blocker without advice has nothing to do, unless it is the only one.
+        let has_advice = |j: &&&Judged| j.finding.advice.is_some();
+        let any = permanent.iter().any(|j| has_advice(&j));
+        let mut text: Vec<String> = permanent
+            .iter()
+            .filter(|j| !any || has_advice(j))
+            .map(|j| format!("{}.", sentence(ctx, pair, j, count)))
+            .collect();
+        // A sentence can be the advice of several checks.
+        text.dedup();
+        text.push("Until then, no other fix gives a direct route.".to_owned());
+        if !steps.is_empty() {
+            text.push("Steps to reads through host memory:".to_owned());
+            text.extend(steps.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")));
+        }
+        return text.join(" ");
+    }
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
@@ -90,5 +93,27 @@ pub(crate) fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_g
             }
             text.join(" ")
         }
+    }
+}
+
+/// The advice of a finding as one step of `count`, with its effort, without the full stop.
+fn sentence(ctx: &Context<'_>, pair: &Pair, j: &Judged, count: usize) -> String {
+    // A problem alone is not a step.
+    let text = j.finding.advice.as_ref().unwrap_or(&j.finding.summary);
+    let is_complete = j.finding.advice.is_some() && (count > 1 || pair.goal.is_none());
+    // In a container the advice is for the person who starts it.
+    let has_command = j.finding.advice.is_some() && (text.contains('`') || machine::container(ctx.root).is_some());
+    let advice = match &j.finding.command {
+        Some(command) if !is_complete && !has_command => {
+            format!("{}: run `{command}`", text.trim_end_matches('.'))
+        }
+        _ => text.clone(),
+    };
+    let step = advice.trim_end_matches('.');
+    // The effort of a route that is not the goal does not count.
+    let price = j.price(|route| Some(route) == pair.goal || route == Route::Compat);
+    match price.and_then(|cost| cost.words(step)) {
+        Some(effort) => format!("{step} ({effort})"),
+        None => step.to_owned(),
     }
 }

@@ -78,22 +78,30 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     let stops = |route: Route| {
         mine.iter().copied().filter(move |j| j.finding.cause.is_none() && j.stops(route)).collect::<Vec<_>>()
     };
-    let for_good = || {
-        let closes =
-            |j: &&Judged| j.finding.cause.is_none() && j.finding.status != Status::Pass && is_for_good(j, pair);
+    let closes_compat =
+        |j: &Judged| j.bears.iter().any(|(route, weight)| *route == Route::Compat && *weight == Weight::Never);
+    let closed_for_good = || {
+        let closes = |j: &&Judged| {
+            j.finding.cause.is_none() && j.finding.status != Status::Pass && (is_for_good(j, pair) || closes_compat(j))
+        };
         mine.iter().copied().filter(closes).collect::<Vec<_>>()
     };
-    // The steps lead to the best possible route. Checks that block the direct routes permanently are blockers, not
+    // The steps lead to the best possible route. Checks that close the direct routes permanently are blockers, not
     // steps.
-    let (mut steps, permanent) = match (pair.route, pair.goal) {
+    let (mut steps, mut permanent) = match (pair.route, pair.goal) {
         (Route::None, Some(goal)) => ([stops(Route::Compat), stops(goal)].concat(), Vec::new()),
-        (Route::None, None) => (stops(Route::Compat), for_good()),
+        (Route::None, None) => (stops(Route::Compat), closed_for_good()),
         (Route::Compat, Some(goal)) => (stops(goal), Vec::new()),
-        (Route::Compat, None) => (for_good(), Vec::new()),
+        (Route::Compat, None) => (Vec::new(), closed_for_good()),
         _ => (Vec::new(), Vec::new()),
     };
-    let has_gpu_only = |j: &&Judged| has_gpu || j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve;
-    steps.retain(has_gpu_only);
+    let is_relevant = |j: &&Judged| has_gpu || j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve;
+    permanent.retain(is_relevant);
+    // If compat mode is closed permanently too, no step helps.
+    let is_hopeless = permanent.iter().any(|j| closes_compat(j));
+    let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
+    steps.retain(|j| is_relevant(j) && !is_hopeless && !is_permanent(j));
+    permanent.retain(|j| !is_hopeless || closes_compat(j));
     // A check that blocks both compat mode and the goal is listed once.
     let mut known: Vec<&Judged> = Vec::new();
     steps.retain(|judged| {
@@ -101,13 +109,12 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         known.extend(is_new.then_some(*judged));
         is_new
     });
-    // The order is: checks that block every route, permanent blockers, then the rest. Causes are before their
+    // The order is: permanent blockers, checks that block every route, then the rest. Causes are before their
     // consequences. Compat mode can be forbidden on purpose, so it is part of the rest.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
-    steps.sort_by_key(|j| (!blocks_all(j), !j.finding.permanent, work_order(j.id)));
-    let is_hopeless = steps.iter().any(|j| j.finding.permanent);
-    let mut blockers =
-        [steps.clone(), permanent.into_iter().filter(|j| has_gpu_only(j) && !is_hopeless).collect()].concat();
+    steps.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
+    permanent.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
+    let mut blockers = [permanent.clone(), steps.clone()].concat();
     if pair.goal.is_some() && has_gpu {
         // The reason why the configured route is not used is first.
         let why: Vec<&Judged> = mine
@@ -118,8 +125,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             .collect();
         blockers = why.into_iter().chain(blockers).collect();
     }
-    let compat_for_good =
-        mine.iter().any(|j| j.bears.iter().any(|(route, weight)| *route == Route::Compat && *weight == Weight::Never));
+    let compat_for_good = mine.iter().any(|j| closes_compat(j));
     let possible = if pair.route.is_direct() {
         pair.route
     } else {
@@ -133,7 +139,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         proven: false,
         proof: proof(ctx, pair, &mine, has_gpu),
         basis: basis(ctx, pair, has_gpu),
-        advice: advice(ctx, pair, &steps, has_gpu),
+        advice: advice(ctx, pair, &permanent, &steps, has_gpu),
         steps: ids_of(&steps),
         blockers: ids_of(&blockers),
     }

@@ -87,7 +87,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "geforce",
             Route::None,
             Route::Compat,
-            &["udev-database", "gpu-class"],
+            &["gpu-class", "udev-database"],
             // CUDA's attribute of the GPU was not expected. It is listed as a consequence of the GPU's class.
             &["udev-database", "gpu-class", "gpu-gdr-attr"],
             vec![without("files/run/udev/data/b259:3")],

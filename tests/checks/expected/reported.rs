@@ -79,8 +79,8 @@ pub(crate) fn reports() -> Vec<Variant> {
             "p2pdma-healthy",
             Route::None,
             Route::Compat,
-            &["udev-database", "dm-lvm"],
-            &["udev-database", "dm-lvm"],
+            &["dm-lvm", "udev-database"],
+            &["dm-lvm", "udev-database"],
             vec![
                 empty("/.dockerenv"),
                 put(
@@ -376,8 +376,8 @@ pub(crate) fn elsewhere() -> Vec<Variant> {
             // not have.
             Route::None,
             Route::Compat,
-            &["ctr-proc-sys", "kernel-version"],
-            &["ctr-proc-sys", "kernel-version"],
+            &["kernel-version", "ctr-proc-sys"],
+            &["kernel-version", "ctr-proc-sys"],
             vec![
                 put("files/proc/sys/kernel/osrelease", "4.4.0\n"),
                 put("files/proc/version", "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016\n"),

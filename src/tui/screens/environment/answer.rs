@@ -3,7 +3,7 @@
 use super::fix::needs_words;
 use super::state::Ui;
 use crate::core::{Finding, Route, Status, Verdict};
-use crate::present::verdict::{no_gpu, steps};
+use crate::present::verdict::{no_gpu, obstacles, steps};
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::keys::action::Action;
@@ -16,7 +16,7 @@ use crate::tui::theme::Theme;
 pub(super) const LABEL: u16 = 6;
 
 /// The findings that block the goal, in the order of their fixes.
-fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
+fn blockers<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id)).collect()
 }
 
@@ -31,7 +31,7 @@ pub(super) fn draw(
 ) -> u16 {
     let (w, h) = (pen.width(), pen.height());
     let room = w.saturating_sub(indent + LABEL + 2);
-    let found = obstacles(state, verdict);
+    let found = blockers(state, verdict);
     let to_do = steps(state, verdict);
     let mut y = 0;
     let mut put = |label: &str, key: Option<(String, Action)>, text: &str, aside: &str, most: u16| {
@@ -70,7 +70,8 @@ pub(super) fn draw(
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
         let key = (ui.ctx.keys.key_of(Action::Fix), Action::Fix);
         put("fix", Some(key), &format!("{number}{}", plan.title), &needs_words(plan), 2);
-    } else if let Some(advice) = to_do.iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
+    } else if let Some(advice) =
+        obstacles(state, verdict).iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
     {
         put("fix", None, advice, "", 2);
     } else if let Some(words) = invitation(verdict, ui) {
