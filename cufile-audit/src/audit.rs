@@ -5,7 +5,7 @@ use crate::layout::{LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
 use crate::names::{function, is_cuda, plain_function};
 use crate::rings::{self, Writer};
-use crate::{calls, children, relocations, statistics, system};
+use crate::{calls, children, mappings, relocations, statistics, system};
 use core::ffi::{CStr, c_char, c_long, c_uint};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -18,6 +18,8 @@ const NO_PLT_HOOKS: c_uint = 3;
 /// The cookies of libc and libcuda. The cookie 0 is for other objects, and lower numbers are copies of libcufile.
 const LIBC: usize = LIBRARIES + 1;
 const CUDA: usize = LIBRARIES + 2;
+/// The cookie of the main program.
+const PROGRAM: usize = LIBRARIES + 3;
 
 /// The hash of the path of each libcufile that was loaded. 0 marks an entry that was never used.
 static LOADED: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
@@ -51,7 +53,11 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
     unsafe { relocations::show_to_linker(&*map) };
     if path.is_empty() {
         // SAFETY: as above. The main program has no name.
-        unsafe { children::remember_program(&*map) };
+        unsafe {
+            children::remember_program(&*map);
+            *cookie = PROGRAM;
+        }
+        return BIND_TO | BIND_FROM;
     }
     if !is_libcufile(path) {
         let number = if is_named(path, b"libc.so.") {
@@ -92,7 +98,12 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub(crate) unsafe extern "C" fn la_objclose(cookie: *const usize) -> c_uint {
     // SAFETY: the linker passes a valid pointer.
-    let library = unsafe { *cookie }.checked_sub(1);
+    let cookie = unsafe { *cookie };
+    // The main program is closed when the process ends.
+    if cookie == PROGRAM {
+        mappings::end();
+    }
+    let library = cookie.checked_sub(1);
     if let Some(is_loaded) = library.and_then(|library| IS_LOADED.get(library)) {
         is_loaded.store(false, Ordering::Relaxed);
     }
@@ -122,7 +133,7 @@ pub(crate) unsafe extern "C" fn la_symbind64(
     };
     if to == LIBC || to == CUDA {
         // Calls between libcufile and libcuda are not calls of the program.
-        let is_program = from == 0;
+        let is_program = from == 0 || from == PROGRAM;
         let number = plain_function(name).filter(|number| is_program && (to == CUDA) == is_cuda(*number));
         return number.and_then(|number| calls::redirect_plain(number, address)).unwrap_or(address);
     }

@@ -3,7 +3,7 @@
 
 use crate::capture::{self, Before};
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
-use crate::{children, names, plain, statistics, system};
+use crate::{children, mappings, names, plain, statistics, system};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -200,8 +200,13 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     } else if is(Function::LibcMmap) || is(Function::LibcMmap64) {
         b as u64 >= RECORDED_BYTES && (e as i32) >= 0 && c & PROT_EXEC == 0
     } else {
-        !is(Function::CudaGetAddress)
+        !is(Function::CudaGetAddress) && !is(Function::LibcMunmap) && !is(Function::LibcExit)
     };
+    if is(Function::LibcMunmap) {
+        mappings::unmap(a, b);
+    } else if is(Function::LibcExit) {
+        mappings::end();
+    }
     let start_ns = if may_be_large { system::now_ns() } else { 0 };
     // SAFETY: `redirect_plain` stored the original function of this name before it returned this function. It has
     // at most six arguments in registers.

@@ -202,6 +202,8 @@ functions! {
     LibcPreadv64V2 = "preadv64v2" Bytes;
     LibcMmap = "mmap" Bytes;
     LibcMmap64 = "mmap64" Bytes;
+    LibcMunmap = "munmap" Plain;
+    LibcExit = "_exit" Plain;
     LibcExecv = "execv" Plain;
     LibcExecvp = "execvp" Plain;
     LibcExecve = "execve" Plain;
@@ -273,6 +275,9 @@ pub mod kind {
     pub const STATISTICS: u16 = 1005;
     /// A file before its first read or mapping with libc in a process. Its path follows.
     pub const FILE: u16 = 1006;
+    /// The pages of a mapped file in the page tables, before it is unmapped. There is one record for each range, with
+    /// its offset in the file and its size.
+    pub const TOUCHED: u16 = 1007;
 }
 
 /// The bytes of text in a text record.

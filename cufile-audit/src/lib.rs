@@ -24,6 +24,8 @@ pub mod layout;
 #[cfg(any(audit_library, test))]
 mod linker;
 #[cfg(any(audit_library, test))]
+mod mappings;
+#[cfg(any(audit_library, test))]
 mod names;
 #[cfg(any(audit_library, test))]
 mod plain;
@@ -38,7 +40,7 @@ mod system;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 13] = [
+pub const SOURCES: [(&str, &str); 14] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -46,6 +48,7 @@ pub const SOURCES: [(&str, &str); 13] = [
     ("children.rs", include_str!("children.rs")),
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
+    ("mappings.rs", include_str!("mappings.rs")),
     ("names.rs", include_str!("names.rs")),
     ("plain.rs", include_str!("plain.rs")),
     ("relocations.rs", include_str!("relocations.rs")),

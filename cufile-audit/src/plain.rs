@@ -2,7 +2,7 @@
 
 use crate::layout::{Function, RECORDED_BYTES, Record, kind};
 use crate::rings::Writer;
-use crate::{capture, system};
+use crate::{capture, mappings, system};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The files whose path was recorded, as a hash of process, device and inode. If there are more, some paths are
@@ -122,6 +122,7 @@ pub(crate) fn record_mapping<const F: usize>(
     let Some(file) = system::regular_file(fd as i32) else { return };
     let Some(mut writer) = Writer::take() else { return };
     introduce(&mut writer, fd as i32, file, start_ns);
+    mappings::remember(result, length, offset as u64, file);
     if writer.has_room(1) {
         writer.put(&Record {
             head: Record::head(F as u16, 0, 0),

@@ -51,7 +51,9 @@ unsafe extern "C" {
     ) -> *mut c_void;
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn pwrite(fd: c_int, from: *const c_void, length: usize, offset: i64) -> isize;
+    fn pread(fd: c_int, to: *mut c_void, length: usize, offset: i64) -> isize;
     fn readlink(path: *const c_char, out: *mut c_char, room: usize) -> isize;
+    fn sysconf(name: c_int) -> c_long;
     fn syscall(number: c_long, ...) -> c_long;
 }
 
@@ -216,6 +218,26 @@ pub(crate) fn own_memory() -> c_int {
 pub(crate) unsafe fn write_at(memory: c_int, address: usize, word: u64) {
     // SAFETY: the bytes belong to a word that exists during the call. The kernel rejects a negative descriptor.
     unsafe { pwrite(memory, (&raw const word).cast(), 8, address as i64) };
+}
+
+/// A descriptor for the page table entries of this process. It is negative if it cannot be opened.
+pub(crate) fn page_table() -> c_int {
+    // SAFETY: the argument is a C string literal.
+    unsafe { open(c"/proc/self/pagemap".as_ptr(), O_CLOEXEC) }
+}
+
+/// Reads up to `wanted` words at an offset of a file. Returns their number.
+pub(crate) fn read_words(fd: c_int, out: &mut [u64], wanted: usize, offset: usize) -> usize {
+    let bytes = wanted.min(out.len()) * 8;
+    // SAFETY: `out` has space for the bytes.
+    let read = unsafe { pread(fd, out.as_mut_ptr().cast(), bytes, offset as i64) };
+    usize::try_from(read).unwrap_or(0) / 8
+}
+
+/// The size of a page in bytes.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: sysconf has no conditions. The number is `_SC_PAGESIZE`.
+    usize::try_from(unsafe { sysconf(30) }).unwrap_or(4096).max(4096)
 }
 
 /// Closes a descriptor.

@@ -8,6 +8,9 @@ use std::path::Path;
 /// Alignment in bytes for transfers without a bounce buffer. It applies to offsets, sizes and addresses.
 const ALIGNED: u64 = 4096;
 const MIB: u64 = 1 << 20;
+/// Maximum number of touched ranges of a file. The limit is needed because the program can write any number of them into
+/// the shared file.
+const MOST_RANGES: usize = 1 << 20;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -45,8 +48,8 @@ pub(super) struct File {
     tensors: Vec<HeaderTensor>,
     /// Number of reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
-    /// Bytes of each tensor that a process had in its page tables.
-    touched: Vec<u64>,
+    /// The parts that a process had in its page tables, sorted and without overlaps.
+    touched: Vec<(u64, u64)>,
     pub(super) plain: PlainReads,
 }
 
@@ -63,7 +66,7 @@ impl File {
             failed_registrations: 0,
             direct: [0; 2],
             read: vec![(0, 0); tensors.len()],
-            touched: vec![0; tensors.len()],
+            touched: Vec::new(),
             tensors,
             plain: PlainReads::default(),
         }
@@ -122,18 +125,21 @@ impl File {
         self.plain.mapped_bytes = self.plain.mapped_bytes.max(bytes);
     }
 
-    /// Adds the parts of the file that a process has in its page tables. The ranges of offsets must be sorted.
+    /// Adds parts of the file that a process had in its page tables.
     pub(super) fn touch(&mut self, ranges: &[(u64, u64)]) {
-        let all = ranges.iter().fold(0_u64, |sum, (from, to)| sum.saturating_add(to.saturating_sub(*from)));
-        self.plain.touched_bytes = self.plain.touched_bytes.max(all);
-        for (tensor, touched) in self.tensors.iter().zip(&mut self.touched) {
-            let (first, end) = (tensor.file_offset, tensor.file_offset + tensor.bytes);
-            let from = ranges.partition_point(|(_, to)| *to <= first);
-            let inside = ranges[from..].iter().take_while(|(from, _)| *from < end);
-            let bytes =
-                inside.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(first))).fold(0, u64::saturating_add);
-            *touched = bytes.max(*touched);
-        }
+        let room = MOST_RANGES.saturating_sub(self.touched.len());
+        self.touched.extend(ranges.iter().filter(|(from, to)| from < to).take(room));
+        self.touched.sort_unstable();
+        self.touched = joined(&self.touched);
+        self.plain.touched_bytes = self.touched.iter().fold(0, |sum: u64, (from, to)| sum.saturating_add(to - from));
+    }
+
+    /// The touched bytes of a tensor.
+    fn touched_bytes(&self, tensor: &HeaderTensor) -> u64 {
+        let (first, end) = (tensor.file_offset, tensor.file_offset + tensor.bytes);
+        let from = self.touched.partition_point(|(_, to)| *to <= first);
+        let inside = self.touched[from..].iter().take_while(|(from, _)| *from < end);
+        inside.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(first))).fold(0, u64::saturating_add)
     }
 
     fn read_tensors(&mut self, offset: u64, bytes: u64) {
@@ -155,8 +161,9 @@ impl File {
 
     /// The file in the report, without the route, which is determined later.
     pub(super) fn seen(&self) -> WatchedFile {
-        let tensors = self.tensors.iter().zip(self.read.iter().zip(&self.touched));
-        let tensors = tensors.filter(|(_, ((reads, _), touched))| *reads > 0 || **touched > 0);
+        let tensors =
+            self.tensors.iter().zip(&self.read).map(|(tensor, read)| (tensor, read, self.touched_bytes(tensor)));
+        let tensors = tensors.filter(|(_, (reads, _), touched)| *reads > 0 || *touched > 0);
         WatchedFile {
             path: self.path.clone(),
             route: Route::None,
@@ -172,11 +179,11 @@ impl File {
                 _ => None,
             },
             tensors: tensors
-                .map(|(tensor, ((reads, bytes), touched))| WatchedTensor {
+                .map(|(tensor, (reads, bytes), touched)| WatchedTensor {
                     name: tensor.name.clone(),
                     size: tensor.bytes,
                     reads: *reads,
-                    bytes: (*bytes).max(*touched),
+                    bytes: (*bytes).max(touched),
                 })
                 .collect(),
             tensors_of_file: self.tensors.len() as u64,
@@ -184,6 +191,18 @@ impl File {
             plain: self.plain,
         }
     }
+}
+
+/// The sorted ranges without overlaps.
+pub(super) fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (from, to) in ranges {
+        match joined.last_mut().filter(|(_, end)| *end >= *from) {
+            Some(last) => last.1 = last.1.max(*to),
+            None => joined.push((*from, *to)),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -227,14 +246,14 @@ mod tests {
             bytes,
         };
         file.tensors = vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10)];
-        (file.read, file.touched) = (vec![(0, 0); 3], vec![0; 3]);
+        file.read = vec![(0, 0); 3];
         file.map(100_000);
         file.touch(&[(0, 4096), (8192, 12288)]);
         file.touch(&[(4096, 8192)]);
         let seen = file.seen();
         let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
-        assert_eq!(tensors, [("a", 0, 3996), ("b", 0, 100)]);
-        assert_eq!((seen.plain.mapped_bytes, seen.plain.touched_bytes, seen.plain.mappings), (100_000, 8192, 1));
+        assert_eq!(tensors, [("a", 0, 5000), ("b", 0, 100)]);
+        assert_eq!((seen.plain.mapped_bytes, seen.plain.touched_bytes, seen.plain.mappings), (100_000, 12_288, 1));
     }
 
     #[test]

@@ -17,7 +17,6 @@ const SHARE: u32 = 100;
 /// Maximum number of processes of a program that are read in one sample. A program can start processes faster than
 /// they are read.
 const MOST_PROCESSES: usize = 4096;
-const PAGE: u64 = 4096;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.
 const PRESENT: u64 = 1 << 63;
 /// The environment variable with the path of libcufile's configuration. Without it, libcufile uses the default path.
@@ -204,18 +203,18 @@ fn pages(process: &Process, tally: &mut Tally) {
             present(&pagemap, map.address, map.offset, ranges.entry(file).or_default());
         }
     }
-    for (file, mut ranges) in ranges {
-        ranges.sort_unstable();
-        tally.files[file].touch(&joined(&ranges));
+    for (file, ranges) in ranges {
+        tally.files[file].touch(&ranges);
     }
 }
 
 /// Adds the offsets of the present pages of a mapping.
 fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec<(u64, u64)>) {
+    let page_bytes = rustix::param::page_size() as u64;
     let mut room = vec![0; 64 << 10];
-    let mut page = from / PAGE;
-    while page < to / PAGE {
-        let wanted = ((to / PAGE - page) * 8).min(room.len() as u64) as usize;
+    let mut page = from / page_bytes;
+    while page < to / page_bytes {
+        let wanted = ((to / page_bytes - page) * 8).min(room.len() as u64) as usize;
         let Ok(read) = pagemap.read_at(&mut room[..wanted], page * 8) else { return };
         if read < 8 {
             return;
@@ -223,27 +222,15 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
         for entry in room[..read].chunks_exact(8) {
             let entry = entry.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
             if entry & PRESENT != 0 {
-                let at = offset + page * PAGE - from;
+                let at = offset + page * page_bytes - from;
                 match ranges.last_mut().filter(|(_, end)| *end == at) {
-                    Some(last) => last.1 = at + PAGE,
-                    None => ranges.push((at, at + PAGE)),
+                    Some(last) => last.1 = at + page_bytes,
+                    None => ranges.push((at, at + page_bytes)),
                 }
             }
             page += 1;
         }
     }
-}
-
-/// The sorted ranges without overlaps. They can overlap if a file is mapped several times.
-fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
-    for (from, to) in ranges {
-        match joined.last_mut().filter(|(_, end)| *end >= *from) {
-            Some(last) => last.1 = last.1.max(*to),
-            None => joined.push((*from, *to)),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]
@@ -253,6 +240,7 @@ mod tests {
 
     #[test]
     fn touched_pages_of_a_mapping_are_seen_and_others_are_not() {
+        const PAGE: u64 = 64 << 10;
         let file = tempfile::tempfile().unwrap();
         file.set_len(64 * PAGE).unwrap();
         let mapping = crate::device::FileMapping::new(&file).unwrap();
@@ -264,7 +252,7 @@ mod tests {
         present(&pagemap, (from, from + 64 * PAGE), 0, &mut ranges);
         let has = |page: u64| ranges.iter().any(|(from, to)| (*from..*to).contains(&(page * PAGE)));
         assert!(has(0) && has(40) && !has(20), "{ranges:?}");
-        assert_eq!(joined(&[(0, 10), (5, 20), (20, 30), (40, 50)]), [(0, 30), (40, 50)]);
+        assert_eq!(super::super::files::joined(&[(0, 10), (5, 20), (20, 30), (40, 50)]), [(0, 30), (40, 50)]);
         assert_eq!(completed("pos:\t0\nCqHead:\t3\nCqTail:\t7\nCachedCqTail:\t7\n"), Some(7));
         assert_eq!(completed("pos:\t0\n"), None);
     }

@@ -30,6 +30,16 @@ impl Tally {
         }
     }
 
+    /// Processes the pages of a mapping before it is unmapped.
+    pub(super) fn touched(&mut self, group: &Group) {
+        let [device, inode, ..] = group.record.extra;
+        // After a fork, the child has the mappings of its parent.
+        let same = || self.inodes.iter().find(|((_, d, i), _)| (*d, *i) == (device, inode)).map(|(_, file)| file);
+        let Some(file) = self.inodes.get(&(group.process, device, inode)).or_else(same).copied() else { return };
+        let ranges = group.parts.iter().map(|part| (part.offset, part.offset.saturating_add(part.size)));
+        self.files[file].touch(&ranges.collect::<Vec<_>>());
+    }
+
     /// Processes a large read or mapping by libc, or a large copy.
     pub(super) fn plain(&mut self, function: Function, group: &Group) {
         let record = &group.record;

@@ -93,6 +93,7 @@ impl Tally {
             Some(function) if function.is_cufile() => self.call(function, group),
             Some(function) => self.plain(function, group),
             None if record.kind() == kind::FILE => self.plain_file(group),
+            None if record.kind() == kind::TOUCHED => self.touched(group),
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
             None => {}

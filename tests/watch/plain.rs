@@ -40,20 +40,31 @@ fn touched_parts_of_a_mapping_are_seen_by_tensor() {
     bytes.extend(vec![1; 8 << 20]);
     let path = place.file("model.safetensors");
     std::fs::write(&path, &bytes).unwrap();
+    let size = (8 << 20).to_string();
+    // A mapping that exists for a while, one that is unmapped at once, and those of programs that end.
+    for words in [["map", &size].as_slice(), &["glance", &size], &["touch", &size], &["touch", &size, "leave", "0"]] {
+        touched_half(&place, &path, words);
+    }
+}
+
+fn touched_half(place: &Place, path: &Path, words: &[&str]) {
     let mut command = place.watch(&["--json"]);
-    command.arg(place.file("linked")).arg(&path).args(["map", &(8 << 20).to_string()]);
+    command.arg(place.file("linked")).arg(path).args(words);
     let seen = Seen::of(command);
-    let file = seen.file(&path);
+    let file = seen.file(path);
     assert_eq!((&file["plain"]["mappings"], &file["plain"]["mapped_bytes"]), (&1.into(), &(8 << 20).into()));
     let touched = file["plain"]["touched_bytes"].as_u64().unwrap();
     // The kernel may map pages next to the touched ones.
-    assert!((4 << 20..5 << 20).contains(&touched), "{touched}");
+    assert!((4 << 20..5 << 20).contains(&touched), "{words:?}: {touched}");
     let tensor = |name: &str| -> u64 {
         let all = file["tensors"].as_array().unwrap();
         all.iter().find(|tensor| tensor["name"] == name).map_or(0, |tensor| tensor["bytes"].as_u64().unwrap())
     };
     assert!(tensor("first") > 4_000_000 && tensor("last") < 1 << 20, "{file}");
-    assert!(seen.report["program"]["process_io"]["minor_faults"].as_u64().unwrap() > 0);
+    // The other programs can end before procfs is read.
+    if words[0] == "map" {
+        assert!(seen.report["program"]["process_io"]["minor_faults"].as_u64().unwrap() > 0);
+    }
 }
 
 /// A stand-in for libcuda whose calls return immediately.

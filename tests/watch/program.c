@@ -250,6 +250,18 @@ static void map(long size)
         exit(83);
 }
 
+/* Touches the first half of a mapping and unmaps it, or leaves it to the end of the process. */
+static void glance(long size, int unmap)
+{
+    int fd = open(path, O_RDONLY);
+    char *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    for (long at = 0; at < size / 2; at += BLOCK)
+        (void)((volatile char *)bytes)[at];
+    if (unmap)
+        munmap(bytes, size);
+}
+
 static void *blocked(void *pipe)
 {
     static char room[LARGE];
@@ -438,6 +450,10 @@ int main(int count, char **words)
             plain(number);
         else if (!strcmp(words[i], "map"))
             map(number);
+        else if (!strcmp(words[i], "glance"))
+            glance(number, 1);
+        else if (!strcmp(words[i], "touch"))
+            glance(number, 0);
         else if (!strcmp(words[i], "cancel"))
             cancel();
         else if (!strcmp(words[i], "copies"))

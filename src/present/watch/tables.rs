@@ -104,10 +104,7 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
             ]
         })
         .collect();
-    let note = format!(
-        "Touched bytes are inferred from page tables, about 20 times a second. {}",
-        left_out(all.len(), most, "file")
-    );
+    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all.len(), most, "file"));
     (!rows.is_empty()).then(|| Table { title: "Files without cuFile".to_owned(), note, heads, rows })
 }
 
