@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
 use super::view::{live_view, open_view};
 use crate::checks;
-use crate::core::{Serving, Status, Verdict};
+use crate::core::{Serving, Status, StoreKind, Verdict};
 use crate::present::serving::{self as present, StorePath};
 use crate::session;
 use crate::trust::read_regular;
@@ -24,8 +24,22 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
         None => live_view(probe),
         Some(_) => open_view(root)?,
     };
-    let read = checks::serving::read(serving, &text, &view.environment())
-        .map_err(|error| format!("the configuration {config} cannot be used: {error}"))?;
+    let mut environment = view.environment();
+    if view.is_live() {
+        // These are not facts about the machine, so the view does not have them.
+        environment.extend(std::env::vars().filter(|(name, _)| name.starts_with("LMCACHE_")));
+    }
+    let unusable = |error: String| format!("the configuration {config} cannot be used: {error}");
+    let mut read = checks::serving::read(serving, &text, &environment).map_err(unusable)?;
+    // A file with options of LMCache needs no second one.
+    if read.serving == Serving::Lmcache
+        && read.store == StoreKind::None
+        && let Some(file) = checks::serving::lmcache_file(&text, &environment).map_err(unusable)?
+    {
+        let options = text_of(&file)?;
+        read = checks::serving::read_with_file(&text, &options, &environment)
+            .map_err(|error| format!("the configuration {file} cannot be used: {error}"))?;
+    }
     let asked = read.paths.first();
     let examined = asked.map(|path| existing(path));
     // The file exists until the checks are finished. Only the directory of the store itself gets one.

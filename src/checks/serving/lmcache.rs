@@ -31,7 +31,12 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
         slab(source, path, &mut config);
         return Ok(config);
     }
+    // vLLM's connector applies the entries `lmcache.NAME` of its map last.
+    let connector = source.extra_config();
     let option = |name: &str| -> Option<Value> {
+        if let Some(value) = connector.get(format!("lmcache.{name}")).filter(|value| !value.is_null()) {
+            return Some(value.clone());
+        }
         let variable = format!("LMCACHE_{}", name.to_ascii_uppercase());
         let value = source.variable(&variable).map(|text| Value::String(text.to_owned()));
         value.or_else(|| source.map().get(name).cloned()).filter(|value| !value.is_null())

@@ -33,6 +33,33 @@ pub fn read(serving: Serving, text: &str, environment: &BTreeMap<String, String>
     }
 }
 
+/// The file with the options of LMCache that a command line or the environment names (`LMCACHE_CONFIG_FILE`).
+///
+/// # Errors
+/// The errors of [`read`].
+pub fn lmcache_file(text: &str, environment: &BTreeMap<String, String>) -> Result<Option<String>, String> {
+    Ok(Source::new(text, environment)?.variable(CONFIG_FILE).map(str::to_owned))
+}
+
+/// Reads a configuration whose options of LMCache are in a separate file. Variables override the options of the file,
+/// and entries of vLLM's map override both.
+///
+/// # Errors
+/// The errors of [`read`], for the configuration and for the file.
+pub fn read_with_file(
+    text: &str,
+    options: &str,
+    environment: &BTreeMap<String, String>,
+) -> Result<ServingConfig, String> {
+    let source = Source::new(text, environment)?;
+    let mut merged = Source::new(options, source.variables())?;
+    merged.set_connector(source.extra_config());
+    lmcache::read(&merged)
+}
+
+/// The variable that names LMCache's file.
+const CONFIG_FILE: &str = "LMCACHE_CONFIG_FILE";
+
 /// A NIXL back end with its parameters: `{"backend": "GDS", "params": {…}}`, or the option names of LMCache and
 /// Dynamo.
 fn nixl(source: &Source) -> ServingConfig {
@@ -131,6 +158,20 @@ mod tests {
         let config = read(Serving::Vllm, lmcache, &environment).unwrap();
         assert_eq!((config.serving, config.store), (Serving::Lmcache, StoreKind::LmcacheGds));
         assert_eq!(of(Serving::Vllm, r#"{"kv_connector":"NixlConnector"}"#).store, StoreKind::None);
+    }
+
+    #[test]
+    fn options_of_lmcache_come_from_its_file_the_environment_and_the_map_of_vllm() {
+        let command = r#"LMCACHE_CONFIG_FILE=/etc/lmcache.yaml LMCACHE_GDS_BUFFER_SIZE=512 vllm serve m --kv-transfer-config
+            '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both","kv_connector_extra_config":{"lmcache.use_gds":false}}'"#;
+        let none = BTreeMap::new();
+        assert_eq!(lmcache_file(command, &none).unwrap().as_deref(), Some("/etc/lmcache.yaml"));
+        let config = read_with_file(command, "gds_path: /mnt/kv\nenable_gds: true\n", &none).unwrap();
+        assert_eq!((config.store, config.paths.len()), (StoreKind::LmcacheGds, 1));
+        assert!(!config.cufile_reads && config.insists && config.missing.is_empty() && config.unknown.is_empty());
+        assert_eq!(names(&config), ["enable_gds"]);
+        assert_eq!(lmcache_file("gds_path: /a\n", &none).unwrap(), None);
+        assert!(read_with_file(command, "[1]", &none).is_err());
     }
 
     #[test]

@@ -8,12 +8,17 @@ pub(super) struct Source {
     map: Value,
     flags: BTreeMap<String, String>,
     environment: BTreeMap<String, String>,
+    connector: Option<Value>,
 }
 
 impl Source {
     pub(super) fn new(text: &str, environment: &BTreeMap<String, String>) -> Result<Self, String> {
-        let mut source =
-            Self { map: Value::Object(Map::new()), flags: BTreeMap::new(), environment: environment.clone() };
+        let mut source = Self {
+            map: Value::Object(Map::new()),
+            flags: BTreeMap::new(),
+            environment: environment.clone(),
+            connector: None,
+        };
         // JSON is a subset of YAML.
         match serde_saphyr::from_str::<Value>(text) {
             Ok(map @ Value::Object(_)) => source.map = map,
@@ -55,6 +60,11 @@ impl Source {
         self.flags.get(name).map(String::as_str)
     }
 
+    /// The environment, with the variables in front of a command.
+    pub(super) const fn variables(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
     /// The value of an environment variable.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
@@ -70,8 +80,16 @@ impl Source {
         }
     }
 
+    /// Sets the options of a connector that another text contains.
+    pub(super) fn set_connector(&mut self, options: Value) {
+        self.connector = Some(options);
+    }
+
     /// The options of a connector: `kv_connector_extra_config`, or the map itself.
     pub(super) fn extra_config(&self) -> Value {
+        if let Some(options) = &self.connector {
+            return options.clone();
+        }
         let config = self.transfer_config().unwrap_or_default();
         config.get("kv_connector_extra_config").cloned().unwrap_or(config)
     }
