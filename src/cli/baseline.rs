@@ -3,6 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
 use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
+use crate::core::median::median;
 use crate::core::{CacheState, Engine, Metric, units};
 use crate::session::{LaneStatus, State, recording};
 use crate::text::{json_values, sanitise_line};
@@ -43,13 +44,13 @@ const QUIET: f64 = 0.05;
 /// The share of a session in which at least one task waited for a CPU, 0 to 1. It is the median of its samples, or 0
 /// without samples. Pressure on storage is not used, because a cold load always waits for storage.
 pub(super) fn pressure(state: &State) -> f64 {
-    median(state.samples.iter().filter_map(|sample| sample.get(Metric::CpuPressurePercent)).collect())
+    typical(state.samples.iter().filter_map(|sample| sample.get(Metric::CpuPressurePercent)))
 }
 
-fn median(mut percents: Vec<f64>) -> f64 {
-    percents.retain(|percent| percent.is_finite());
-    percents.sort_by(f64::total_cmp);
-    percents.get(percents.len() / 2).map_or(0.0, |percent| (percent / 100.0).clamp(0.0, 1.0))
+/// The median of percentages as a share.
+fn typical(percents: impl Iterator<Item = f64>) -> f64 {
+    let percents: Vec<f64> = percents.filter(|percent| percent.is_finite()).collect();
+    median(&percents).map_or(0.0, |percent| (percent / 100.0).clamp(0.0, 1.0))
 }
 
 /// The runs of a report: single runs, and the common results of runs in groups.
@@ -126,7 +127,7 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
         }
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
-        let pressure = median(report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent).collect());
+        let pressure = typical(report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent));
         (report.measured(), pressure)
     } else {
         let mut state = State::default();
@@ -333,6 +334,9 @@ mod pressure_tests {
         assert!((of(0.0).allowed(0.5) - 1.05).abs() < 1e-9);
         assert!((of(0.5).allowed(0.0) - 1.05).abs() < 1e-9, "a baseline from a busy machine is not better");
         assert!(of(1.0).allowed(1.0).is_finite());
-        assert_eq!((median(vec![90.0, 10.0, 20.0]), median(Vec::new()), median(vec![f64::NAN])), (0.2, 0.0, 0.0));
+        assert_eq!(
+            (typical([90.0, 10.0, 20.0].into_iter()), typical(std::iter::empty()), typical(std::iter::once(f64::NAN))),
+            (0.2, 0.0, 0.0)
+        );
     }
 }

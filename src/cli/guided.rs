@@ -8,6 +8,7 @@ use crate::core::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status
 use crate::fixes::guided::{self, Next};
 use crate::fixes::{self, FixError, SetUp, guide};
 use crate::machine::Root;
+use crate::present;
 use crate::session;
 use std::io::{self, IsTerminal};
 
@@ -191,8 +192,7 @@ impl Run<'_> {
         let mut proven = true;
         for verdict in &report.verdicts {
             let is_direct = verdict.proven && verdict.route.is_direct();
-            let word = if is_direct { "proven" } else { "not proven" };
-            note(&format!("{}: {}, {word}: {}", verdict.path.display(), verdict.route, verdict.proof));
+            note(&format!("{} Proof: {}", present::verdict::answer(verdict).text(), verdict.proof));
             proven &= is_direct;
         }
         if proven && !report.verdicts.is_empty() {

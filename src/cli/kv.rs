@@ -4,7 +4,7 @@ use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
 use crate::analysis::LEAST_RUNS;
-use crate::core::{CacheState, Engine, FallbackReason, KvPath, KvSystem, units};
+use crate::core::{CacheState, FallbackReason, KvSystem, units};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
@@ -188,7 +188,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
 /// Writes the files that the runs need, if the disk has enough space.
 fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
     let as_found = args.as_found;
-    let on_disk = plan.lanes.iter().any(|lane| !matches!(lane, Engine::Workload(lane) if lane.path == KvPath::Ram));
+    let on_disk = plan.lanes.iter().any(|lane| !lane.is_in_memory());
     if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
         return Err(format!(
             "{} needs {} on the disk, and {} has {} free: use fewer tokens or sequences, or another DIR",

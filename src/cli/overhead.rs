@@ -233,10 +233,10 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
     })?;
     let status = wait(&mut child, ended);
     // The reader ends when the child's side is closed.
-    let last_words = reader.join().unwrap_or_default();
+    let stderr_tail = reader.join().unwrap_or_default();
     match status? {
         status if status.success() || status.code() == Some(BY_TERM) => Ok(()),
-        status => Err(std::io::Error::other(format!("it ended with {status}: {}", sanitise_line(&last_words)))),
+        status => Err(std::io::Error::other(format!("it ended with {status}: {}", sanitise_line(&stderr_tail)))),
     }
 }
 

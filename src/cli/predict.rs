@@ -104,7 +104,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
         "expected",
         "likely between",
         "rate",
-        "tensors cost",
+        "overhead",
         "from"
     );
     for (source, p) in told {

@@ -49,6 +49,12 @@ impl Engine {
         matches!(self, Self::Command(_) | Self::Loader(_))
     }
 
+    /// Whether it is a store in host memory, which a workload uses for comparison.
+    #[must_use]
+    pub const fn is_in_memory(&self) -> bool {
+        matches!(self, Self::Workload(WorkloadLane { path: KvPath::Ram, .. }))
+    }
+
     /// The plugin of NIXL that it uses. `None` without NIXL.
     #[must_use]
     pub const fn nixl_plugin(&self) -> Option<NixlPlugin> {

@@ -39,6 +39,19 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// `value` with up to three significant digits, without trailing zeros: `1.76`, `1`, `0.5`, `100`.
+#[must_use]
+pub fn short(value: f64) -> String {
+    let digits = three_digits(value);
+    match digits.split_once('.') {
+        Some((whole, decimals)) => match decimals.trim_end_matches('0') {
+            "" => whole.to_owned(),
+            decimals => format!("{whole}.{decimals}"),
+        },
+        None => digits,
+    }
+}
+
 /// A size in memory or on disk, in binary units without trailing zeros: `14.2 GiB`, `4 KiB`, `17 B`.
 #[must_use]
 pub fn bytes(value: u64) -> String {
@@ -53,9 +66,7 @@ pub fn bytes(value: u64) -> String {
         scaled /= 1024.0;
         unit += 1;
     }
-    let digits = three_digits(scaled);
-    let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
-    format!("{digits} {}", UNITS[unit])
+    format!("{} {}", short(scaled), UNITS[unit])
 }
 
 /// A time in UTC for file names: `20261123-031205Z`. Years start in March here, so that the leap day is the last day
@@ -75,18 +86,28 @@ pub fn utc_stamp(unix_ms: u64) -> String {
     format!("{year:04}{month:02}{date:02}-{hour:02}{minute:02}{second:02}Z")
 }
 
-/// A duration of this many nanoseconds: `1.76 s`, `2.70 ms`, `36 µs`, `80 ns`, `3 min 20 s`.
+/// A duration of this many nanoseconds: `1.76 s`, `2.70 ms`, `36.0 µs`, `80 ns`, `3 min 20 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
+    duration_with(ns, three_digits)
+}
+
+/// A duration without trailing zeros, for the ticks of an axis: `1 ms`, `2.5 s`.
+#[must_use]
+pub fn short_duration(ns: u64) -> String {
+    duration_with(ns, short)
+}
+
+fn duration_with(ns: u64, digits: fn(f64) -> String) -> String {
     let value = ns as f64;
     if ns < 1_000 {
         format!("{ns} ns")
     } else if value < 999.5e3 {
-        format!("{} µs", three_digits(value / 1e3))
+        format!("{} µs", digits(value / 1e3))
     } else if value < 999.5e6 {
-        format!("{} ms", three_digits(value / 1e6))
+        format!("{} ms", digits(value / 1e6))
     } else if ns < 120 * NS_PER_S {
-        format!("{} s", three_digits(value / 1e9))
+        format!("{} s", digits(value / 1e9))
     } else {
         let seconds = ns.saturating_add(NS_PER_S / 2) / NS_PER_S;
         if seconds < 7200 {
@@ -150,6 +171,14 @@ pub fn bytes_per_s(bytes: u64, ns: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_forms_have_no_zeros_at_their_end() {
+        for (value, expected) in [(0.5, "0.5"), (100.0, "100"), (14.24, "14.2"), (0.0, "0"), (1.0, "1"), (90.0, "90")] {
+            assert_eq!(short(value), expected);
+        }
+        assert_eq!((short_duration(1_000_000), short_duration(2_500_000_000)), ("1 ms".to_owned(), "2.5 s".to_owned()));
+    }
 
     #[test]
     fn a_moment_is_named_by_its_date_and_time_in_utc() {

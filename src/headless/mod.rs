@@ -6,6 +6,7 @@ mod progress;
 mod serve;
 
 use crate::core::{ProgramEnd, Route, Status};
+use crate::present::headline;
 use crate::report::{self, ExportError};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crate::text::sanitise_line;
@@ -61,7 +62,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
     }
     let mut exit = exit_code_of(&state, &options.asked);
     if state.ended.is_none() && !feed.replay {
-        say(err, "The session ended unexpectedly. Results are incomplete.");
+        say(err, headline::UNEXPECTED_END);
         exit = exit.max(1);
     }
     if options.json && !state.earlier.is_empty() {

@@ -8,6 +8,9 @@ use super::{grid, progress, verdict, watch, winner};
 use crate::core::{Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
+/// The sentence for a session whose end was not recorded.
+pub const UNEXPECTED_END: &str = "The session ended unexpectedly. Results are incomplete.";
+
 /// The answers of a session, with the most important one first.
 #[must_use]
 pub fn answers(state: &State) -> Vec<Answer> {

@@ -144,9 +144,19 @@ pub fn run_name(state: &State, lane: &Lane) -> String {
 pub fn ending(lane: &Lane) -> Option<(Status, String)> {
     match (&lane.status, &lane.result) {
         (LaneStatus::Failed(why), _) => Some((Status::Fail, why.to_string())),
-        (LaneStatus::Cancelled, _) => Some((Status::Na, "stopped".to_owned())),
+        (LaneStatus::Cancelled, _) => Some((Status::Na, without_result(&lane.status).to_owned())),
         (LaneStatus::Done, Some(run)) => Some((Status::Pass, measured(run))),
         _ => None,
+    }
+}
+
+/// The state of a run without a result.
+#[must_use]
+pub fn without_result(status: &LaneStatus) -> &'static str {
+    match status {
+        LaneStatus::Waiting => "not started",
+        LaneStatus::Running(_) => "not finished",
+        LaneStatus::Cancelled | LaneStatus::Done | LaneStatus::Failed(_) => "stopped",
     }
 }
 

@@ -27,8 +27,8 @@ pub fn commands(state: &State) -> Vec<String> {
     all.extend(bench(state).map(|words| quoted_line(&words)));
     // The options of a storage grid or a watched program cannot be derived from the state, so the original command is
     // used.
-    let typed = !state.command.is_empty() && state.command != "gds-top" && !state.command.starts_with("gds-top check");
-    if typed && bench(state).is_none() {
+    let measured = !state.lanes.is_empty() || state.grid.is_some() || state.watch.is_some();
+    if measured && bench(state).is_none() && !state.command.is_empty() {
         all.push(state.command.clone());
     }
     if !paths.is_empty() {

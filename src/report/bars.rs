@@ -2,9 +2,10 @@
 //! consists of HTML elements and not of a picture, so that a narrow page can show the bar below its name.
 
 use super::section::Bar;
-use super::svg::{colour, markup};
+use super::svg::colour;
 use crate::core::{PHASES, units};
 use crate::present::phases;
+use crate::text::markup;
 use std::fmt::Write;
 
 /// Renders the bars. The length of the longest run is the full width. `None` if there is nothing to draw.

@@ -5,10 +5,11 @@ use super::bars::bars;
 use super::contents;
 use super::section::{Block, Cells, HeatCell, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
-use super::svg::{chart, layers, legend, markup};
+use super::svg::{chart, layers, legend};
 use crate::core::{Status, heat_colour};
 use crate::present::{Answer, GAP, SessionAnalysis};
 use crate::session::State;
+use crate::text::markup;
 use std::fmt::Write;
 
 /// Renders the page. All text from files or from the machine is escaped.
@@ -117,7 +118,7 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
                     write!(page, "<figure class=\"card\">{svg}<figcaption>{keys}<br>{caption}</figcaption></figure>");
             }
         }
-        Block::Heat(tables) => {
+        Block::HeatMap(tables) => {
             page.push_str("<div class=\"heats\">");
             tables.iter().for_each(|table| heat(page, table));
             page.push_str("</div>");

@@ -1,9 +1,9 @@
 //! Checks and runs as JUnit XML for CI systems. A failed check or run is a failure.
 
-use crate::core::Status;
-use crate::present::labels;
+use crate::core::{Failure, Status};
+use crate::present::{labels, progress};
 use crate::session::{LaneStatus, State};
-use crate::text::sanitise_line;
+use crate::text::markup;
 use std::io::{self, Write};
 
 /// One test case.
@@ -17,23 +17,6 @@ enum Outcome {
     Passed,
     Skipped(String),
     Failed { message: String, details: String },
-}
-
-/// Escapes text for an attribute or for content.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in sanitise_line(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // XML does not allow these characters.
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// Writes one test suite for the checks and one for the runs.
@@ -68,15 +51,16 @@ fn runs(state: &State) -> Vec<Case> {
     let lanes = state.lanes.iter().map(|lane| {
         let result = lane.result.as_deref();
         let outcome = match (&lane.status, result) {
-            (LaneStatus::Done, Some(run)) if run.verified == Some(false) => {
-                Outcome::Failed { message: "bytes differ from the file".to_owned(), details: String::new() }
-            }
+            (LaneStatus::Done, Some(run)) if run.verified == Some(false) => Outcome::Failed {
+                message: Failure::WrongBytes(run.first_difference.clone()).to_string(),
+                details: String::new(),
+            },
             (LaneStatus::Done, _) => Outcome::Passed,
             (LaneStatus::Failed(why), _) => {
                 Outcome::Failed { message: why.to_string(), details: lane.stderr_tail.clone().unwrap_or_default() }
             }
             (LaneStatus::Cancelled | LaneStatus::Waiting | LaneStatus::Running(_), _) => {
-                Outcome::Skipped("did not run to its end".to_owned())
+                Outcome::Skipped(progress::without_result(&lane.status).to_owned())
             }
         };
         let name = format!(
@@ -107,17 +91,17 @@ fn suite(out: &mut dyn Write, name: &str, cases: &[Case]) -> io::Result<()> {
     for case in cases {
         let head = format!(
             "    <testcase classname=\"gds-top.{name}\" name=\"{}\" time=\"{:.6}\"",
-            escaped(&case.name),
+            markup(&case.name),
             case.seconds
         );
         match &case.outcome {
             Outcome::Passed => writeln!(out, "{head}/>")?,
-            Outcome::Skipped(why) => writeln!(out, "{head}><skipped message=\"{}\"/></testcase>", escaped(why))?,
+            Outcome::Skipped(why) => writeln!(out, "{head}><skipped message=\"{}\"/></testcase>", markup(why))?,
             Outcome::Failed { message, details } => writeln!(
                 out,
                 "{head}><failure message=\"{}\">{}</failure></testcase>",
-                escaped(message),
-                escaped(details)
+                markup(message),
+                markup(details)
             )?,
         }
     }
@@ -149,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_check_is_a_failure_and_text_is_escaped() {
+    fn a_failing_check_is_a_failure_and_text_is_markup() {
         let mut state = State::default();
         for (id, status) in [("one", Status::Fail), ("two", Status::Na), ("three", Status::Warn)] {
             state.reduce(&Event { at_ns: 0, body: EventBody::CheckDone { finding: finding(id, status) } });

@@ -90,7 +90,7 @@ impl Page {
                 items.iter().filter(|item| !item.minor).for_each(|item| self.item(item));
                 self.blank();
             }
-            Block::Heat(tables) => tables.iter().for_each(|table| self.heat(table)),
+            Block::HeatMap(tables) => tables.iter().for_each(|table| self.heat(table)),
             Block::Commands(lines) => {
                 // No text in a line can end an indented block. Other blocks depend on the renderer.
                 for line in lines {

@@ -151,7 +151,7 @@ fn labelled<T: AsRef<str>>(names: &[&str], values: &[T]) -> String {
 }
 
 /// A label value in quotes. Backslashes and quotes are escaped, and control characters are replaced.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", crate::text::sanitise_line(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Block {
     /// A chart with lines or dots. Only HTML shows it.
     Chart(Chart),
     /// Tables of rates with coloured cells.
-    Heat(Vec<HeatTable>),
+    HeatMap(Vec<HeatTable>),
     /// Loading and computing of layers over time. Only HTML shows them.
     Layers(String, Vec<LayerTimes>),
 }

@@ -3,6 +3,7 @@
 
 use super::section::{Axis, Scale, Series};
 use crate::core::{LayerTimes, units};
+use crate::text::markup;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
@@ -14,16 +15,6 @@ const BOTTOM: f64 = 40.0;
 /// One of the eleven engine colours, which are the same as on the screens; grey for `None`.
 pub(super) fn colour(number: Option<usize>) -> String {
     number.map_or_else(|| "#888888".to_owned(), |number| format!("var(--l{number})"))
-}
-
-/// Escapes text for markup.
-pub(super) fn markup(text: &str) -> String {
-    crate::text::sanitise_line(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\'', "&#39;")
 }
 
 struct Fitted<'a> {

@@ -83,7 +83,7 @@ impl Text {
                 }
                 Block::List(items) => items.iter().for_each(|item| self.wrapped("- ", item)),
                 Block::Items(items) => items.iter().filter(|item| !item.minor).for_each(|item| self.item(item)),
-                Block::Heat(tables) => tables.iter().for_each(|table| self.heat(table)),
+                Block::HeatMap(tables) => tables.iter().for_each(|table| self.heat(table)),
                 Block::Commands(lines) => {
                     lines.iter().for_each(|line| self.line(&format!("  {}", sanitise_line(line))))
                 }

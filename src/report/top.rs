@@ -1,5 +1,6 @@
 //! The processes that use cuFile and GPUs now, as JSON, Prometheus text and plain text.
 
+use super::prom::quoted;
 use super::section::Section;
 use super::text;
 use crate::core::{ProcessUse, SystemSample};
@@ -70,7 +71,6 @@ const FAMILIES: [(&str, &str, Reading); 5] = [
 #[must_use]
 pub fn top_metrics(sample: &SystemSample) -> String {
     let mut out = String::new();
-    let label = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
     let family = |out: &mut String, name: &str, help: &str| {
         // Writing into a string cannot fail.
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
@@ -82,10 +82,10 @@ pub fn top_metrics(sample: &SystemSample) -> String {
     for process in &sample.processes {
         let _ = writeln!(
             out,
-            "gds_top_process_info{{pid=\"{}\",name=\"{}\",libcufile=\"{}\",route=\"{}\"}} 1",
+            "gds_top_process_info{{pid=\"{}\",name={},libcufile={},route=\"{}\"}} 1",
             process.pid,
-            label(&process.name),
-            label(process.cufile.as_deref().unwrap_or("")),
+            quoted(&process.name),
+            quoted(process.cufile.as_deref().unwrap_or("")),
             top::route(process.route)
         );
     }
@@ -96,7 +96,7 @@ pub fn top_metrics(sample: &SystemSample) -> String {
         }
         family(&mut out, name, help);
         for (process, value) in known {
-            let _ = writeln!(out, "{name}{{pid=\"{}\",name=\"{}\"}} {value}", process.pid, label(&process.name));
+            let _ = writeln!(out, "{name}{{pid=\"{}\",name={}}} {value}", process.pid, quoted(&process.name));
         }
     }
     out

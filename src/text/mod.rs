@@ -4,6 +4,7 @@ mod columns;
 mod csv;
 mod diff;
 mod json;
+mod markup;
 mod paragraph;
 mod sanitise;
 mod shell;
@@ -13,6 +14,7 @@ pub use columns::{TIE, glyph_width, indented, truncate, truncate_middle, width, 
 pub use csv::{CsvRows, csv_cell};
 pub use diff::{DiffLine, diff};
 pub use json::{json_values, pretty_json, write_json};
+pub use markup::markup;
 pub use paragraph::{paragraph, strong};
 pub use sanitise::{is_unsafe, sanitise, sanitise_coloured, sanitise_line};
 pub use shell::{quoted, quoted_line};

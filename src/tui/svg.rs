@@ -3,6 +3,7 @@
 //! Lines, blocks and braille dots become shapes, because fonts would draw them with gaps. Other characters become
 //! text, which is stretched to its cells. The file has no external references.
 
+use crate::text::markup;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
          <title>{}</title>\n<rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{ground}\"/>\n{}\
          <g font-family=\"ui-monospace,'JetBrains Mono','SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"14\" \
          xml:space=\"preserve\">\n{text}</g>\n</svg>\n",
-        escaped(title),
+        markup(title),
         shapes.paths()
     )
 }
@@ -88,7 +89,7 @@ fn flush(out: &mut String, words: Option<Words>) {
         words.origin.1 + CELL.1 * 0.72,
         cells as f64 * CELL.0,
         words.ink,
-        escaped(text)
+        markup(text)
     );
 }
 
@@ -96,10 +97,6 @@ fn flush(out: &mut String, words: Option<Words>) {
 /// separately, so that a fallback font cannot move their neighbours.
 fn common(glyph: char) -> bool {
     glyph.is_ascii() || ('\u{a0}'..='\u{17f}').contains(&glyph) || matches!(glyph, '–' | '…' | '‘' | '’' | '“' | '”')
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn colours(cell: &Cell) -> (String, String) {

@@ -3,7 +3,7 @@
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::analysis::compare::{ComparisonGroup, RankedEngine};
 use crate::analysis::cost::crossover;
-use crate::core::{CacheState, Engine, KvPath, Route, Target};
+use crate::core::{CacheState, Engine, Route, Target};
 
 /// Engines whose times differ by less than this factor count as equally fast.
 const SAME: f64 = 1.05;
@@ -60,7 +60,7 @@ pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> O
                 && f.run.route.as_ref().is_some_and(|r| r.route == Route::Compat && (r.proven || !proven))
         })
     };
-    let from_disk = |s: &&RankedEngine| !matches!(&s.engine, Engine::Workload(lane) if lane.path == KvPath::Ram);
+    let from_disk = |s: &&RankedEngine| !s.engine.is_in_memory();
     let fastest = group.engines.iter().find(from_disk)?;
     if fastest.engine.opens_cufile() || through_compat(&fastest.engine, false) {
         return None;

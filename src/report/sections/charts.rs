@@ -4,7 +4,7 @@ use crate::core::{CacheState, LaneInks, units};
 use crate::present::{SessionAnalysis, series};
 use crate::report::section::{Axis, Block, Chart, Scale, Section, Series};
 
-const SECONDS: Axis = Axis { name: "seconds since the clock started", scale: Scale::Linear, tick: number };
+const SECONDS: Axis = Axis { name: "seconds since the clock started", scale: Scale::Linear, tick: units::short };
 
 pub(super) fn sections(analysis: &SessionAnalysis<'_>) -> Vec<Section> {
     let caches = series::caches(analysis);
@@ -13,7 +13,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>) -> Vec<Section> {
         caption: "GB/s of bytes that landed on the target, from the spans of the run with the median time.".to_owned(),
         series: coloured(analysis, series::bandwidth(analysis, *cache)),
         x: SECONDS,
-        y: Axis { name: "GB/s", scale: Scale::Linear, tick: number },
+        y: Axis { name: "GB/s", scale: Scale::Linear, tick: units::short },
         height: 260.0,
     });
     let memory = caches.iter().map(|cache| Chart {
@@ -21,7 +21,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>) -> Vec<Section> {
         caption: "GiB of resident memory of the loading process.".to_owned(),
         series: coloured(analysis, series::host_memory(analysis, *cache)),
         x: SECONDS,
-        y: Axis { name: "GiB", scale: Scale::Linear, tick: number },
+        y: Axis { name: "GiB", scale: Scale::Linear, tick: units::short },
         height: 220.0,
     });
     bandwidth.chain(memory).filter(|chart| !chart.series.is_empty()).map(section).collect()
@@ -34,18 +34,6 @@ pub(super) fn of(cache: CacheState) -> &'static str {
         CacheState::Hot => ", hot cache",
         CacheState::AsIs => "",
     }
-}
-
-/// The label of a tick. A round value has no trailing zeros.
-fn number(value: f64) -> String {
-    plain(&units::three_digits(value))
-}
-
-/// Removes trailing zeros from a number, which may have a unit: `1.00 ms` becomes `1 ms`.
-pub(super) fn plain(text: &str) -> String {
-    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
-    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
-    if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") }
 }
 
 pub(super) fn section(chart: Chart) -> Section {
@@ -63,18 +51,4 @@ pub(super) fn coloured(analysis: &SessionAnalysis<'_>, series: Vec<series::Serie
         dashed: s.dashed,
     };
     series.into_iter().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_have_no_zeros_at_their_end() {
-        for (text, expected) in
-            [("1.00 ms", "1 ms"), ("0.500", "0.5"), ("100", "100"), ("14.2 GiB", "14.2 GiB"), ("512 B", "512 B")]
-        {
-            assert_eq!(plain(text), expected);
-        }
-    }
 }

@@ -29,12 +29,8 @@ fn scatter(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Option<Section>
         title: format!("Size and time{}", charts::of(cache)),
         caption: format!("Time of each tensor on its worker and its size, with the fitted line.{every}"),
         series: charts::coloured(analysis, series),
-        x: Axis {
-            name: "size of the tensor",
-            scale: Scale::Log2,
-            tick: |value| charts::plain(&units::bytes(value as u64)),
-        },
-        y: Axis { name: "time", scale: Scale::Log, tick: |value| charts::plain(&units::duration(value as u64)) },
+        x: Axis { name: "size of the tensor", scale: Scale::Log2, tick: |value| units::bytes(value as u64) },
+        y: Axis { name: "time", scale: Scale::Log, tick: |value| units::short_duration(value as u64) },
         height: 320.0,
     };
     (!chart.series.is_empty()).then(|| charts::section(chart))

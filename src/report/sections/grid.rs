@@ -15,7 +15,7 @@ pub(super) fn section(state: &State) -> Option<Section> {
             "GB/s; rows are block sizes, columns numbers of threads. ✖ failed, ! wrong bytes, · not measured. {}.",
             meanings.join("; ")
         ))
-        .block(Block::Heat(grid_tables(grid).iter().map(|table| heat(grid, table)).collect()));
+        .block(Block::HeatMap(grid_tables(grid).iter().map(|table| heat(grid, table)).collect()));
     Some(section.block(Block::List(failures(grid))))
 }
 

@@ -6,6 +6,7 @@ use super::view;
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::present::lesson::Lesson;
 use crate::present::lesson_steps::{Figure, STEPS, Step, step};
+use crate::text::markup;
 use crate::tui::context::{Context, Ui};
 use crate::tui::pen::Pen;
 use crate::tui::svg;
@@ -42,8 +43,7 @@ pub fn lesson_page() -> Result<String, String> {
         let step = step(&lesson, number);
         let _ = writeln!(page, "<section><h2>{}. {}</h2>", number + 1, step.title);
         for paragraph in &step.text {
-            let text = paragraph.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-            let _ = writeln!(page, "<p>{text}</p>");
+            let _ = writeln!(page, "<p>{}</p>", markup(paragraph));
         }
         let title = format!("Step {}: {}", number + 1, step.title);
         for (class, name) in [("light", ThemeName::Light), ("dark", ThemeName::Dark)] {

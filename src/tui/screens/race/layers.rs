@@ -62,7 +62,7 @@ pub(super) fn shown<'s>(state: &'s State, ui: &Ui<'_>) -> Option<Read<'s>> {
     // Without a selection it is the fastest read from storage, because reads from memory are only a comparison.
     let reads = || lanes.iter().flatten().copied().filter_map(read);
     let wall = |read: &Read<'_>| read.lane.result.as_deref().map_or(u64::MAX, |result| result.wall_ns);
-    reads().filter(|read| !read.result.variant.starts_with("ram")).min_by_key(wall).or_else(|| reads().min_by_key(wall))
+    reads().filter(|read| !read.lane.engine.is_in_memory()).min_by_key(wall).or_else(|| reads().min_by_key(wall))
 }
 
 /// Whether the arrow keys move between the layers.
