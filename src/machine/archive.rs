@@ -4,7 +4,7 @@
 use crate::trust::{Scratch, open_regular};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -62,10 +62,14 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let bad = |what: String| {
         format!("{name} is not a captured machine that can be examined: {what}; take it again with 'gds-top capture'")
     };
-    let file = open_regular(path).map_err(|e| match e.kind() {
+    let mut file = open_regular(path).map_err(|e| match e.kind() {
         io::ErrorKind::InvalidInput => bad("it is neither a folder nor a regular file".to_owned()),
         _ => format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote to --root"),
     })?;
+    if entries(&mut file).is_some_and(|count| count >= MAX_ENTRIES) {
+        return Err(bad(format!("it has more than {MAX_ENTRIES} entries")));
+    }
+    file.rewind().map_err(|e| format!("{name} cannot be read: {e}"))?;
     let folder = Scratch::new("gds-top-root-").map_err(|e| {
         format!(
             "{name} could not be unpacked: no temporary folder can be made in {}: {e}",
@@ -73,9 +77,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
         )
     })?;
     let no_zstd = |e: io::Error| bad(format!("it is not compressed with zstd ({e})"));
-    let mut decoder = zstd::Decoder::new(file).map_err(no_zstd)?;
-    decoder.window_log_max(WINDOW_LOG).map_err(no_zstd)?;
-    let mut archive = tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES });
+    let mut archive = opened(file).map_err(no_zstd)?;
     let broken = |e: io::Error| {
         if is_too_large(&e) {
             bad(TooLarge.to_string())
@@ -153,6 +155,22 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     }
     let top = top(folder.path());
     Ok((folder, top))
+}
+
+type Opened<F> = tar::Archive<Bounded<zstd::Decoder<'static, io::BufReader<F>>>>;
+
+fn opened<F: Read>(file: F) -> io::Result<Opened<F>> {
+    let mut decoder = zstd::Decoder::new(file)?;
+    decoder.window_log_max(WINDOW_LOG)?;
+    Ok(tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES }))
+}
+
+/// The number of entries, at most [`MAX_ENTRIES`]. They are counted before the first file is created, because a disk
+/// needs a minute to create and remove many files. Damaged archives are reported when they are unpacked.
+fn entries(file: &mut fs::File) -> Option<usize> {
+    let mut archive = opened(file).ok()?;
+    let raw = archive.entries().ok()?.raw(true);
+    Some(raw.take(MAX_ENTRIES).take_while(Result::is_ok).count())
 }
 
 fn kind(other: tar::EntryType) -> &'static str {
