@@ -69,6 +69,9 @@ pub struct PrivateFolder {
     folder: OwnedFd,
     id: FolderId,
     path: PathBuf,
+    /// A descriptor that is closed before the folder is removed. Removing folders needs one, and a process at its
+    /// limit of open files would leave the folder.
+    spare: Option<OwnedFd>,
 }
 
 impl PrivateFolder {
@@ -135,7 +138,9 @@ impl PrivateFolder {
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(stat.st_mode & 0o7777 & !OTHERS_WRITE))?;
         }
         let path = above_path.join(name);
-        Ok(Self { above, name: name.to_owned(), id: id_of(&folder)?, folder, path })
+        // Without a spare descriptor, the folder can still be used.
+        let spare = folder.try_clone().ok();
+        Ok(Self { above, name: name.to_owned(), id: id_of(&folder)?, folder, path, spare })
     }
 
     /// The path at which it was created. If the parent folder is not private, another user may have replaced the
@@ -217,7 +222,8 @@ impl PrivateFolder {
     ///
     /// # Errors
     /// Fails if an entry cannot be removed, or if another directory has its name now. That directory is not changed.
-    pub fn remove(self) -> Result<(), FolderError> {
+    pub fn remove(mut self) -> Result<(), FolderError> {
+        self.spare = None;
         self.empty(None)?;
         self.remove_empty()
     }
@@ -288,8 +294,12 @@ fn owner_of_new_files(folder: &OwnedFd) -> io::Result<u32> {
 }
 
 fn names(folder: BorrowedFd<'_>) -> io::Result<Vec<CString>> {
+    listed(&mut rustix::fs::Dir::read_from(folder)?)
+}
+
+fn listed(folder: &mut rustix::fs::Dir) -> io::Result<Vec<CString>> {
     let mut found = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder)? {
+    for entry in folder {
         let name = entry?.file_name().to_owned();
         if name.as_bytes() != b"." && name.as_bytes() != b".." {
             found.push(name);
@@ -313,8 +323,10 @@ fn remove_entry(folder: BorrowedFd<'_>, name: &CString, device: u64) -> io::Resu
         let text = format!("another file system is mounted at {}", name.to_string_lossy());
         return Err(io::Error::other(text));
     }
-    for name in names(inner.as_fd())? {
-        remove_entry(inner.as_fd(), &name, device)?;
+    // Each level uses one descriptor.
+    let mut inner = rustix::fs::Dir::new(inner)?;
+    for name in listed(&mut inner)? {
+        remove_entry(inner.fd()?, &name, device)?;
     }
     Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
 }
