@@ -175,9 +175,6 @@ fn allocate(
     let Job { order, settings, layout, .. } = job;
     let nixl = matches!(method, Method::Nixl(_));
     let threads = if nixl { 1 } else { threads(order, settings, layout, context.cpus) };
-    let target = Arc::new(DeviceMemory::allocate(device, layout.target_bytes)?);
-    // In a serving engine, the paged cache is allocated and touched long before anything is loaded into it.
-    target.fill(0xa5)?;
     let slots = match () {
         () if nixl => nixl_pool::batch(job),
         () if settings.on(KvSetting::Async) => settings.get(KvSetting::AsyncDepth).max(1),
@@ -193,6 +190,9 @@ fn allocate(
     if device.is_gpu() {
         fits(&Device::Host, on_host)?;
     }
+    let target = Arc::new(DeviceMemory::allocate(device, layout.target_bytes)?);
+    // In a serving engine, the paged cache is allocated and touched long before anything is loaded into it.
+    target.fill(0xa5)?;
     let slab = layout.scattered.then(|| DeviceMemory::allocate(of_slab, slab_bytes).map(Arc::new)).transpose()?;
     if let Some(slab) = &slab {
         slab.fill(0)?;
