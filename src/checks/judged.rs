@@ -19,23 +19,6 @@ pub(crate) enum Cost {
     System = 16,
 }
 
-impl Cost {
-    /// The effort in words. `None` if the text of the step already mentions it.
-    pub(crate) fn words(self, step: &str) -> Option<String> {
-        let step = step.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|word| step.contains(word));
-        let root = (!says(&["sudo", "as root"])).then_some("as root");
-        let parts: Vec<&str> = match self {
-            Self::Setting => root.is_some().then_some("no root needed").into_iter().collect(),
-            Self::Root => root.into_iter().collect(),
-            Self::Reboot => root.into_iter().chain((!says(&["reboot"])).then_some("with a reboot")).collect(),
-            Self::Install => root.into_iter().chain((!says(&["install", "package"])).then_some("a package")).collect(),
-            Self::System => vec!["another kernel, driver or file system"],
-        };
-        (!parts.is_empty()).then(|| parts.join(", "))
-    }
-}
-
 /// The effect of a check on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
@@ -205,15 +188,6 @@ impl Judged {
     /// The routes that it blocks.
     pub(crate) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
-    }
-
-    /// The largest effort among the routes that pass the filter and that can be fixed.
-    pub(crate) fn price(&self, of: impl Fn(Route) -> bool) -> Option<Cost> {
-        let prices = self.bears.iter().filter(|(route, _)| of(*route)).filter_map(|(_, weight)| match weight {
-            Weight::Missing(cost) => Some(*cost),
-            _ => None,
-        });
-        prices.max()
     }
 
     pub(crate) fn stops(&self, route: Route) -> bool {

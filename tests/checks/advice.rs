@@ -64,19 +64,6 @@ fn a_route_that_this_machine_cannot_have_is_not_advised() {
 }
 
 #[test]
-fn advice_names_the_needed_rights_once() {
-    for name in fixtures() {
-        for verdict in check(&name).verdicts {
-            for step in verdict.advice.split(". ") {
-                let says_sudo = step.contains("sudo") || step.matches("as root").count() > 1;
-                let adds = step.contains("(as root") || step.contains("(no root");
-                assert!(!(says_sudo && adds), "{name}: {step}");
-            }
-        }
-    }
-}
-
-#[test]
 fn no_verdict_promises_a_route_that_the_matrix_closes() {
     for (name, gpu, storage) in [
         ("geforce", Some(GpuClass::GeForce), Some(Storage::Nvme)),

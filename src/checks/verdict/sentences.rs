@@ -96,7 +96,7 @@ pub(crate) fn advice(
     }
 }
 
-/// The advice of a finding as one step of `count`, with its effort, without the full stop.
+/// The advice of a finding as one step of `count`, without the full stop.
 fn sentence(ctx: &Context<'_>, pair: &Pair, j: &Judged, count: usize) -> String {
     // A problem alone is not a step.
     let text = j.finding.advice.as_ref().unwrap_or(&j.finding.summary);
@@ -109,11 +109,5 @@ fn sentence(ctx: &Context<'_>, pair: &Pair, j: &Judged, count: usize) -> String 
         }
         _ => text.clone(),
     };
-    let step = advice.trim_end_matches('.');
-    // The effort of a route that is not the goal does not count.
-    let price = j.price(|route| Some(route) == pair.goal || route == Route::Compat);
-    match price.and_then(|cost| cost.words(step)) {
-        Some(effort) => format!("{step} ({effort})"),
-        None => step.to_owned(),
-    }
+    advice.trim_end_matches('.').to_owned()
 }
