@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Licences that only require to be named or passed on. A new one is a decision, so it must be added here by hand.
 const ALLOWED: [&str; 8] =
-    ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Zlib"];
+    ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"];
 
 /// An SPDX expression from a manifest. `/` is an old notation for OR.
 struct Expression<'a> {
