@@ -91,7 +91,70 @@ const IGNORED_IN_PART: &[&str] = &[
     "{ \"properties\": { \"force_compat_mode\": true, \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }",
     "{ \"fs\": { \"weka\": { \"mount_table\": { \"/tmp\": {} } } } }",
     "{ \"properties\": { \"io_batchsize\": 256, \"max_device_cache_size_kb\": 131072 } }",
+    "{ \"properties\": { \"rdma_dynamic_routing\": true, \"rdma_dynamic_routing_order\": [\"SYS_MEM\", \"GPU_MEM\"] } }",
+    "{ \"properties\": { \"rdma_dynamic_routing\": true, \"rdma_dynamic_routing_order\": [\"SYS_MEM\"] } }",
+    "{ \"properties\": { \"per_buffer_cache_size_kb\": 16384, \"max_device_cache_size_kb\": 1024 } }",
+    "{ \"properties\": { \"max_device_pinned_mem_size_kb\": 99999999999996 } }",
+    "{ \"properties\": { \"io_batchsize\": 1e2 } }",
+    "{ \"properties\": { \"max_device_cache_size_kb\": 131072.0 } }",
+    "{ \"execution\": { \"min_io_threshold_size_kb\": 4294967295 } }",
+    "{ \"denylist\": { \"drivers\": [\"nvmee\"] } }",
+    "{ \"denylist\": { \"drivers\": [\"nvme-rdma\"] } }",
+    "{ \"denylist\": { \"filesystems\": [\"ext44\"] } }",
+    "{ \"denylist\": { \"filesystems\": [\"EXT4\"] } }",
+    "{ \"denylist\": { \"filesystems\": [\"\"] } }",
+    "{ \"denylist\": { \"filesystems\": [\"nfs\", \"nfs\"] } }",
+    "{ \"properties\": { \"force_compat_mode\": true, \"use_poll_mode\": true } }",
+    "{ \"properties\": { \"force_compat_mode\": true, \"rdma_dynamic_routing\": true } }",
+    "{ \"properties\": { \"force_compat_mode\": true }, \"denylist\": { \"filesystems\": [\"nfs\"] } }",
+    "{ \"properties\": { \"force_compat_mode\": true, \"rdma_dev_addr_list\": [\"10.0.0.1\"] } }",
+    "{ \"properties\": { \"allow_compat_mode\": false, \"gds_fallback_io\": true } }",
+    "{ \"properties\": { \"vanilla_posix_io_mode\": true, \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }",
+    "{ \"properties\": { \"poll_mode_max_size_kb\": 64 } }",
+    "{ \"execution\": { \"parallel_io\": true, \"max_request_parallelism\": 0 } }",
 ];
+
+/// A wrong value of each type of key: `gds-top config lint --strict` ends with 1 for each.
+#[test]
+fn a_wrong_value_of_each_kind_of_key_ends_with_1() {
+    let desk = Desk::new();
+    let root = machine("p2pdma-listed");
+    // Keys with values of the wrong type, out of range, not aligned, or of another case.
+    for (key, values) in [
+        ("properties.allow_compat_mode", &["1", "\"true\"", "[]", "{}", "TRUE", "null"][..]),
+        ("properties.io_batchsize", &["\"128\"", "0", "-1", "257", "1e10", "[128]", "128.5", "0128"]),
+        ("properties.max_direct_io_size_kb", &["100", "32", "16448", "16384.5", "\"16M\""]),
+        ("properties.per_buffer_cache_size_kb", &["100", "32768"]),
+        (
+            "properties.max_device_cache_size_kb",
+            &["1e14", "131073", "-4", "\"1G\"", "99999999999996", "99999999999997"],
+        ),
+        ("properties.posix_pool_slab_size_kb", &["4", "[3, 1024, 16384]", "[\"4\"]", "[-4, 8, 12]"]),
+        (
+            "properties.rdma_dev_addr_list",
+            &["\"10.0.0.1\"", "[1]", "[\"mlx5_0\"]", "[\"10.0.0\"]", "[\"10.0.0.1\", \"10.0.0.1\"]"],
+        ),
+        ("properties.rdma_load_balancing_policy", &["\"roundrobin\"", "1"]),
+        ("properties.rdma_peer_type", &["\"PEER_MEM\"", "true"]),
+        ("properties.rdma_service_level", &["16", "-1", "\"3\""]),
+        ("properties.rdma_dc_key", &["4292730316", "\"0xg\"", "\"0x1ffeeddcc\""]),
+        ("properties.io_priority", &["\"Low\"", "0"]),
+        ("execution.max_io_threads", &["129", "-1", "\"8\"", "8.5"]),
+        ("logging.level", &["\"error\"", "\"WARNING\"", "3"]),
+        ("logging.dir", &["5", "[]", "\"\""]),
+        ("denylist.drivers", &["\"nvme\"", "[1]", "{}"]),
+        ("fs.lustre.mount_table", &["[]", "\"x\"", "{ \"/tmp\": { \"rdma_dev_addr_list\": \"10.0.0.1\" } }"]),
+    ] {
+        for value in values {
+            let (name, sections) = key.rsplit_once('.').map(|(a, b)| (b, a.split('.').collect::<Vec<_>>())).unwrap();
+            let inner = format!("{{ \"{name}\": {value} }}");
+            let text = sections.iter().rev().fold(inner, |text, section| format!("{{ \"{section}\": {text} }}"));
+            let file = desk.file("cufile.json", &text);
+            let output = desk.config(&["lint", &file, "--strict", "--root", &root], &[]);
+            assert_eq!(output.status.code(), Some(1), "{text}: {}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+}
 
 /// Files that libcufile opens with and of which everything has an effect.
 const RIGHT: &[&str] = &[

@@ -316,3 +316,18 @@ fn checks_carry_the_commands_of_their_fix() {
     assert_eq!((&lvm["permanent"], &lvm["remedy"]), (&serde_json::json!(true), &serde_json::Value::Null));
     assert!(!lvm["blocks"].as_array().unwrap().is_empty(), "{lvm}");
 }
+
+#[test]
+fn a_path_that_a_copy_does_not_contain_is_a_wrong_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = root("p2pdma-healthy");
+    for words in
+        [&["check", "--root", &copy, "/not/there"][..], &["fix", "--list", "--root", &copy, "--path", "/not/there"]]
+    {
+        let output = run(words, folder.path());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("/not/there is not part of this copy") && said.contains("/data/models"), "{said}");
+    }
+    assert_eq!(run(&["check", "--root", &copy, "/data/models"], folder.path()).status.code(), Some(0));
+}

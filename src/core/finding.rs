@@ -169,7 +169,7 @@ pub struct Finding {
     /// The advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
-    /// The command line of the fix, with the path that was examined.
+    /// The command line of the fix, with the path that was examined. Without a fix, the command of the advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The id of the finding that causes this one.

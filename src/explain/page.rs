@@ -194,13 +194,68 @@ pub(super) fn other_line(line: &str, (_, meaning, causes): &lines::Row) -> Answe
     answer
 }
 
+/// The answer for the start of a line of cufile.log: the module and the line of libcufile's source, `cufio-fs:79`.
+pub(super) fn position(query: &str) -> Option<Answer> {
+    let (module, line) = query.trim_end_matches(':').split_once(':')?;
+    let area = MODULES.iter().find(|(name, _)| *name == module).map(|(_, area)| *area);
+    let area = area.or_else(|| module.starts_with("cufio").then_some("a part of libcufile"))?;
+    line.parse::<u32>().ok()?;
+    let mut answer = Answer::new(
+        Kind::Line,
+        query,
+        format!(
+            "a position in libcufile, {module} ({area}), line {line}; the number differs between releases, and the text after it has the meaning"
+        ),
+    );
+    answer.advice = Some(
+        "Run gds-top explain with the complete line, or `gds-top explain - < cufile.log` for the complete log."
+            .to_owned(),
+    );
+    Some(answer)
+}
+
+/// The modules that cufile.log names.
+const MODULES: &[(&str, &str)] = &[
+    ("cufio", "the API"),
+    ("cufio-drv", "opening and the platform"),
+    ("cufio-fs", "file systems and block devices"),
+    ("cufio-udev", "udev's records"),
+    ("cufio-obj", "files and buffers"),
+    ("cufio-plat", "the platform"),
+    ("cufio-dr", "dynamic routing"),
+    ("cufio-rdma", "user-space RDMA"),
+    ("cufio-batch", "batches"),
+    ("cufio-core", "reads and writes"),
+    ("cufio-px", "reads through host memory"),
+    ("cufio-stats", "statistics"),
+];
+
 /// The answer for an Xid of the driver.
 pub(super) fn xid(line: &str, number: u32) -> Answer {
     let meaning = lines::XIDS.iter().find(|row| row.0 == number).map_or("the GPU reported an error", |row| row.1);
+    let todo = match number {
+        13 | 31 | 43 => {
+            "A program caused it: run it with `compute-sanitizer PROGRAM`. If several programs cause it, run `sudo dcgmi diag -r 3`."
+        }
+        45 => "Find the error before it: `sudo journalctl -k -b -o cat | grep Xid`.",
+        48 | 94 | 95 => {
+            "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, or reboot. Replace the GPU if it happens again."
+        }
+        63 => "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, so that the row is replaced.",
+        64 => "Replace the GPU: send the output of `sudo nvidia-bug-report.sh` to its vendor.",
+        74 => {
+            "Run `nvidia-smi nvlink -e`. Reboot; if it happens again, have the NVLink connection or the GPU replaced."
+        }
+        79 => {
+            "Power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU."
+        }
+        119 | 120 => {
+            "Power the machine off and on. If it happens again, update the driver, then send the output of `sudo nvidia-bug-report.sh` to NVIDIA."
+        }
+        _ => "Reboot. If it happens again, send the output of `sudo nvidia-bug-report.sh` to the GPU's vendor.",
+    };
     let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));
     answer.how_to_check = some(checks::of(CheckId::GpuEcc).look);
-    answer.advice = Some(
-        "Look at the GPU before anything else; NVIDIA's page of Xid errors has the steps for each number.".to_owned(),
-    );
+    answer.advice = Some(todo.to_owned());
     answer
 }

@@ -112,6 +112,7 @@ fn by_name(query: &str) -> Vec<Answer> {
     out.extend(page::check(query));
     out.extend(page::fix(query));
     out.extend(by_key(query));
+    out.extend(page::position(query));
     out
 }
 

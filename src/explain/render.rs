@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::answer::Cause;
 use super::answer::Kind;
 use super::answer::Remedy;
-use crate::text::{paragraph, strong};
+use crate::text::{capitalised, paragraph, strong};
 use crate::text::{sanitise_line, wrap};
 
 /// The columns in front of a value.
@@ -93,8 +93,6 @@ fn labelled(out: &mut String, indent: &str, label: &str, text: &str, width: usiz
 
 /// Formats a text as a sentence: with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
     let stop = if text.ends_with('.') { "" } else { "." };
-    format!("{first}{}{stop}", letters.as_str())
+    format!("{}{stop}", capitalised(text))
 }

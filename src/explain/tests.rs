@@ -181,3 +181,28 @@ fn a_log_of_any_length_is_explained_in_bounded_time() {
     assert_eq!(explain_log("[1] call failed: error 5027\n[2] call failed: error 5030\n").len(), 2);
     assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
 }
+
+#[test]
+fn each_cause_of_a_code_has_an_action() {
+    for code in cufile_codes::CODES.iter().map(|row| row.0).chain(cuda_codes::CODES.iter().map(|row| row.0)) {
+        for answer in explain(&code.to_string()).unwrap_or_default() {
+            for cause in &answer.causes {
+                assert!(cause.fix.is_some() || cause.advice.is_some(), "{code}: {}", cause.cause);
+            }
+        }
+    }
+    for (number, _) in lines::XIDS {
+        let answer = &explain(&format!("NVRM: Xid (PCI:0000:be:00): {number}, pid=1")).unwrap()[0];
+        assert!(answer.advice.as_deref().is_some_and(|advice| advice.contains([' ', '`'])), "{number}");
+    }
+}
+
+#[test]
+fn a_position_in_the_library_is_explained() {
+    for query in ["cufio-fs:79", "cufio:1185", "cufio-new:1", "cufio-drv:1063:"] {
+        let answer = &explain(query).unwrap()[0];
+        assert_eq!(answer.kind, Kind::Line, "{query}");
+        assert!(answer.advice.as_deref().is_some_and(|advice| advice.contains("complete line")), "{query}");
+    }
+    assert!(explain("cufio-fs:x").is_err() && explain("nonsense:79").is_err());
+}

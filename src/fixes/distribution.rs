@@ -19,7 +19,12 @@ pub(super) fn called(root: &Root) -> String {
 
 /// The release as numbers: `22.04` is (22, 4).
 pub(super) fn release(root: &Root) -> Option<(u32, u32)> {
-    let version = os_release(root, "VERSION_ID")?;
+    // Some images have only the name for display: `Ubuntu 24.04.3 LTS`.
+    let shown = || {
+        let name = os_release(root, "PRETTY_NAME")?;
+        name.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
+    };
+    let version = os_release(root, "VERSION_ID").or_else(shown)?;
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let major = parts.next()??;
     Some((major, parts.next().flatten().unwrap_or(0)))

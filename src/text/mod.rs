@@ -7,6 +7,7 @@ mod json;
 mod markup;
 mod paragraph;
 mod sanitise;
+mod sentence;
 mod shell;
 mod table;
 
@@ -17,5 +18,6 @@ pub use json::{json_values, pretty_json, write_json};
 pub use markup::markup;
 pub use paragraph::{paragraph, strong};
 pub use sanitise::{is_unsafe, sanitise, sanitise_coloured, sanitise_line};
+pub use sentence::capitalised;
 pub use shell::{quoted, quoted_line};
 pub use table::table_lines;

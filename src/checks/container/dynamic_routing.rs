@@ -47,7 +47,10 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
         Some(0) => Judged::lack(ID, "dynamic routing sends reads of network file systems through host memory")
             .missing(Cost::Setting, &[Route::Nvfs, Route::Rdma])
             .explaining()
-            .advice(format!("Take SYS_MEM out of {ORDER}, or set {KEY} to false.")),
+            .advice(match origin.split_once('=') {
+                Some((variable, _)) => format!("Run `unset {variable}`."),
+                None => format!("Run `sudoedit {origin}`: take SYS_MEM out of {ORDER}, or set {KEY} to false."),
+            }),
         Some(_) => Judged::info(ID, "dynamic routing may send reads of network file systems through host memory")
             .advice(format!("Take SYS_MEM out of {ORDER} if reads must not use host memory.")),
         None => Judged::pass(ID, "dynamic routing does not use host memory"),

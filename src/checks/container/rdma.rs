@@ -110,7 +110,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile knows no network card for this file system")
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Setting, &[Route::Rdma])
-            .advice("Set properties.rdma_dev_addr_list to the addresses of the RDMA interfaces.")
+            .advice("List the addresses of the RDMA interfaces (`ip -br addr`) in properties.rdma_dev_addr_list of /etc/cufile.json.")
     } else {
         match table {
             Ok(text) => {
@@ -135,7 +135,9 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                         ),
                     )
                     .missing(Cost::Setting, &[Route::Rdma])
-                    .advice(format!("Correct properties.rdma_dev_addr_list in {origin}."))
+                    .advice(format!(
+                        "Correct properties.rdma_dev_addr_list in {origin}; `ip -br addr` shows the addresses."
+                    ))
                 }
             }
             Err(why) => Judged::na(ID, "the addresses of this machine could not be read")

@@ -29,7 +29,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     let silent = config.passed_over();
     if let Some((key, origin, meant)) = silent.first() {
         let mut judged = Judged::warn(ID, format!("{key} has no effect; the correct name is {meant}"))
-            .advice(format!("Rename it to {meant} in {origin}."));
+            .advice(format!("Run `sudoedit {origin}`: rename it to {meant}."));
         for (key, origin, meant) in &silent {
             judged = judged.found(*origin, format!("libcufile does not know {key}; it knows {meant}"));
         }
@@ -56,7 +56,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
                     Judged::lack(ID, format!("{key} excludes this path: {word}"))
                         .found(origin, format!("{key} contains {word}"))
                         .missing(Cost::Setting, DIRECT)
-                        .advice(format!("Remove {word} from {key} in {origin}."))
+                        .advice(format!("Run `sudoedit {origin}`: remove {word} from {key}."))
                         .of(Scope::Path(number)),
                 );
             }
@@ -161,7 +161,7 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
             format!("the file {}, named by CUFILE_ENV_PATH_JSON, does not exist", file.path),
         )
         .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
-        .advice("Correct the path, or unset the variable."),
+        .advice("Run `unset CUFILE_ENV_PATH_JSON`, or correct the path."),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };
@@ -192,7 +192,7 @@ fn compat(ctx: &Context<'_>) -> Judged {
     {
         Judged::warn(ID, format!("CUFILE_FORCE_COMPAT_MODE={value} has no effect: libcufile accepts only true"))
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
-            .advice("Write true, or unset it.")
+            .advice("Run `unset CUFILE_FORCE_COMPAT_MODE`, or set it to true.")
     } else {
         Judged::pass(ID, "compat mode is allowed and not forced").found(&allow_from, "allow_compat_mode is true")
     }

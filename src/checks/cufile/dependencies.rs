@@ -4,6 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
 use crate::core::Route;
+use crate::machine;
 
 /// The helper library for file systems over user-space RDMA. Local disks do not need it.
 pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
@@ -28,11 +29,25 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
                 Judged::lack(ID, format!("{kind} uses RDMA, and {} is not installed", lacking.join(", ")))
                     .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
                     .missing(Cost::Install, &[Route::Rdma])
-                    .advice("Run `apt-get install rdma-core ibverbs-providers` or `dnf install rdma-core libibverbs`.")
+                    .advice(format!("Run `{}`.", install(ctx, ["rdma-core ibverbs-providers", "rdma-core libibverbs"])))
             }
         }
     };
     Some(judged)
+}
+
+/// The command of this distribution that installs libraries: their packages in the families of Debian and SUSE, and in
+/// that of RHEL.
+fn install(ctx: &Context<'_>, [debian, red_hat]: [&str; 2]) -> String {
+    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
+    let has = |name: &str| named.iter().any(|words| words.contains(name));
+    if has("rhel") || has("fedora") || has("azurelinux") || has("amzn") || has("centos") {
+        format!("sudo dnf install -y {red_hat}")
+    } else if has("suse") || has("sles") {
+        format!("sudo zypper --non-interactive install {}", debian.replace(" ibverbs-providers", " libibverbs"))
+    } else {
+        format!("sudo apt-get install -y {debian}")
+    }
 }
 
 /// Whether libcufile fails to open because a library that it loads is missing.
@@ -64,7 +79,10 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
             .found("ldconfig -p", format!("no {}", needed.join(", no ")))
             .missing(Cost::Install, EVERY)
-            .advice("Run `apt-get install libudev1 libmount1 libnuma1` or `dnf install systemd-libs libmount numactl-libs`.")
+            .advice(format!(
+                "Run `{}`.",
+                install(ctx, ["libudev1 libmount1 libnuma1", "systemd-libs libmount numactl-libs"])
+            ))
     };
     Some(judged)
 }

@@ -6,6 +6,23 @@ use super::lint::{ABORTS, FATAL, Linter};
 use super::syntax::{Kind, Node};
 use super::types::Severity;
 
+/// The largest sensible value of a key. Sizes are in KiB: 1 TiB of GPU memory, 1 GiB for one request.
+fn sensible(key: &str) -> Option<u64> {
+    let name = key.rsplit('.').next().unwrap_or(key);
+    Some(match name {
+        "max_device_cache_size_kb" | "max_device_pinned_mem_size_kb" => 1 << 30,
+        name if name.ends_with("_kb") => 1 << 20,
+        name if name.ends_with("_ms") || name.ends_with("_msecs") => 3_600_000,
+        "rdma_io_retry_count" | "rdma_max_backup_devices" | "rdma_unhealthy_threshold" => 10_000,
+        _ => return None,
+    })
+}
+
+/// Whether the value is the default, with which the library has no limit.
+fn is_unlimited(known: &Known, written: &str) -> bool {
+    known.default(None).as_u64().is_some_and(|default| written == default.to_string())
+}
+
 impl Linter<'_> {
     pub(super) fn range(&mut self, known: &Known, node: &Node) {
         let key = known.key;
@@ -37,6 +54,21 @@ impl Linter<'_> {
                     );
                     return;
                 }
+                // Measured with 1.14 and 1.20: a number with a point or an exponent must fit into 32 bits.
+                let is_real = written.contains(['.', 'e', 'E']);
+                if is_real && number > f64::from(u32::MAX) {
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} is {written}; with a point or an exponent it must fit into 32 bits"),
+                        FATAL,
+                        "Write the number with digits only.",
+                    );
+                    return;
+                }
+                let huge = sensible(key).filter(|most| number > *most as f64 && !is_unlimited(known, written));
                 // The library ignores digits after the decimal point.
                 let effective = number.trunc();
                 // Some keys accept 0 outside of their range. 0 then disables the bounce buffers or the limit.
@@ -68,7 +100,30 @@ impl Linter<'_> {
                         key,
                         format!("{key} must be a multiple of {multiple}, but is {written}"),
                         FATAL,
-                        format!("Write {} or {}.", below.max(low as f64), below + multiple as f64),
+                        match huge {
+                            Some(most) => format!("Write a multiple of {multiple} up to {most}, or remove the key."),
+                            None => format!("Write {} or {}.", below.max(low as f64), below + multiple as f64),
+                        },
+                    );
+                } else if let Some(most) = huge {
+                    self.say(
+                        "L4",
+                        Severity::Warning,
+                        node.start,
+                        key,
+                        format!("{key} is {written}, more than any machine has or needs"),
+                        "The library accepts it; it is probably a typing error or has another unit.",
+                        format!("Write a number up to {most}, or remove the key."),
+                    );
+                } else if is_real && number == effective {
+                    self.say(
+                        "L3",
+                        Severity::Warning,
+                        node.start,
+                        key,
+                        format!("{key} is written as {written}, but is an integer"),
+                        "libcufile accepts it up to 32 bits only.",
+                        format!("Write {effective}."),
                     );
                 } else if number != effective {
                     self.say(

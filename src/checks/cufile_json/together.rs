@@ -83,6 +83,25 @@ impl Linter<'_> {
             );
         }
         let (cache, batch) = (value("max_device_cache_size_kb"), value("io_batchsize"));
+        if let (Some(cache), Some(per), Some(place)) =
+            (cache, per, spoken(["max_device_cache_size_kb", "per_buffer_cache_size_kb"]))
+            && cache > 0
+            && per > cache
+            && top.at("properties.gpu_bounce_buffer_slab_config").is_none()
+        {
+            self.say(
+                "L5",
+                Severity::Warning,
+                place,
+                "properties.per_buffer_cache_size_kb",
+                format!("per_buffer_cache_size_kb is {per}, more than max_device_cache_size_kb, {cache}"),
+                "The cache cannot hold one buffer.",
+                format!(
+                    "Set max_device_cache_size_kb to {per} or more, or per_buffer_cache_size_kb to {cache} or less."
+                ),
+            );
+            return;
+        }
         let set = [at("max_device_cache_size_kb"), at("per_buffer_cache_size_kb"), at("io_batchsize")];
         // The file contradicts itself if it has the batch and the cache; otherwise one of them is a default.
         let is_written = at("io_batchsize").is_some() && set.iter().flatten().count() > 1;

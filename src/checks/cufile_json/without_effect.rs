@@ -59,6 +59,8 @@ impl Linter<'_> {
                 }
             }
         }
+        self.under_force(top);
+        self.needs_switch(top);
         let threads = set("execution.max_io_threads").and_then(number);
         if is_on("execution.parallel_io")
             && threads == Some(0)
@@ -79,11 +81,132 @@ impl Linter<'_> {
         self.two_lists(top);
     }
 
+    /// Checks keys that have no effect because every read goes through host memory, and contradictions about it.
+    fn under_force(&mut self, top: &Node) {
+        let set = |key: &str| top.at(key).filter(|node| node.kind != Kind::Null);
+        let is_on = |key: &str| set(key).and_then(on) == Some(true);
+        const POSIX: &str = "properties.vanilla_posix_io_mode";
+        const FORCE: &str = "properties.force_compat_mode";
+        let master = if is_on(FORCE) {
+            FORCE
+        } else if is_on(POSIX) {
+            POSIX
+        } else {
+            if set("properties.allow_compat_mode").and_then(on) == Some(false)
+                && let Some(node) = set("properties.gds_fallback_io").filter(|node| on(node) == Some(true))
+            {
+                let what = "gds_fallback_io is true, but allow_compat_mode is false";
+                let why = "One allows reads through host memory, the other does not.";
+                self.say(
+                    "L14",
+                    Severity::Warning,
+                    node.start,
+                    "properties.gds_fallback_io",
+                    what,
+                    why,
+                    "Remove one of the two.",
+                );
+            }
+            return;
+        };
+        let why = format!("{master} has precedence: every read goes through host memory.");
+        for known in KEYS {
+            let name = known.key;
+            let is_direct_only = matches!(
+                name,
+                "properties.use_poll_mode"
+                    | "properties.gds_fallback_io"
+                    | "properties.rdma_dynamic_routing"
+                    | "properties.rdma_multipath_enabled"
+            ) || name.starts_with("denylist.")
+                || name.ends_with("rdma_dev_addr_list")
+                || name.ends_with(".mount_table")
+                || (master == POSIX && name.ends_with("use_pci_p2pdma"));
+            let Some(node) = set(name).filter(|_| is_direct_only) else { continue };
+            let is_used = match &node.kind {
+                Kind::Bool(on) => *on,
+                Kind::List(items) => !items.is_empty(),
+                Kind::Object(members) => !members.is_empty(),
+                _ => false,
+            };
+            if is_used {
+                let what = format!("{name} has no effect next to {master}");
+                self.say("L20", Severity::Warning, node.start, name, what, &why, "Remove one of the two.");
+            }
+        }
+        if set("properties.allow_compat_mode").and_then(on) == Some(false)
+            && master == POSIX
+            && let Some(node) = set(POSIX)
+        {
+            let what = "allow_compat_mode is false and vanilla_posix_io_mode is true";
+            self.say("L14", Severity::Warning, node.start, POSIX, what, &why, "Remove one of the two.");
+        }
+    }
+
+    /// Checks values that need a switch which is off.
+    fn needs_switch(&mut self, top: &Node) {
+        for (key, switch) in [
+            ("properties.poll_mode_max_size_kb", "properties.use_poll_mode"),
+            (
+                "properties.compat_odirect_unaligned_read_split_min_size_kb",
+                "properties.compat_odirect_unaligned_read_split",
+            ),
+            ("miscellaneous.static_routing_filepath", "miscellaneous.enable_static_routing"),
+            ("miscellaneous.static_config_filepath", "miscellaneous.enable_static_config"),
+            ("execution.max_request_parallelism", "execution.parallel_io"),
+        ] {
+            let Some(node) = top.at(key).filter(|node| node.kind != Kind::Null) else { continue };
+            let Some(known) = known(key).filter(|known| known.is_in(self.around.version)) else { continue };
+            let state = top.at(switch).and_then(on);
+            // NVIDIA's file has the defaults of such keys.
+            let is_default = known.default(None) == node.value();
+            // The thread pool is on by default.
+            let is_off = if switch == "execution.parallel_io" { false } else { state != Some(true) };
+            if is_off && !is_default {
+                let what = format!("{key} has no effect, because {switch} is not true");
+                self.say(
+                    "L20",
+                    Severity::Warning,
+                    node.start,
+                    key,
+                    what,
+                    "libcufile does not use the value.",
+                    format!("Set {switch} to true, or remove the key."),
+                );
+            }
+        }
+        if top.at("execution.parallel_io").and_then(on) == Some(true)
+            && let Some(node) = top.at("execution.max_request_parallelism").filter(|node| number(node) == Some(0))
+        {
+            let key = "execution.max_request_parallelism";
+            let what = "parallel_io is true, but max_request_parallelism is 0";
+            self.say(
+                "L20",
+                Severity::Warning,
+                node.start,
+                key,
+                what,
+                "No request is then split.",
+                "Write 2 or more, or remove parallel_io.",
+            );
+        }
+    }
+
     /// Checks the order of the fallback policies.
     fn routing(&mut self, top: &Node) {
         const KEY: &str = "properties.rdma_dynamic_routing_order";
         let Some(Node { kind: Kind::List(items), start, .. }) = top.at(KEY) else { return };
         let repeated = items.iter().enumerate().any(|(at, item)| items[..at].iter().any(|b| b.kind == item.kind));
+        // With SYS_MEM before a method that uses GPU memory, that method is never reached.
+        let place = |name: &str| items.iter().position(|item| item.kind == Kind::Text(name.to_owned()));
+        let later = ["GPU_MEM", "GPU_MEM_NVLINKS"].into_iter().filter_map(place).max();
+        let host = place("SYS_MEM").filter(|at| *at == 0 || later.is_some_and(|later| later > *at));
+        let is_on = top.at("properties.rdma_dynamic_routing").and_then(on) == Some(true);
+        if is_on && host.is_some() {
+            let what = "SYS_MEM is first in the order, or before a method that uses GPU memory";
+            let why = "Reads of network file systems then go through host memory.";
+            self.say("L20", Severity::Warning, *start, KEY, what, why, "Put SYS_MEM behind GPU_MEM, or remove it.");
+        }
         if items.is_empty() || repeated {
             let what = if items.is_empty() { "the order is empty" } else { "the order contains a policy twice" };
             let why = "libcufile accepts it; only the first of each policy counts.";

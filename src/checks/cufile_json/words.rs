@@ -3,8 +3,43 @@
 use super::environment::LEVELS;
 use super::known::{Known, Takes};
 use super::lint::{FATAL, Linter, SILENT};
+use super::nearest::distance;
 use super::syntax::{Kind, Node};
 use super::types::Severity;
+
+/// The storage drivers that register with nvidia-fs, and the SCSI drivers that libcufile names (module names).
+const DRIVERS: &[&str] = &[
+    "nvme",
+    "nvme_rdma",
+    "nvme_tcp",
+    "nvme_core",
+    "lustre",
+    "lnet",
+    "rpcrdma",
+    "beegfs",
+    "wekafsio",
+    "mmfs26",
+    "mmfslinux",
+    "gpfs",
+    "scatefs",
+    "panfs",
+    "nvmesh",
+    "sfxvdriver",
+    "sfv_bdev",
+    "scsi_mod",
+    "sd_mod",
+    "virtiofs",
+    "nfs",
+    "mpt3sas",
+    "megaraid_sas",
+];
+
+/// The file systems that libcufile distinguishes, by the names of the kernel.
+const FILE_SYSTEMS: &[&str] = &[
+    "ext4", "xfs", "nfs", "nfs4", "lustre", "wekafs", "gpfs", "mmfs", "beegfs", "fhgfs", "scatefs", "panfs",
+    "virtiofs", "overlay", "tmpfs", "ramfs", "squashfs", "zfs", "btrfs", "fuse", "cifs", "smb3", "9p", "ext2", "ext3",
+    "f2fs", "vfat", "exfat",
+];
 
 impl Linter<'_> {
     pub(super) fn words(&mut self, known: &Known, node: &Node) {
@@ -91,6 +126,7 @@ impl Linter<'_> {
                 );
             }
         }
+        self.names(key, &texts(node));
         self.addresses(key, node);
         if known.takes == Takes::Table {
             self.mounts(key, node);
@@ -111,6 +147,36 @@ impl Linter<'_> {
                         "Write a multiple of 4.",
                     );
                 }
+            }
+        }
+    }
+
+    /// Checks the names in a list: names that occur twice, empty names, and names that no driver or file system has.
+    fn names(&mut self, key: &str, texts: &[(usize, String)]) {
+        let known = match key {
+            "denylist.drivers" => DRIVERS,
+            "denylist.filesystems" => FILE_SYSTEMS,
+            _ => &[],
+        };
+        for (number, (at, name)) in texts.iter().enumerate() {
+            if texts[..number].iter().any(|(_, earlier)| earlier == name) && !key.ends_with("_order") {
+                let what = format!("\"{name}\" is in {key} twice");
+                self.say("L8", Severity::Warning, *at, key, what, "Only one of them counts.", "Remove one.");
+            } else if name.is_empty()
+                && key.starts_with("denylist.")
+                && !matches!(key, "denylist.mounts" | "denylist.devices")
+            {
+                self.say("L11", Severity::Warning, *at, key, "an empty name denies nothing", SILENT, "Remove it.");
+            } else if !known.is_empty() && !name.is_empty() && !known.contains(&name.as_str()) {
+                let near = known.iter().min_by_key(|one| distance(&name.to_ascii_lowercase(), one)).copied();
+                let near = near.filter(|one| distance(&name.to_ascii_lowercase(), one) * 2 <= one.len());
+                let kind = if key == "denylist.drivers" { "driver" } else { "file system" };
+                let what = format!("\"{name}\" is not a {kind} that libcufile can deny");
+                let todo = match near {
+                    Some(near) => format!("Write \"{near}\"."),
+                    None => format!("Write one of {}, or remove it.", known.join(", ")),
+                };
+                self.say("L11", Severity::Warning, *at, key, what, SILENT, todo);
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
 use crate::machine::{self, PathFacts};
+use crate::text::quoted;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
@@ -242,7 +243,14 @@ fn nfs(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice("Mount it with proto=rdma,port=20049 and a client that was built for GDS.")
+            .advice(match (&facts.source, &facts.mount_point) {
+                (Some(source), Some(folder)) => {
+                    let folder = folder.to_string_lossy();
+                    let (source, folder) = (quoted(source), quoted(&folder));
+                    format!("Run `sudo umount {folder} && sudo mount -t nfs -o proto=rdma,port=20049 {source} {folder}`, with a client that was built for GDS.")
+                }
+                _ => "Mount it with proto=rdma,port=20049 and a client that was built for GDS.".to_owned(),
+            })
     };
     Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()))
 }

@@ -119,7 +119,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
             .missing(Cost::Reboot, EVERY)
-            .advice("Reboot, or reload the nvidia modules, so that module and libraries have one version.")
+            .advice("Run `sudo reboot`, so that module and libraries have one version.")
     } else {
         let installed = ctx.root.command(&["modinfo", "nvidia"]).filter(|o| o.exit_code == Some(0));
         let installed =

@@ -47,7 +47,7 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     let judged = match (job, &denied) {
         (Some(line), _) => Judged::lack(ID, "this job of Slurm has no GPU")
             .found(CGROUP, line)
-            .advice("Start the job with a GPU: --gpus=1, or --gres=gpu:1."),
+            .advice("Start the job with a GPU: `srun --gpus=1 PROGRAM`, or --gres=gpu:1."),
         (None, Some(_)) if machine::container(ctx.root).is_none() => Judged::lack(
             ID,
             format!("this user cannot open {CONTROL}"),

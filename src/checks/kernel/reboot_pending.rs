@@ -5,6 +5,7 @@ use crate::checks::judged::Judged;
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, units};
 use crate::machine::{self, BootLoader};
+use crate::text::capitalised;
 
 const ID: CheckId = CheckId::RebootPending;
 
@@ -65,7 +66,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
             steps.push("reboot, because the initramfs is newer; after a reboot, another line of modprobe.d or of the kernel command line overrides it".to_owned());
         } else {
             judged = judged.fix(FixId::Initramfs);
-            steps.push("rebuild the initramfs: gds-top fix initramfs".to_owned());
+            steps.push("run `sudo gds-top fix initramfs`".to_owned());
         }
         if let Some((path, made)) = &image {
             for (option, file) in waiting.iter().filter_map(|o| Some((o, ctx.root.modified_unix_s(&o.path)?))) {
@@ -111,18 +112,16 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
         .find(|line| line.effect == Effect::Waits && line.line.starts_with(module) && line.line.contains(option))?;
     let is_newer = image(ctx).zip(ctx.root.modified_unix_s(&line.path)).is_some_and(|((_, made), file)| made >= file);
     let left = if is_newer {
-        format!("It is in {}, and the initramfs is newer: reboot.", line.path)
+        format!("Reboot: {} sets it, and the initramfs is newer.", line.path)
     } else {
-        format!("It is in {}: rebuild the initramfs (gds-top fix initramfs), then reboot.", line.path)
+        format!("Run `sudo gds-top fix initramfs`, then reboot: the old initramfs lacks {}.", line.path)
     };
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
 
 /// Joins steps to `First, then second, then third.`
 fn sentence(steps: &[String]) -> String {
-    let text = steps.join(", then ");
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+    if steps.is_empty() { String::new() } else { format!("{}.", capitalised(&steps.join(", then "))) }
 }
 
 /// The command that regenerates the boot menu.

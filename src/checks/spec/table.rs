@@ -168,7 +168,7 @@ checks! {
     FsResolve = "fs-resolve", Files, Path, NoStep, EVERY, []
         examines "the mount and the block device behind the path"
         why "All other checks of the path depend on them. Overlay and FUSE have no block device."
-        look "findmnt -T PATH; stat -c %d PATH" todo "";
+        look "findmnt -T PATH; stat -c %d PATH" todo "Keep the model on ext4 or xfs on a local disk. In a container, mount that folder (-v /data:/data).";
     FsSpaceOwner = "fs-space-owner", Files, Path, NoStep, EVERY, []
         examines "whether the file can be read"
         why "libcufile accepts regular files and block devices only."
@@ -489,7 +489,7 @@ checks! {
     LibVersion = "lib-version", Cufile, Machine, Libcufile, NONE, []
         examines "the version of libcufile"
         why "Features depend on it: files without O_DIRECT from 1.7, route counters from 1.15, P2PDMA per transport from 1.16."
-        look "ls -l /usr/local/cuda/lib64/libcufile.so*" todo "";
+        look "ls -l /usr/local/cuda/lib64/libcufile.so*" todo "If a feature is missing, install a newer libcufile: pip install --upgrade nvidia-cufile, or the package of a newer CUDA release.";
     LibRdma = "lib-rdma", Cufile, Machine, NoStep, &[Route::Rdma], []
         examines "libraries for RDMA"
         why "Only WekaFS, Spectrum Scale and other RDMA clients need them."
@@ -557,7 +557,7 @@ checks! {
     RdmaStack = "rdma-stack", Limits, Machine, NoStep, &[Route::Rdma], []
         examines "DOCA or MLNX_OFED"
         why "They contain the patched NVMe and NFS drivers. Do not install both."
-        look "ofed_info -s" todo "";
+        look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both.";
     RdmaIps = "rdma-ips", Limits, Machine, NoStep, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
         why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."

@@ -171,7 +171,10 @@ fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
             multipath_advice(ctx, judged)
         }
         Ok(text) => Judged::pass(ID, "NVMe native multipath is off").found(PATH, text.trim()),
-        Err(why) if why.is_missing() => Judged::pass(ID, "the kernel has no NVMe native multipath").unread(PATH, &why),
+        // Without sysfs, a missing file is no evidence.
+        Err(why) if why.is_missing() && ctx.root.exists("/sys/module") => {
+            Judged::pass(ID, "the kernel has no NVMe native multipath").unread(PATH, &why)
+        }
         Err(why) => {
             Judged::na(ID, "the state of NVMe multipath could not be read").unread(PATH, &why).unknown(&[Route::P2pdma])
         }

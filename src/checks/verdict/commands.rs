@@ -39,7 +39,31 @@ pub(crate) fn complete(ctx: &Context<'_>, judged: &mut [Judged]) {
     }
 }
 
-/// Gives the problems whose findings name no fix the fix of their check. Findings need their final status for this.
+/// The programs whose commands advice contains.
+const PROGRAMS: &[&str] = &[
+    "sudo",
+    "gds-top",
+    "unset",
+    "export",
+    "apt-get",
+    "dnf",
+    "zypper",
+    "srun",
+    "nvidia-smi",
+    "ip",
+    "ibstat",
+    "systemctl",
+    "sudoedit",
+];
+
+/// The first command in a text, between backticks.
+fn command_in(text: &str) -> Option<String> {
+    let is_command = |span: &&str| span.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word));
+    text.split('`').skip(1).step_by(2).find(is_command).map(str::to_owned)
+}
+
+/// Gives the problems whose findings name no fix the fix of their check, or the command of their advice. Findings need
+/// their final status for this.
 pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
     for judged in judged {
         let is_problem = matches!(judged.finding.status, Status::Fail | Status::Warn);
@@ -50,7 +74,10 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
             let suits = |fix: FixId| !is_permanent || fix == FixId::MoveModel;
             judged.finding.fix =
                 BY_CHECK.iter().find(|(check, fix)| *check == judged.id && suits(*fix)).map(|(_, fix)| *fix);
-            judged.finding.command = judged.finding.fix.map(|fix| fix_command(fix.as_str(), path_of(ctx, judged)));
+            judged.finding.command = match judged.finding.fix {
+                Some(fix) => Some(fix_command(fix.as_str(), path_of(ctx, judged))),
+                None => judged.finding.advice.as_deref().and_then(command_in),
+            };
         }
     }
 }
@@ -100,6 +127,13 @@ fn with_path(text: &str, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_of_advice_is_its_first_code_that_is_a_command() {
+        let text = "Mount it (`-v /data:/data`). Run `sudo modprobe nvidia-peermem`, or `gds-top check`.";
+        assert_eq!(command_in(text).as_deref(), Some("sudo modprobe nvidia-peermem"));
+        assert_eq!(command_in("Load `softdep nvidia_fs pre: nvidia`."), None);
+    }
 
     #[test]
     fn commands_in_advice_name_the_examined_path_once() {
