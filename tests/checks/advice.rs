@@ -59,6 +59,8 @@ fn a_route_that_this_machine_cannot_have_is_not_advised() {
     let paths = check("disk-with-two-paths");
     let advice = paths.finding("nvme-multipath").unwrap().advice.clone().unwrap();
     assert!(advice.starts_with("Keep multipath on"), "{advice}");
+    let advice = paths.finding("nvfs-nvme-symbol").unwrap().advice.clone().unwrap();
+    assert!(!advice.contains("P2PDMA"), "{advice}");
     let amazon = check("amazon-t4").finding("nvfs-nvme-symbol").unwrap().advice.clone().unwrap();
     assert!(amazon.contains("Amazon Linux 2023"), "{amazon}");
 }

@@ -109,7 +109,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
     if list.is_empty() {
         Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile knows no network card for this file system")
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
-            .missing(Cost::Setting, &[Route::Rdma])
+            .missing(Cost::Root, &[Route::Rdma])
             .advice("List the addresses of the RDMA interfaces (`ip -br addr`) in properties.rdma_dev_addr_list of /etc/cufile.json.")
     } else {
         match table {

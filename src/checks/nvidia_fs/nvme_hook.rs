@@ -139,12 +139,22 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
 }
 
+/// Whether NVMe multipath combines several controllers of the disk, which P2PDMA does not support.
+fn has_several_paths(ctx: &Context<'_>, subject: &Subject) -> bool {
+    let is_on = ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").is_ok_and(|text| text.trim() == "Y");
+    let disks = subject.facts.as_ref().map(machine::disks).unwrap_or_default();
+    let ours: Vec<String> = disks.iter().filter_map(|disk| machine::nvme_controller(&disk.name)).collect();
+    let shares = |(_, paths): (String, Vec<String>)| paths.len() > 1 && paths.iter().any(|path| ours.contains(path));
+    is_on && machine::nvme_subsystems(ctx.root).into_iter().any(shares)
+}
+
 /// Whether some path and GPU can use P2PDMA, independent of the current configuration.
 fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
     let is_open = |gpu: Option<&GpuSeen>, subject: &Subject| {
         let storage = subject.facts.as_ref().and_then(classes::of_path);
         let is_too_old = storage == Some(Storage::NvmeRaid0) && ctx.kernel().is_none_or(|kernel| kernel < RAID0_P2PDMA);
-        !is_too_old && !matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma)
+        let is_closed = matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma);
+        !is_too_old && !is_closed && !has_several_paths(ctx, subject)
     };
     let gpus = ctx.gpus();
     !ctx.is_aarch64()
