@@ -174,7 +174,8 @@ fn through(engine: &Engine, direct: bool, to: Station) -> Option<Vec<Station>> {
 fn read_rate(state: &State, from: u64, to: u64) -> Option<f64> {
     const SLACK_NS: u64 = NS_PER_S / 5;
     let near = from.saturating_sub(SLACK_NS)..=to.saturating_add(SLACK_NS);
-    let (mut start, mut end): (Option<(u64, f64)>, Option<(u64, f64)>) = (None, None);
+    let mut start: Option<(u64, f64)> = None;
+    let mut end: Option<(u64, f64)> = None;
     for (at, bytes) in state.series_between(Metric::DeviceReadBytes, None, near.clone()) {
         if !near.contains(&at) {
             continue;

@@ -67,9 +67,13 @@ pub(crate) fn advice(
         // A sentence can be the advice of several checks.
         text.dedup();
         text.push("Until then, no other fix gives a direct route.".to_owned());
-        if !steps.is_empty() {
-            text.push("Steps to reads through host memory:".to_owned());
-            text.extend(steps.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")));
+        match steps.as_slice() {
+            [] => {}
+            [one] => text.push(format!("Reads through host memory need one step. {one}.")),
+            several => {
+                text.push(format!("Reads through host memory need {} steps.", several.len()));
+                text.extend(several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")));
+            }
         }
         return text.join(" ");
     }

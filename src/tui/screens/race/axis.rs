@@ -38,7 +38,7 @@ impl Axis {
     pub(super) fn new(name: u16, bar: u16, groups: &[RowGroup<'_>], state: &State, ctx: &Context) -> Self {
         let head = match bar {
             ..LEAST_WITH_HEAD => 0,
-            ..LEAST_WITH_TIME => (bar / 7).max(2),
+            LEAST_WITH_HEAD..LEAST_WITH_TIME => (bar / 7).max(2),
             _ => (bar / 7).max(TIME_OF_SETUP),
         };
         let scale_ns = groups.iter().map(|group| scale_ns(group, state, ctx)).max().unwrap_or(0);
