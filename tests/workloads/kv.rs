@@ -29,13 +29,16 @@ impl Place {
         path
     }
 
-    /// Runs a workload with a small shape. Returns its report and the exit status.
+    /// Runs a workload with a small shape, once unless `more` says otherwise. Returns its report and the exit status.
     pub(crate) fn report(&self, workload: &str, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
         let (shape, dir) = (self.shape(), self.dir());
         let mut arguments = vec!["kv", workload, dir.to_str().unwrap(), "--shape", shape.to_str().unwrap()];
         arguments.push("--no-telemetry");
         if !more.contains(&"--tokens") {
             arguments.extend(["--tokens", "300"]);
+        }
+        if !more.contains(&"--repeat") {
+            arguments.extend(["--repeat", "1"]);
         }
         arguments.extend(more);
         self.json(&arguments, env)
@@ -85,6 +88,17 @@ fn without_a_gpu_every_workload_writes_and_reads_host_memory_and_leaves_nothing(
             }
         }
         assert_eq!(place.files(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn variants_that_compete_run_three_times_and_a_single_one_once() {
+    let place = Place::host();
+    let (shape, dir) = (place.shape(), place.dir());
+    let call = ["kv", "ucm", dir.to_str().unwrap(), "--shape", shape.to_str().unwrap(), "--tokens", "300"];
+    for (variants, expected) in [("disk,ram", 12), ("disk", 2)] {
+        let (report, status) = place.json(&[&call[..], &["--no-telemetry", "--variants", variants]].concat(), &[]);
+        assert_eq!((status, runs(&report).len()), (0, expected), "{variants}");
     }
 }
 
