@@ -54,7 +54,9 @@ fn a_panic_restores_the_terminal_and_is_told_below() {
     }
     let itself = std::env::current_exe().unwrap();
     let only = ["--exact", "ends::a_panic_restores_the_terminal_and_is_told_below", "--nocapture"];
-    let mut terminal = Terminal::of(itself.to_str().unwrap(), &only, &[(IN_TERMINAL, "1")], (120, 36));
+    // A long backtrace would scroll the message away.
+    let env = [(IN_TERMINAL, "1"), ("RUST_BACKTRACE", "0")];
+    let mut terminal = Terminal::of(itself.to_str().unwrap(), &only, &env, (120, 36));
     terminal.until("1 Environment");
     terminal.leave("x", 101, "a panic");
     terminal.until("asked for by a test");
