@@ -1,5 +1,6 @@
 //! The result of a check and its effect on each route, before the verdict is known.
 
+use crate::checks::advice::Advice;
 use crate::checks::spec::CheckId;
 use crate::core::{Evidence, Finding, FindingFact, FixId, Route, Status};
 use crate::machine::Unread;
@@ -48,6 +49,7 @@ pub(crate) enum Scope {
 pub(crate) struct Judged {
     pub(crate) id: CheckId,
     pub(crate) finding: Finding,
+    pub(crate) advice: Option<Advice>,
     pub(crate) bears: Vec<(Route, Weight)>,
     pub(crate) scope: Scope,
     /// The status if it blocks a relevant route. It is `Fail` unless the check is uncertain.
@@ -76,6 +78,7 @@ impl Judged {
                 permanent: false,
                 facts: Vec::new(),
             },
+            advice: None,
             bears: Vec::new(),
             scope: Scope::Machine,
             severity: Status::Fail,
@@ -119,8 +122,8 @@ impl Judged {
         self.found(source, why.to_string())
     }
 
-    pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
-        self.finding.advice = Some(advice.into());
+    pub(crate) fn advice(mut self, advice: impl Into<Advice>) -> Self {
+        self.advice = Some(advice.into());
         self
     }
 

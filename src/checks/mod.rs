@@ -1,5 +1,6 @@
 //! Checks the machine, and derives one verdict for each (path, GPU) pair. It changes nothing on the machine.
 
+mod advice;
 mod classes;
 mod container;
 mod context;

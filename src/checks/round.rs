@@ -91,7 +91,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let ctx = Context::new(root, paths, gpu);
     let mut all: Vec<Judged> = Vec::new();
     let mut sent: Vec<Finding> = Vec::new();
-    let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
+    let mut take = |mut judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
+        complete(&ctx, &mut judged);
         if early {
             // The status of a finding that blocks a route is known only at the end. Other findings are emitted
             // immediately.
@@ -118,7 +119,6 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
         all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
         take(anew, &mut all, false);
     }
-    complete(&ctx, &mut all);
     let verdicts = settle(&ctx, &mut all);
     let findings = merge(&ctx, &all);
     for finding in &findings {

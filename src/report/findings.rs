@@ -81,10 +81,8 @@ fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
     if let Some(advice) = &finding.advice {
         paragraph(out, "  Fix     ", 10, advice, width);
     }
-    let command = finding.command.as_ref().filter(|command| {
-        // The advice may contain it already.
-        !finding.advice.as_ref().is_some_and(|advice| advice.contains(command.trim_start_matches("sudo ")))
-    });
+    // Without a fix, the command is part of the advice.
+    let command = finding.command.as_ref().filter(|_| finding.fix.is_some());
     if let Some(command) = command {
         paragraph(out, "  Run     ", 10, command, width);
     }

@@ -186,6 +186,17 @@ fn commands_name_the_examined_path() {
 }
 
 #[test]
+fn advice_does_not_repeat_command_of_its_fix() {
+    for name in fixtures() {
+        for finding in check(&name).findings {
+            if let (Some(advice), Some(fix)) = (&finding.advice, finding.fix) {
+                assert!(!advice.contains(&format!("gds-top fix {fix}")), "{name}: {}: {advice}", finding.id);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_variable_that_overrides_the_files_is_unset_and_a_file_is_corrected() {
     let advice = |machine: &tempfile::TempDir, id: &str| {
         let report = machine::check(machine.path());

@@ -1,6 +1,7 @@
 //! How libcufile selects a network card for network file systems: dynamic routing, the policy for several cards, and
 //! the distance between GPU and card.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::pcie::topology::chain;
@@ -48,8 +49,9 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Setting, &[Route::Nvfs, Route::Rdma])
             .explaining()
             .advice(match origin.split_once('=') {
-                Some((variable, _)) => format!("Run `unset {variable}`."),
-                None => format!("Run `sudoedit {origin}`: take SYS_MEM out of {ORDER}, or set {KEY} to false."),
+                Some((variable, _)) => Advice::run(format!("unset {variable}")),
+                None => Advice::run(format!("sudoedit {origin}"))
+                    .text(format!(": take SYS_MEM out of {ORDER}, or set {KEY} to false.")),
             }),
         Some(_) => Judged::info(ID, "dynamic routing may send reads of network file systems through host memory")
             .advice(format!("Take SYS_MEM out of {ORDER} if reads must not use host memory.")),

@@ -1,5 +1,6 @@
 //! Checks of container, user and limits.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -94,7 +95,7 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
             Some(bytes) if bytes < 64 * units::MIB => {
                 Judged::warn(MEMLOCK, format!("only {} can be locked", units::bytes(bytes))).fix(FixId::Memlock).advice(
                     machine::container(ctx.root)
-                        .map_or("Run `sudo gds-top fix memlock`, then log in again.", |container| {
+                        .map_or("Lift the limit on locked memory, then log in again.", |container| {
                             bring(&container, Lack::Memlock)
                         }),
                 )
@@ -113,11 +114,10 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
                 if (1024..4096).contains(&n) && hard_limit(&text, "Max open files").is_none_or(|most| most >= 4096) =>
             {
                 Judged::info(CheckId::LimNofile, format!("{n} open files, unless the program raises the limit"))
-                    .advice("ulimit -n 65536")
+                    .advice(Advice::run("ulimit -n 65536"))
             }
-            Some(n) if n < 4096 => {
-                Judged::warn(CheckId::LimNofile, format!("only {n} files can be open")).advice("ulimit -n 65536")
-            }
+            Some(n) if n < 4096 => Judged::warn(CheckId::LimNofile, format!("only {n} files can be open"))
+                .advice(Advice::run("ulimit -n 65536")),
             Some(n) => Judged::pass(CheckId::LimNofile, format!("{n} files can be open")),
             None => Judged::pass(CheckId::LimNofile, "open files are not limited"),
         };

@@ -1,5 +1,6 @@
 //! Checks of RDMA, if a path is on a file system that uses it.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -80,7 +81,7 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     });
     let judged =
         rates.take(8).fold(judged, |judged, (rate, path, state)| judged.found(path, format!("{rate}, {state}")));
-    if judged.finding.advice.is_some() {
+    if judged.advice.is_some() {
         judged
     } else {
         judged.advice("Run `ofed_info -s` to see whether DOCA or MLNX_OFED is installed. Do not install both.")
@@ -110,7 +111,11 @@ fn addresses(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile knows no network card for this file system")
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Root, &[Route::Rdma])
-            .advice("List the addresses of the RDMA interfaces (`ip -br addr`) in properties.rdma_dev_addr_list of /etc/cufile.json.")
+            .advice(
+                Advice::from("List the addresses of the RDMA interfaces (")
+                    .command("ip -br addr")
+                    .text(") in properties.rdma_dev_addr_list of /etc/cufile.json."),
+            )
     } else {
         match table {
             Ok(text) => {
@@ -122,7 +127,12 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                     let judged =
                         Judged::lack(ID, "no port of an RDMA device is up: this file system cannot reach the GPU")
                             .missing(Cost::System, &[Route::Rdma])
-                            .advice("Check cable, switch and subnet manager: `ibstat`, `systemctl status opensm`.");
+                            .advice(
+                                Advice::from("Check cable, switch and subnet manager: ")
+                                    .command("ibstat")
+                                    .text(", ")
+                                    .command("systemctl status opensm"),
+                            );
                     down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
                 } else if unknown.is_empty() {
                     Judged::pass(ID, "this machine has all addresses of rdma_dev_addr_list")
@@ -135,9 +145,11 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                         ),
                     )
                     .missing(Cost::Setting, &[Route::Rdma])
-                    .advice(format!(
-                        "Correct properties.rdma_dev_addr_list in {origin}; `ip -br addr` shows the addresses."
-                    ))
+                    .advice(
+                        Advice::from(format!("Correct properties.rdma_dev_addr_list in {origin}; "))
+                            .command("ip -br addr")
+                            .text(" shows the addresses."),
+                    )
                 }
             }
             Err(why) => Judged::na(ID, "the addresses of this machine could not be read")

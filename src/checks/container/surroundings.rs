@@ -1,5 +1,6 @@
 //! The environment of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
@@ -123,7 +124,10 @@ fn lsm(ctx: &Context<'_>) -> Option<Judged> {
 fn operator() -> Judged {
     Judged::na(CheckId::K8sOperator, "the settings of the GPU Operator are visible only outside the pod")
         .found("kubectl", "gds-top does not run it")
-        .advice("Run `kubectl get clusterpolicy -o yaml`: gds.enabled must be true, and driver.kernelModuleType open or auto.")
+        .advice(
+            Advice::run("kubectl get clusterpolicy -o yaml")
+                .text(": gds.enabled must be true, and driver.kernelModuleType open or auto."),
+        )
 }
 
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {

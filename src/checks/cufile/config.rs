@@ -1,5 +1,6 @@
 //! The configuration of libcufile: syntax, compat mode, P2PDMA, lists.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
 use crate::checks::cufile::config_file::{FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
@@ -29,7 +30,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     let silent = config.passed_over();
     if let Some((key, origin, meant)) = silent.first() {
         let mut judged = Judged::warn(ID, format!("{key} has no effect; the correct name is {meant}"))
-            .advice(format!("Run `sudoedit {origin}`: rename it to {meant}."));
+            .advice(Advice::run(format!("sudoedit {origin}")).text(format!(": rename it to {meant}.")));
         for (key, origin, meant) in &silent {
             judged = judged.found(*origin, format!("libcufile does not know {key}; it knows {meant}"));
         }
@@ -56,7 +57,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
                     Judged::lack(ID, format!("{key} excludes this path: {word}"))
                         .found(origin, format!("{key} contains {word}"))
                         .missing(Cost::Setting, DIRECT)
-                        .advice(format!("Run `sudoedit {origin}`: remove {word} from {key}."))
+                        .advice(Advice::run(format!("sudoedit {origin}")).text(format!(": remove {word} from {key}.")))
                         .of(Scope::Path(number)),
                 );
             }
@@ -89,8 +90,11 @@ pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) 
     let paths: Vec<&str> = ctx.config().files.iter().map(|file| file.path.as_str()).collect();
     let folder = cause.line.split_once("log directory name").and_then(|(_, rest)| rest.split_whitespace().next());
     let advice = match folder.filter(|folder| folder.starts_with('/')) {
-        Some(folder) => format!("Run `sudo mkdir -p -m 1777 {}`, or correct logging.dir.", quoted(folder)),
-        None => format!("Run `gds-top config lint` to see the line. The library read {}.", paths.join(" and ")),
+        Some(folder) => {
+            Advice::run(format!("sudo mkdir -p -m 1777 {}", quoted(folder))).text(", or correct logging.dir.")
+        }
+        None => Advice::run("gds-top config lint")
+            .text(format!(" to see the line. The library read {}.", paths.join(" and "))),
     };
     Some(
         Judged::lack(CheckId::CfgParse, format!("libcufile rejects its configuration: {}", cause.meaning))
@@ -136,7 +140,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
                     .unread(&file.path, why)
                     .fact(FindingFact::UnreadableFile(file.path.clone()))
                     .missing(Cost::Root, EVERY)
-                    .advice(format!("Run `sudo chmod a+r {}`.", quoted(&file.path)));
+                    .advice(Advice::run(format!("sudo chmod a+r {}", quoted(&file.path))));
             }
             FileState::Good(values) => read.push((file.path.clone(), format!("{} keys", values.len()))),
             FileState::Missing => {}
@@ -161,7 +165,7 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
             format!("the file {}, named by CUFILE_ENV_PATH_JSON, does not exist", file.path),
         )
         .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
-        .advice("Run `unset CUFILE_ENV_PATH_JSON`, or correct the path."),
+        .advice(Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path.")),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };
@@ -179,8 +183,10 @@ fn compat(ctx: &Context<'_>) -> Judged {
             .found(&force_from, "force_compat_mode is true")
             .missing(Cost::Setting, DIRECT)
             .advice(match force_from.split_once('=') {
-                Some((variable, _)) => format!("Run `unset {variable}` in the shell that starts the program."),
-                None => format!("Remove properties.force_compat_mode from {force_from}."),
+                Some((variable, _)) => {
+                    Advice::run(format!("unset {variable}")).text(" in the shell that starts the program.")
+                }
+                None => format!("Remove properties.force_compat_mode from {force_from}.").into(),
             })
     } else if !allow {
         Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
@@ -192,7 +198,7 @@ fn compat(ctx: &Context<'_>) -> Judged {
     {
         Judged::warn(ID, format!("CUFILE_FORCE_COMPAT_MODE={value} has no effect: libcufile accepts only true"))
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
-            .advice("Run `unset CUFILE_FORCE_COMPAT_MODE`, or set it to true.")
+            .advice(Advice::run("unset CUFILE_FORCE_COMPAT_MODE").text(", or set it to true."))
     } else {
         Judged::pass(ID, "compat mode is allowed and not forced").found(&allow_from, "allow_compat_mode is true")
     }
@@ -214,11 +220,11 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         let in_file = config.latest("properties.use_pci_p2pdma").is_some_and(|(value, _)| value == true);
         let judged = Judged::lack(ID, format!("{master_from} disables P2PDMA and overrides cufile.json"))
             .missing(Cost::Setting, P2P_ROUTES);
-        let unset = format!("Run `unset {variable}` in the shell that starts the program");
+        let unset = Advice::run(format!("unset {variable}")).text(" in the shell that starts the program");
         if in_file && (nvme || !wants_second) {
-            judged.advice(format!("{unset}."))
+            judged.advice(unset.text("."))
         } else {
-            judged.fix(FixId::CufileP2pdmaKeys).advice(format!("{unset}, then run `gds-top fix cufile-p2pdma-keys`."))
+            judged.fix(FixId::CufileP2pdmaKeys).advice(unset.text(", then enable P2PDMA in cufile.json."))
         }
     } else {
         let absent = match (master, nvme || !wants_second) {
@@ -229,9 +235,7 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         Judged::lack(ID, format!("{absent} not enabled"))
             .missing(Cost::Setting, P2P_ROUTES)
             .fix(FixId::CufileP2pdmaKeys)
-            .advice(
-                "Run `gds-top fix cufile-p2pdma-keys`, or set them in a cufile.json that CUFILE_ENV_PATH_JSON names.",
-            )
+            .advice("Enable P2PDMA in /etc/cufile.json, or in a file that CUFILE_ENV_PATH_JSON names.")
     };
     judged
         .found(master_from, format!("properties.use_pci_p2pdma is {master}"))

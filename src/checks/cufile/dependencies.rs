@@ -1,5 +1,6 @@
 //! The libraries that libcufile loads.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
@@ -29,7 +30,7 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
                 Judged::lack(ID, format!("{kind} uses RDMA, and {} is not installed", lacking.join(", ")))
                     .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
                     .missing(Cost::Install, &[Route::Rdma])
-                    .advice(format!("Run `{}`.", install(ctx, ["rdma-core ibverbs-providers", "rdma-core libibverbs"])))
+                    .advice(Advice::run(install(ctx, ["rdma-core ibverbs-providers", "rdma-core libibverbs"])))
             }
         }
     };
@@ -79,10 +80,7 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
             .found("ldconfig -p", format!("no {}", needed.join(", no ")))
             .missing(Cost::Install, EVERY)
-            .advice(format!(
-                "Run `{}`.",
-                install(ctx, ["libudev1 libmount1 libnuma1", "systemd-libs libmount numactl-libs"])
-            ))
+            .advice(Advice::run(install(ctx, ["libudev1 libmount1 libnuma1", "systemd-libs libmount numactl-libs"])))
     };
     Some(judged)
 }

@@ -1,6 +1,7 @@
 //! Checks of other facts about libcufile: tools, environment variables, sizes compared with the GPU, shared
 //! statistics.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
 use crate::checks::cufile::{log, static_config};
@@ -109,7 +110,11 @@ fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
             format!("{KEY} is {}, the GPU has {}", units::bytes(limit), units::bytes(memory)),
         )
         .found(origin, format!("{KEY}: {limit} bytes"))
-        .advice("Larger registrations fail with 5016. Run `gds-top config tune MODEL` for the size that a model needs.")
+        .advice(
+            Advice::from("Larger registrations fail with 5016. Run ")
+                .command("gds-top config tune MODEL")
+                .text(" for the size that a model needs."),
+        )
     })
 }
 

@@ -1,5 +1,6 @@
 //! Checks whether libcufile exists, its version, and whether it opens.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::cufile::config::{p2p_keys, refused_by_the_library, transport_key};
@@ -97,8 +98,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             match &modules {
                 _ if machine::wsl(ctx.root).is_some() => judged.cause(CheckId::Wsl),
                 Some(why) if spins => judged.unread("/proc/modules", why).cause(CheckId::CtrProcSys),
-                _ => judged
-                    .advice("Run `gds-top check -v` to see its output. Try another libcufile with GDS_TOP_LIBCUFILE."),
+                _ => judged.advice(
+                    Advice::run("gds-top check -v")
+                        .text(" to see its output. Try another libcufile with GDS_TOP_LIBCUFILE."),
+                ),
             }
         }
         Some(open) => {
@@ -143,7 +146,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             } else {
                 let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code));
                 judged.advice(
-                    remedy.unwrap_or_else(|| "Run `gds-top check -v` to see what the library printed.".to_owned()),
+                    remedy.unwrap_or_else(|| Advice::run("gds-top check -v").text(" to see what the library printed.")),
                 )
             }
         }
@@ -155,7 +158,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             _ if facts.left_closed => Judged::na(ID, "libcufile was found and not opened because of --no-probe")
                 .found("cuFileDriverOpen", "not called, because it initialises CUDA")
                 .advice(
-                    "Run `gds-top check` without --no-probe to open it in a child process and prove the route by a read.",
+                    Advice::run("gds-top check")
+                        .text(" without --no-probe to open it in a child process and prove the route by a read."),
                 ),
             _ if lacks_libraries(ctx) => {
                 Judged::lack(ID, "libcufile was not opened, and libraries are missing that it needs")

@@ -1,5 +1,6 @@
 //! The path and the level of libcufile's log.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
@@ -20,8 +21,11 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
         ctx.config().latest("logging.dir").and_then(|(v, origin)| Some((v.as_str()?.to_owned(), origin)))
     else {
         return Judged::info(ID, "each program leaves cufile.log in its working directory")
-                .found("cufile.json", "no logging.dir")
-                .advice("Run `export CUFILE_LOGFILE_PATH=/var/tmp/cufile.log` for one place. The runs of gds-top write it to a temporary directory.");
+            .found("cufile.json", "no logging.dir")
+            .advice(
+                Advice::run("export CUFILE_LOGFILE_PATH=/var/tmp/cufile.log")
+                    .text(" for one place. The runs of gds-top write it to a temporary directory."),
+            );
     };
     // A capture contains only paths that were read. If the parent directory is missing too, the state of the
     // directory is unknown.
@@ -32,7 +36,10 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, format!("{folder}, the directory of the log, does not exist: every open fails"))
             .fact(FindingFact::MissingFolder(folder.clone()))
             .missing(Cost::Root, EVERY)
-            .advice(format!("Run `sudo mkdir -p -m 1777 {folder}`, or correct logging.dir in {origin}."))
+            .advice(
+                Advice::run(format!("sudo mkdir -p -m 1777 {folder}"))
+                    .text(format!(", or correct logging.dir in {origin}.")),
+            )
     } else {
         Judged::na(ID, format!("whether {folder} exists is not part of this capture"))
     };

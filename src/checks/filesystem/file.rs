@@ -1,5 +1,6 @@
 //! Checks of the file: extents, holes, size, residency, and client versions.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
@@ -161,7 +162,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
                 return Some(
                     Judged::na(ID, "the version of the Lustre client could not be read")
                         .found("/sys/fs/lustre/version", "cannot be read")
-                        .advice("lctl get_param version"),
+                        .advice(Advice::run("lctl get_param version")),
                 );
             };
             let version = text.trim().trim_start_matches("lustre:").trim().to_owned();
@@ -180,11 +181,11 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     }
 }
 
-fn ask(command: &str, least: &str) -> Judged {
+fn ask(command: &'static str, least: &str) -> Judged {
     Judged::na(
         CheckId::DfsClientVersion,
         format!("only the client's tool reports its version; {least} is the oldest with GDS"),
     )
     .found(command, "gds-top does not run it")
-    .advice(command)
+    .advice(Advice::run(command))
 }

@@ -101,17 +101,17 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
     let judged = judged.never(&closed(Storage::Layered));
     match ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers) {
         Some(version) if version < release => {
-            let place = judged.finding.advice.clone().unwrap_or_default();
+            let place = judged.advice.clone().unwrap_or_default();
             judged
                 .missing(Cost::Install, &[Route::Compat])
                 .found(
                     "libcufile",
                     format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
                 )
-                .advice(format!(
-                    "{place} Or install libcufile {}.{} or later, which reads it through host memory.",
+                .advice(place.text(format!(
+                    " Or install libcufile {}.{} or later, which reads it through host memory.",
                     release.0, release.1
-                ))
+                )))
         }
         Some(_) => judged,
         None => judged.unknown(&[Route::Compat]),

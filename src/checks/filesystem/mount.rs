@@ -1,5 +1,6 @@
 //! Checks of the mount, the device and the udev record of a path.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::file::is_meant;
@@ -101,14 +102,11 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
         judged.advice(match (&inside, is_recorded) {
             (Some(container), _) => {
-                format!("{} On the host you can also run `sudo gds-top fix udev-record`.", bring(container, Lack::Udev))
+                format!("{} Or write the udev record of the disk on the host.", bring(container, Lack::Udev))
             }
-            (None, true) => {
-                "Run `sudo gds-top fix udev-record`, or trigger udev: `sudo udevadm trigger --action=change`."
-                    .to_owned()
-            }
+            (None, true) => "Complete the udev record of the disk (`sudo udevadm trigger --action=change`).".to_owned(),
             (None, false) => {
-                "Run `sudo gds-top fix udev-record`. In a container, start it with `-v /run/udev:/run/udev:ro` instead."
+                "In a container, start it with `-v /run/udev:/run/udev:ro`. Otherwise, write the udev record of the disk."
                     .to_owned()
             }
         })
@@ -220,7 +218,7 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
 }
 
 /// How to remove file flags that cuFile rejects.
-fn inode_advice(bad: &[&str]) -> String {
+fn inode_advice(bad: &[&str]) -> Advice {
     let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
     let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();
     let copy = match stored.as_slice() {
@@ -229,8 +227,12 @@ fn inode_advice(bad: &[&str]) -> String {
         _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".to_owned()),
     };
     let is_locked = bad.len() > stored.len();
-    let unlock = is_locked.then(|| "Run `sudo chattr -a -i FILE`.".to_owned());
-    [unlock, copy].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let unlock = || Advice::run("sudo chattr -a -i FILE");
+    match copy {
+        Some(copy) if is_locked => unlock().text(format!(". {copy}")),
+        Some(copy) => copy.into(),
+        None => unlock(),
+    }
 }
 
 fn nfs(facts: &PathFacts) -> Option<Judged> {
@@ -247,9 +249,12 @@ fn nfs(facts: &PathFacts) -> Option<Judged> {
                 (Some(source), Some(folder)) => {
                     let folder = folder.to_string_lossy();
                     let (source, folder) = (quoted(source), quoted(&folder));
-                    format!("Run `sudo umount {folder} && sudo mount -t nfs -o proto=rdma,port=20049 {source} {folder}`, with a client that was built for GDS.")
+                    Advice::run(format!(
+                        "sudo umount {folder} && sudo mount -t nfs -o proto=rdma,port=20049 {source} {folder}"
+                    ))
+                    .text(", with a client that was built for GDS.")
                 }
-                _ => "Mount it with proto=rdma,port=20049 and a client that was built for GDS.".to_owned(),
+                _ => "Mount it with proto=rdma,port=20049 and a client that was built for GDS.".into(),
             })
     };
     Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()))

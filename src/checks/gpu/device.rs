@@ -1,5 +1,6 @@
 //! Checks of each GPU: its model, its features, and its settings in NVML.
 
+use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
@@ -54,8 +55,11 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     }
     let allowed = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) == Some(true);
     let class = if !allowed && ["TITAN", "CMP "].iter().any(|word| gpu.name.contains(word)) {
-        Judged::warn(CheckId::GpuClass, format!("{} is neither a data-centre nor a workstation GPU", gpu.name))
-            .advice("NVIDIA does not document direct routes for it. Run `gds-top bench MODEL` to count its reads.")
+        Judged::warn(CheckId::GpuClass, format!("{} is neither a data-centre nor a workstation GPU", gpu.name)).advice(
+            Advice::from("NVIDIA does not document direct routes for it. Run ")
+                .command("gds-top bench MODEL")
+                .text(" to count its reads."),
+        )
     } else if gpu.name.contains("GeForce") {
         Judged::lack(CheckId::GpuClass, format!("{} is a GeForce: no direct route", gpu.name))
             .never(&GpuClass::GeForce.row().closed())
@@ -225,7 +229,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
             } else {
                 Judged::info(CheckId::GpuPersistence, summary)
             };
-            judged.advice("Run `sudo systemctl enable --now nvidia-persistenced`.")
+            judged.advice(Advice::run("sudo systemctl enable --now nvidia-persistenced"))
         };
         out.push(judged.found(&source, if on { "on" } else { "off" }));
     }

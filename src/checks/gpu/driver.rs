@@ -1,5 +1,6 @@
 //! Checks of the NVIDIA driver: version, open or proprietary modules, and whether module and libraries match.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::gpu::static_bar1::static_bar1;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
@@ -10,8 +11,7 @@ use crate::machine;
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
 /// The advice for a driver that is too old.
-const NEWER: &str =
-    "Install a newer driver with the open kernel modules, then reboot: `gds-top fix nvidia-driver-open` shows how.";
+const NEWER: &str = "Install a newer driver with the open kernel modules, then reboot.";
 
 /// Checks that do not need NVML.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
@@ -119,7 +119,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
             .missing(Cost::Reboot, EVERY)
-            .advice("Run `sudo reboot`, so that module and libraries have one version.")
+            .advice(Advice::run("sudo reboot").text(", so that module and libraries have one version."))
     } else {
         let installed = ctx.root.command(&["modinfo", "nvidia"]).filter(|o| o.exit_code == Some(0));
         let installed =

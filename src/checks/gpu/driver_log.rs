@@ -1,5 +1,6 @@
 //! Finds in the kernel log why the NVIDIA driver does not use a GPU.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::signing;
@@ -146,10 +147,14 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
             .advice("Power the machine off and on. If it fails again, send the output of nvidia-bug-report.sh to NVIDIA."),
         Reason::OtherKernel => Judged::lack(ID, "the installed NVIDIA driver was built for another kernel")
             .missing(Cost::Root, EVERY)
-            .advice(format!(
-                "Run `sudo dkms autoinstall -k {}`, then `sudo modprobe nvidia`.",
-                machine::kernel_release(ctx.root).unwrap_or_default()
-            )),
+            .advice(
+                Advice::run(format!(
+                    "sudo dkms autoinstall -k {}",
+                    machine::kernel_release(ctx.root).unwrap_or_default()
+                ))
+                .text(", then ")
+                .command("sudo modprobe nvidia"),
+            ),
         Reason::Key => signing::rejected(ctx, ID, signing::Module::Driver, Some(&line), EVERY),
     };
     let judged = if reason == Reason::Key { judged } else { judged.found(machine::KERNEL_LOG, line) };

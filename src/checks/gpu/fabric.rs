@@ -1,5 +1,6 @@
 //! Checks Fabric Manager on machines with NVSwitches. CUDA waits for it.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::spec::CheckId;
@@ -62,8 +63,10 @@ fn check(ctx: &Context<'_>) -> Option<Judged> {
         if !not_ready {
             return None;
         }
-        lacking("CUDA waits for the NVSwitch fabric (802)".to_owned(), Cost::Root)
-            .advice("Run `sudo systemctl start nvidia-fabricmanager` on the host. It must have the driver's version.")
+        lacking("CUDA waits for the NVSwitch fabric (802)".to_owned(), Cost::Root).advice(
+            Advice::run("sudo systemctl start nvidia-fabricmanager")
+                .text(" on the host. It must have the driver's version."),
+        )
     } else {
         on_host(ctx, &driver, not_ready)?
     };
@@ -110,11 +113,15 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
                 .advice("Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."),
         );
     }
-    let start = "Run `sudo systemctl enable --now nvidia-fabricmanager`. If it fails, read /var/log/fabricmanager.log.";
+    let start = Advice::run("sudo systemctl enable --now nvidia-fabricmanager")
+        .text(". If it fails, read /var/log/fabricmanager.log.");
     Some(match (is_running(ctx), not_ready) {
         (Some(true), true) => {
             lacking("CUDA error 802: Fabric Manager runs, but has not configured the fabric".to_owned(), Cost::Root)
-                .advice("Read /var/log/fabricmanager.log, then run `sudo systemctl restart nvidia-fabricmanager`.")
+                .advice(
+                    Advice::from("Read /var/log/fabricmanager.log, then run ")
+                        .command("sudo systemctl restart nvidia-fabricmanager"),
+                )
         }
         (_, true) => {
             lacking("Fabric Manager is installed, but not running: CUDA fails with error 802".to_owned(), Cost::Root)

@@ -1,5 +1,6 @@
 //! Checks whether there is a GPU, and why the driver does not report it.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::gpu::driver::is_mismatched;
@@ -45,9 +46,9 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     let cgroup = ctx.root.read_text(CGROUP).unwrap_or_default();
     let job = cgroup.lines().find(|line| line.contains("slurm"));
     let judged = match (job, &denied) {
-        (Some(line), _) => Judged::lack(ID, "this job of Slurm has no GPU")
-            .found(CGROUP, line)
-            .advice("Start the job with a GPU: `srun --gpus=1 PROGRAM`, or --gres=gpu:1."),
+        (Some(line), _) => Judged::lack(ID, "this job of Slurm has no GPU").found(CGROUP, line).advice(
+            Advice::from("Start the job with a GPU: ").command("srun --gpus=1 PROGRAM").text(", or --gres=gpu:1."),
+        ),
         (None, Some(_)) if machine::container(ctx.root).is_none() => Judged::lack(
             ID,
             format!("this user cannot open {CONTROL}"),
@@ -70,7 +71,7 @@ fn present(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides all GPUs from programs")
             .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
             .missing(Cost::Setting, EVERY)
-            .advice("Run `unset CUDA_VISIBLE_DEVICES`, or name existing GPUs in it.")
+            .advice(Advice::run("unset CUDA_VISIBLE_DEVICES").text(", or name existing GPUs in it."))
     } else if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
@@ -88,7 +89,7 @@ fn present(ctx: &Context<'_>) -> Judged {
                 .advice("A missing GPU has failed or belongs to a virtual machine. Search the kernel log for NVRM.");
             if let Some(refused) = driver_log::refused(ctx) {
                 judged.finding.summary = format!("{}: {}", judged.finding.summary, refused.finding.summary);
-                judged.finding.advice = refused.finding.advice;
+                judged.advice = refused.advice;
                 judged.finding.evidence.extend(refused.finding.evidence);
             }
         }
@@ -111,7 +112,7 @@ fn present(ctx: &Context<'_>) -> Judged {
         } else if machine::Driver::of(ctx.root).is_loaded() {
             Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)
-                .advice("Run `nvidia-smi`. On NVSwitch machines start nvidia-fabricmanager.")
+                .advice(Advice::run("nvidia-smi").text(". On NVSwitch machines start nvidia-fabricmanager."))
         } else {
             not_loaded(ctx)
         }
@@ -160,9 +161,11 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         let judged = Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
             .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
         match installed_version(ctx) {
-            Some(version) => judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs).advice(
-                "Run `sudo gds-top fix initramfs`, then reboot. The driver is installed, but the old initramfs loads nouveau.",
-            ),
+            Some(version) => {
+                judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs).advice(
+                    "Rebuild the initramfs, then reboot. The driver is installed, but the old initramfs loads nouveau.",
+                )
+            }
             None => judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(format!(
                 "{} Its package disables nouveau. Then rebuild the initramfs and reboot.",
                 driver_log::install(ctx)
@@ -176,29 +179,32 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         if built.contains(&release.as_str()) {
             Judged::lack(ID, "the NVIDIA driver is built for this kernel, but not loaded")
                 .missing(Cost::Root, EVERY)
-                .advice("Run `sudo modprobe nvidia`. If that fails, `sudo journalctl -k -b | grep NVRM` shows why.")
+                .advice(
+                    Advice::run("sudo modprobe nvidia")
+                        .text(". If that fails, `sudo journalctl -k -b | grep NVRM` shows why."),
+                )
         } else if let Some(row) = rows.iter().find(|row| row.name == "nvidia").filter(|_| built.is_empty()) {
             Judged::lack(ID, format!("DKMS has not built the NVIDIA driver {}", row.version))
                 .found("dkms status", format!("nvidia/{}: {}", row.version, row.state))
                 .missing(Cost::Root, EVERY)
-                .advice(format!(
-                    "Install the headers of {release}, then run `sudo dkms install nvidia/{} -k {release}`.",
-                    row.version
-                ))
+                .advice(
+                    Advice::from(format!("Install the headers of {release}, then run "))
+                        .command(format!("sudo dkms install nvidia/{} -k {release}", row.version)),
+                )
         } else if built.is_empty() {
             Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded")
                 .missing(Cost::Install, EVERY)
                 .fixes(ctx.driver_fix())
                 .advice(driver_log::install(ctx))
         } else {
-            Judged::lack(
-                ID, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")),
-            )
-            .found("dkms status", format!("nvidia for {}", built.join(", ")))
-            .missing(Cost::Install, EVERY)
-            .advice(format!(
-                "An update installed this kernel. Install the headers of {release} and run `sudo dkms autoinstall`, or boot the other kernel."
-            ))
+            Judged::lack(ID, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")))
+                .found("dkms status", format!("nvidia for {}", built.join(", ")))
+                .missing(Cost::Install, EVERY)
+                .advice(
+                    Advice::from(format!("An update installed this kernel. Install the headers of {release} and run "))
+                        .command("sudo dkms autoinstall")
+                        .text(", or boot the other kernel."),
+                )
         }
     };
     ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
@@ -229,9 +235,10 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     } else if let Some(state) = secure_boot.filter(|_| field("signer:").is_none()) {
         signing::rejected(ctx, ID, signing::Module::Driver, None, EVERY).found(state.source, state.text)
     } else {
-        Judged::lack(ID, format!("driver {version} is installed, but not loaded"))
-            .missing(Cost::Root, EVERY)
-            .advice("Run `sudo modprobe nvidia`. If it fails, run `sudo journalctl -k -b | grep -i -e nvidia -e NVRM`.")
+        Judged::lack(ID, format!("driver {version} is installed, but not loaded")).missing(Cost::Root, EVERY).advice(
+            Advice::run("sudo modprobe nvidia")
+                .text(". If it fails, run `sudo journalctl -k -b | grep -i -e nvidia -e NVRM`."),
+        )
     };
     let signer = field("signer:").map_or_else(|| "no signer".to_owned(), |signer| format!("signer {signer}"));
     Some(judged.found("modinfo nvidia", format!("version {version}, {signer}")))

@@ -1,5 +1,6 @@
 //! Checks of the current state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
 
+use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
@@ -136,7 +137,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
             )
             .found(format!("NVML, GPU {}", other.address), other.name.clone())
             .missing(Cost::Setting, &[Route::P2pdma])
-            .advice(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(",")))
+            .advice(Advice::run(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(","))))
             .of(Scope::Gpu(*number))
         }));
     }
@@ -176,7 +177,7 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
         }
         (Some(line), _) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
             .found(machine::KERNEL_LOG, line.trim())
-            .advice("Run `gds-top explain` with the line, and repair the GPU before you examine GDS."),
+            .advice(Advice::run("gds-top explain").text(" with the line, and repair the GPU before you examine GDS.")),
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
         (None, Some(_)) => Judged::info(ID, "ECC is off, so memory errors are not noticed"),
         (None, None) => return None,
@@ -194,7 +195,7 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
             .advice("For loaders on streams: set `options nvidia NVreg_EnableStreamMemOPs=1` in /etc/modprobe.d, rebuild the initramfs, then reboot."),
         None => Judged::na(ID, "only CUDA reports whether streams can wait on memory")
             .found(SOURCE, unasked(ctx))
-            .advice("Run `gds-top selftest` to test the stream engine."),
+            .advice(Advice::run("gds-top selftest").text(" to test the stream engine.")),
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
             .missing(Cost::System, P2PDMA)
             .fix(FixId::KernelP2pdma)
-            .advice("Boot Linux 6.2 or later; `gds-top fix kernel-p2pdma` shows a suitable package.")
+            .advice("Install Linux 6.2 or later, and boot it.")
     } else {
         Judged::pass(ID, format!("Linux {release}"))
     };

@@ -1,5 +1,6 @@
 //! Kernel and module settings that are in a file but take effect only after a reboot.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::spec::CheckId;
@@ -66,7 +67,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
             steps.push("reboot, because the initramfs is newer; after a reboot, another line of modprobe.d or of the kernel command line overrides it".to_owned());
         } else {
             judged = judged.fix(FixId::Initramfs);
-            steps.push("run `sudo gds-top fix initramfs`".to_owned());
+            steps.push("rebuild the initramfs".to_owned());
         }
         if let Some((path, made)) = &image {
             for (option, file) in waiting.iter().filter_map(|o| Some((o, ctx.root.modified_unix_s(&o.path)?))) {
@@ -114,7 +115,7 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
     let left = if is_newer {
         format!("Reboot: {} sets it, and the initramfs is newer.", line.path)
     } else {
-        format!("Run `sudo gds-top fix initramfs`, then reboot: the old initramfs lacks {}.", line.path)
+        format!("Rebuild the initramfs, then reboot: the old one lacks {}.", line.path)
     };
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
@@ -191,7 +192,7 @@ fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
         .filter(|(_, file)| *file > made)
         .collect();
     let mut judged = Judged::info(ID, "module options are in effect, but the older initramfs may not contain them")
-        .advice("Run `sudo gds-top fix initramfs`, so that they stay in effect.");
+        .advice(Advice::run(FixId::Initramfs).text(", so that they stay in effect."));
     for (option, file) in &later {
         judged = judged.found(&image, age(made, *file, &option.path)).found(&option.path, &option.line);
     }
@@ -272,12 +273,11 @@ fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
             .read_text(format!("/lib/modules/{next}/modules.dep"))
             .is_ok_and(|text| !text.contains("nvidia-fs.ko"));
     let judged = if lost {
-        Judged::warn(
-            ID, format!("nvidia-fs is not built for Linux {next}, the kernel of the next boot"),
+        Judged::warn(ID, format!("nvidia-fs is not built for Linux {next}, the kernel of the next boot")).advice(
+            Advice::run(format!("sudo dkms autoinstall -k {next}"))
+                .text(" before the reboot, or keep this kernel: ")
+                .command(format!("sudo grubby --set-default /boot/vmlinuz-{running}")),
         )
-        .advice(format!(
-            "Run `sudo dkms autoinstall -k {next}` before the reboot, or keep this kernel: `sudo grubby --set-default /boot/vmlinuz-{running}`."
-        ))
     } else {
         Judged::info(ID, format!("the next boot uses Linux {next}; {running} runs now"))
     };

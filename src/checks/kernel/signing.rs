@@ -1,5 +1,6 @@
 //! Kernel modules that Secure Boot rejects, and what makes it accept them.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
@@ -38,26 +39,36 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
         (Some(Signature::None), _) if is_in_dkms => judged("it is not signed")
             .missing(Cost::Reboot, routes)
             .fix(FixId::SecureBootKey)
-            .advice("Run `sudo gds-top fix secure-boot-key`: DKMS builds the module again and signs it; you enrol the key during the reboot."),
+            .advice("Build the module again with DKMS, which signs it, and enrol the key during the reboot."),
         (Some(Signature::None), Module::Driver) => judged("it is neither signed nor built by DKMS")
             .missing(Cost::Install, routes)
             .advice(match ctx.driver_fix() {
-                Some(fix) => format!("Remove it (`sudo nvidia-uninstall`), then run `sudo gds-top fix {fix}`: DKMS signs the driver of the packages."),
-                None => "Use a newer GPU: no driver with GPUDirect Storage supports this one.".to_owned(),
+                Some(fix) => Advice::from("Remove it (")
+                    .command("sudo nvidia-uninstall")
+                    .text("), then run ")
+                    .command(fix)
+                    .text(": DKMS signs the driver of the packages."),
+                None => "Use a newer GPU: no driver with GPUDirect Storage supports this one.".into(),
             }),
         (Some(Signature::None), _) => judged("it is neither signed nor built by DKMS")
             .missing(Cost::Install, routes)
             .fix(FixId::NvfsInstall)
-            .advice("Run `sudo gds-top fix nvfs-install`: DKMS signs the module of the package, and you enrol the key during the reboot."),
+            .advice(
+                "Install the package of nvidia-fs: DKMS signs its module, and you enrol the key during the reboot.",
+            ),
         (Some(Signature::Other(signer)), _) => judged("the key of its signer is not enrolled")
             .found(format!("modinfo {file}"), format!("signer: {signer}"))
             .missing(Cost::Reboot, routes)
             .fix(FixId::SecureBootKey)
-            .advice(format!("Enrol the certificate of \"{signer}\": `sudo mokutil --import FILE`, then reboot. Or install the package that DKMS builds.")),
+            .advice(
+                Advice::from(format!("Enrol the certificate of \"{signer}\": "))
+                    .command("sudo mokutil --import FILE")
+                    .text(", then reboot. Or install the package that DKMS builds."),
+            ),
         (Some(Signature::Dkms) | None, _) => judged("its signing key is not enrolled")
             .missing(Cost::Reboot, routes)
             .fix(FixId::SecureBootKey)
-            .advice("Run `sudo gds-top fix secure-boot-key`. Do not install the module again; you enrol its key during the reboot."),
+            .advice("Enrol its key during a reboot. Do not install the module again."),
     };
     match line {
         Some(line) => judged.found(machine::KERNEL_LOG, line),

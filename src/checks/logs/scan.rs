@@ -1,5 +1,6 @@
 //! Searches cufile.log at its usual paths and the kernel log for known causes.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
@@ -54,7 +55,11 @@ fn judged(id: CheckId, name: &str, source: &str, causes: &[Explained], passes: &
     let worst = causes.iter().find(open);
     let mut judged = match (worst, causes.first()) {
         (Some(cause), _) if cause.status == Status::Fail => {
-            Judged::warn(id, format!("{name}: {}", cause.meaning)).advice(cause.todo.clone())
+            let advice = match cause.fix {
+                Some((fix, after)) => Advice::run(fix).text(format!("{after}.")),
+                None => cause.todo.clone().into(),
+            };
+            Judged::warn(id, format!("{name}: {}", cause.meaning)).advice(advice)
         }
         (Some(cause), _) => Judged::info(id, format!("{name}: {}", cause.meaning)),
         (None, Some(cause)) if cause.status >= Status::Warn => {

@@ -1,7 +1,7 @@
 //! Known lines of cufile.log and of the kernel log, with their meaning.
 
 use crate::checks::spec::CheckId;
-use crate::core::Status;
+use crate::core::{FixId, Status};
 use serde::Serialize;
 
 use Status::{Fail, Info, Warn};
@@ -14,7 +14,10 @@ struct Signature {
     /// The severity for the user. It does not depend on the log level.
     status: Status,
     meaning: &'static str,
+    /// The remedy, or the text after the command of the fix.
     todo: &'static str,
+    /// Whether the first fix of the check is the remedy.
+    by_fix: bool,
     /// The check that examines the cause. `None` if there is none.
     check: Option<CheckId>,
     kind: Kind,
@@ -38,10 +41,26 @@ const fn sign(
     todo: &'static str,
     check: Option<CheckId>,
 ) -> Signature {
-    Signature { pieces, status, meaning, todo, check, kind: Kind::Cause }
+    Signature { pieces, status, meaning, todo, by_fix: false, check, kind: Kind::Cause }
+}
+
+/// A known line whose remedy is the first fix of its check.
+const fn fixed(
+    pieces: &'static [&'static str],
+    status: Status,
+    meaning: &'static str,
+    after: &'static str,
+    check: CheckId,
+) -> Signature {
+    Signature { by_fix: true, ..sign(pieces, status, meaning, after, Some(check)) }
 }
 
 impl Signature {
+    /// The fix that resolves the cause.
+    fn fix(&self) -> Option<FixId> {
+        self.check.filter(|_| self.by_fix)?.spec().fixes.first().copied()
+    }
+
     /// The same for a line that follows from any failure.
     const fn follows(self) -> Self {
         Self { kind: Kind::Consequence, ..self }
@@ -60,9 +79,9 @@ const OVERLAY: &str = "the file is on an overlay or another anonymous device, un
 /// Lines of cufile.log and of libcufile's output. The first match is used.
 #[rustfmt::skip]
 const CUFILE: &[Signature] = &[
-    sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
+    fixed(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk (5027)", "; in a container: -v /run/udev:/run/udev:ro", CheckId::UdevDatabase),
     sign(&["error getting volume attributes", "dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
-    sign(&["error getting volume attributes"], Fail, "udev has no record of the disk (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
+    fixed(&["error getting volume attributes"], Fail, "udev has no record of the disk (5027)", "; in a container: -v /run/udev:/run/udev:ro", CheckId::UdevDatabase),
     sign(&["error creating udev_device for block device dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
     sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts without udev, as under WSL", "run on Linux with /run/udev", Some(CheckId::Wsl)),
     sign(&["parsing error, invalid json config"], Fail, "a cufile.json is not valid JSON, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
@@ -73,15 +92,15 @@ const CUFILE: &[Signature] = &[
     sign(&["cufile configuration load error"], Fail, "a cufile.json is rejected or cannot be read", "gds-top config lint", Some(CheckId::CfgParse)),
     sign(&["nvidia-fs.ko driver access denied"], Fail, "the devices of nvidia-fs cannot be opened", "start the container with --device /dev/nvidia-fs0, and the same for the others", Some(CheckId::NvfsDevnodes)),
     sign(&["driver version mismatch"], Fail, "nvidia-fs is too old for this libcufile (5004)", "update nvidia-fs", Some(CheckId::NvfsVersion)),
-    sign(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", "gds-top fix nvfs-load, or use P2PDMA", Some(CheckId::NvfsLoaded)),
+    fixed(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", ", or use P2PDMA", CheckId::NvfsLoaded),
     sign(&["kernel does not support pcip2pdma"], Fail, "the kernel has no P2PDMA", "boot a kernel with CONFIG_PCI_P2PDMA, 6.2 or later", Some(CheckId::KernelP2pdma)),
-    sign(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is disabled in cufile.json", "gds-top fix cufile-p2pdma-keys", Some(CheckId::CfgP2pBoth)),
-    sign(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which disables P2PDMA for all", "gds-top fix p2pdma-registry-keys, or exclude the GPU in CUFILE_VISIBLE_DEVICES", Some(CheckId::GpuStaticBar1)),
-    sign(&["gpu attribute pci_p2pdma not supported"], Fail, "the GPU has no static BAR1, so P2PDMA is closed (801)", "gds-top fix p2pdma-registry-keys", Some(CheckId::GpuStaticBar1)),
+    fixed(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is disabled in cufile.json", "", CheckId::CfgP2pBoth),
+    fixed(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which disables P2PDMA for all", ", or exclude the GPU in CUFILE_VISIBLE_DEVICES", CheckId::GpuStaticBar1),
+    fixed(&["gpu attribute pci_p2pdma not supported"], Fail, "the GPU has no static BAR1, so P2PDMA is closed (801)", "", CheckId::GpuStaticBar1),
     sign(&["nvme driver not registered with nvidia-fs"], Fail, "the NVMe driver is not built for GDS", "use P2PDMA, or a patched NVMe driver", Some(CheckId::NvfsNvmeSymbol)),
     sign(&["ext4 journal mode for device not supported"], Fail, "ext4 is mounted with data=writeback or data=journal", "mount it with data=ordered", Some(CheckId::Ext4Ordered)),
-    sign(&["mount option not found in mount table data"], Warn, "the mount options do not show data=ordered, the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
-    sign(&["ext4 journal options not found"], Warn, "the mount options do not show data=ordered, the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
+    fixed(&["mount option not found in mount table data"], Warn, "the mount options do not show data=ordered, the default", "", CheckId::Ext4Ordered),
+    fixed(&["ext4 journal options not found"], Warn, "the mount options do not show data=ordered, the default", "", CheckId::Ext4Ordered),
     sign(&["detected unsupported inode flags for file"], Fail, "the file is compressed, encrypted, append-only or immutable", "copy it without these flags", Some(CheckId::InodeFlags)),
     sign(&["raid level not supported by cufile"], Fail, "this RAID level has no direct route", "use RAID 0 or a single disk", Some(CheckId::MdRaid)),
     sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is not an NVMe disk", "build the RAID of local NVMe disks", Some(CheckId::MdRaid)),
@@ -90,7 +109,7 @@ const CUFILE: &[Signature] = &[
     sign(&["detected compat-only file system"], Warn, "this file system is read through host memory only", "put the model on ext4 or xfs", Some(CheckId::FsType)),
     sign(&["cufile support has been disabled for"], Fail, "a denylist in cufile.json excludes this file", "remove it from the denylist", Some(CheckId::CfgEffective)),
     sign(&["found acs enabled for switch"], Warn, "a PCIe switch redirects transfers between devices to the root complex (ACS)", "change ACS in the BIOS; never disable it everywhere", Some(CheckId::PcieAcs)),
-    sign(&["gds is not guaranteed to work functionally", "iommu"], Warn, "the IOMMU is on", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    fixed(&["gds is not guaranteed to work functionally", "iommu"], Warn, "the IOMMU is on", "", CheckId::IommuState),
     sign(&["exceeds permitted bar size"], Fail, "more GPU memory is registered than BAR1 can map", "register less memory at once, or enlarge BAR1 in the BIOS", Some(CheckId::GpuBar1Free)),
     sign(&["inc-bar-usage failed"], Fail, "the limit of registered GPU memory is reached (5016)", "raise max_device_pinned_mem_size_kb: gds-top config tune", Some(CheckId::GpuBar1Free)),
     sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, "cufile.json has no slab of 16 MiB", "gds-top config lint", Some(CheckId::CfgVsHardware)),
@@ -131,18 +150,18 @@ const CUFILE: &[Signature] = &[
 /// Lines of the kernel log. The first match is used.
 #[rustfmt::skip]
 const KERNEL: &[Signature] = &[
-    sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load next to the proprietary driver modules", "gds-top fix nvidia-driver-open", Some(CheckId::DriverFlavour)),
+    fixed(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load next to the proprietary driver modules", "", CheckId::DriverFlavour),
     sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", Some(CheckId::NvfsBuildInputs)),
     sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", Some(CheckId::NvfsDkms)),
     sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)).follows(),
     sign(&["nvidia", "version magic", "should be"], Fail, "the module was built for another kernel", "rebuild it with dkms", Some(CheckId::NvfsDkms)),
-    sign(&["unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "gds-top fix secure-boot-key", Some(CheckId::NvfsSecureboot)),
-    sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "gds-top fix secure-boot-key", Some(CheckId::NvfsSecureboot)),
-    sign(&["unsigned module is rejected"], Fail, "Secure Boot refuses a module that is not signed", "gds-top fix secure-boot-key", Some(CheckId::NvfsSecureboot)),
-    sign(&["unsigned module loading is restricted"], Fail, "Secure Boot refuses a module that is not signed", "gds-top fix secure-boot-key", Some(CheckId::NvfsSecureboot)),
+    fixed(&["unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "", CheckId::NvfsSecureboot),
+    fixed(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "", CheckId::NvfsSecureboot),
+    fixed(&["unsigned module is rejected"], Fail, "Secure Boot refuses a module that is not signed", "", CheckId::NvfsSecureboot),
+    fixed(&["unsigned module loading is restricted"], Fail, "Secure Boot refuses a module that is not signed", "", CheckId::NvfsSecureboot),
     sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", Some(CheckId::NvfsRegistered)),
     sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "nvidia-fs got no GPU memory from the driver: the GPU is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
-    sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS blocks the disk's access to GPU memory", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    fixed(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS blocks the disk's access to GPU memory", "", CheckId::IommuState),
     sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for a driver with other page tables", "build it again for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
     sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so reads go through host memory", "update nvidia-fs to 2.26.6 or later", Some(CheckId::NvfsVersion)),
     sign(&["rw_verify_area failed with -14"], Fail, "nvidia-fs 2.25.6 is broken", "update to 2.25.7 or later", Some(CheckId::NvfsVersion)),
@@ -156,11 +175,11 @@ const KERNEL: &[Signature] = &[
     sign(&["nvidia", "file", "mismatch"], Warn, "a file was replaced while it was registered", "open it again", None),
     sign(&["nvfs_pci", "exceeds device table limits"], Warn, "nvidia-fs was built for fewer devices", "build it with a larger NVFS_MAX_PEER_DEVS", None),
     sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "examine the GPU first", None),
-    sign(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
-    sign(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    fixed(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "", CheckId::IommuState),
+    fixed(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "", CheckId::IommuState),
     sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes to ACS", Some(CheckId::NvmeState)),
-    sign(&["conflicting memory types"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
-    sign(&["memtype_reserve failed"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", "gds-top fix p2pdma-registry-keys sets RmForceDisableIomapWC=1", Some(CheckId::GpuStaticBar1)),
+    fixed(&["conflicting memory types"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", ", which sets RmForceDisableIomapWC=1", CheckId::GpuStaticBar1),
+    fixed(&["memtype_reserve failed"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", ", which sets RmForceDisableIomapWC=1", CheckId::GpuStaticBar1),
 ];
 
 /// A known line that was found.
@@ -176,6 +195,9 @@ pub struct Explained {
     pub meaning: String,
     /// The remedy. It is empty if no action is needed.
     pub todo: String,
+    /// The fix that `todo` begins with, and the text after it.
+    #[serde(skip)]
+    pub(crate) fix: Option<(FixId, &'static str)>,
     /// The check that examines the cause. `None` if there is none.
     pub check: Option<CheckId>,
     /// Whether it is expected if data goes to host memory.
@@ -227,7 +249,11 @@ fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
                 count: 1,
                 status: signature.status,
                 meaning: signature.meaning.to_owned(),
-                todo: signature.todo.to_owned(),
+                todo: match signature.fix() {
+                    Some(fix) => format!("gds-top fix {fix}{}", signature.todo),
+                    None => signature.todo.to_owned(),
+                },
+                fix: signature.fix().map(|fix| (fix, signature.todo)),
                 check: signature.check,
                 needs_gpu: signature.check == Some(CheckId::GpuPresent) || signature.kind == Kind::NoDirect,
                 is_consequence: signature.kind == Kind::Consequence,

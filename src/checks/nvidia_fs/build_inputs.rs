@@ -1,5 +1,6 @@
 //! Checks what a build of nvidia-fs needs: kernel headers, the driver source and its symbol versions.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, refusal};
@@ -62,9 +63,12 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("the headers of kernel {release} are not installed"))
             .found(&tree, said)
             .missing(Cost::Root, NVFS)
-            .advice(format!(
-                "Install linux-headers-{release} (on RHEL and SUSE kernel-devel-{release}), then run `sudo dkms install nvidia-fs/{version} -k {release}`."
-            ))
+            .advice(
+                Advice::from(format!(
+                    "Install linux-headers-{release} (on RHEL and SUSE kernel-devel-{release}), then run "
+                ))
+                .command(format!("sudo dkms install nvidia-fs/{version} -k {release}")),
+            )
     } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
         Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
             .found("modinfo nvidia", file)

@@ -1,6 +1,7 @@
 //! Checks whether nvidia-fs is loaded at boot, which storage drivers are registered with it, and its view of bridges
 //! and network cards.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::spec::CheckId;
@@ -29,7 +30,7 @@ pub(crate) fn autoload(ctx: &Context<'_>) -> Option<Judged> {
         Some((file, line)) => Judged::pass(ID, "nvidia-fs is loaded at boot").found(file, line),
         None => Judged::info(ID, "nvidia-fs is not loaded at boot")
             .found("/etc/modules-load.d", "no line nvidia_fs")
-            .advice("Run `echo nvidia_fs | sudo tee /etc/modules-load.d/nvidia_fs.conf`."),
+            .advice(Advice::run("echo nvidia_fs | sudo tee /etc/modules-load.d/nvidia_fs.conf")),
     };
     Some(judged)
 }
@@ -176,7 +177,9 @@ pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
             .found("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
             .missing(Cost::Root, &[Route::Rdma])
             .only_warn()
-            .advice("Run `sudo modprobe nvidia-peermem`, or set properties.rdma_peer_type to \"dmabuf\"."),
+            .advice(
+                Advice::run("sudo modprobe nvidia-peermem").text(", or set properties.rdma_peer_type to \"dmabuf\"."),
+            ),
     };
     Some(judged)
 }

@@ -1,5 +1,6 @@
 //! The state of nvidia-fs in DKMS.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
@@ -20,9 +21,10 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     let others: Vec<&str> = rows.iter().filter_map(|row| row.kernel.as_deref()).collect();
     let loaded = machine::nvidia_fs_loaded(ctx.root) == Some(true);
     let again = |version: &str| {
-        format!(
-            "Install the headers of this kernel, then run `sudo dkms install nvidia-fs/{version} -k {release}` and `sudo modprobe nvidia-fs`."
-        )
+        Advice::from("Install the headers of this kernel, then run ")
+            .command(format!("sudo dkms install nvidia-fs/{version} -k {release}"))
+            .text(" and ")
+            .command("sudo modprobe nvidia-fs")
     };
     // A prebuilt module needs no DKMS build. The same is true for one that a weak update links for this kernel.
     let elsewhere = || ctx.root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));

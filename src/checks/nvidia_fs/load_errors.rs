@@ -1,5 +1,6 @@
 //! Reports why the kernel did not load nvidia-fs, and the check that explains it.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
@@ -47,7 +48,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         return (installed && loaded == Some(false)).then(|| {
             Judged::na(ID, "the kernel log could not be read")
                 .found(machine::KERNEL_LOG, "not available to this user")
-                .advice("Run `sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs`.")
+                .advice(Advice::run("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs"))
         });
     };
     if loaded == Some(true) {
@@ -77,7 +78,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
             Cost::Root,
             "Rebuild it with `dkms remove` and `dkms install`.",
         ),
-        Refusal::Key => ("Secure Boot rejected nvidia-fs", Cost::Reboot, "Run `sudo gds-top fix secure-boot-key`."),
+        Refusal::Key => ("Secure Boot rejected nvidia-fs", Cost::Reboot, "Sign it and enrol the key during a reboot."),
         Refusal::TooEarly => (
             "nvidia-fs found no nvidia_p2p symbols: it was loaded before the NVIDIA driver",
             Cost::Root,
@@ -102,7 +103,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     let judged = match (behind(ctx, kind), fix_of(kind)) {
         (Some(cause), _) => {
             let mut judged = judged.fixes(None).cause(cause);
-            judged.finding.advice = None;
+            judged.advice = None;
             judged
         }
         (None, Some(fix)) => judged.fix(fix),

@@ -1,5 +1,6 @@
 //! Checks of the loaded module: version, devices and counters.
 
+use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -65,10 +66,13 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
             match (&inside, &why) {
                 (Some(container), _) => judged.fix(FixId::ContainerDevices).advice(bring(container, Lack::NvidiaFs)),
                 (None, Unread::Missing) => judged.advice(
-                    "Reload the module, which creates them: `sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs`.",
+                    Advice::from("Reload the module, which creates them: ")
+                        .command("sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs"),
                 ),
-                (None, _) => judged
-                    .advice("Run `sudo chmod 0666 /dev/nvidia-fs*`, and remove the udev rule that sets another mode."),
+                (None, _) => judged.advice(
+                    Advice::run("sudo chmod 0666 /dev/nvidia-fs*")
+                        .text(", and remove the udev rule that sets another mode."),
+                ),
             }
         }
     }
@@ -84,7 +88,7 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
             Judged::pass(CheckId::NvfsStatsOn, "nvidia-fs counts reads")
         } else {
             Judged::info(CheckId::NvfsStatsOn, "nvidia-fs does not count reads, so its counters cannot prove a route")
-                .advice("Run `echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled`.")
+                .advice(Advice::run("echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled"))
         };
         out.push(judged.found(STATS, line));
     }

@@ -1,5 +1,6 @@
 //! Checks the hook of the NVMe driver for nvidia-fs.
 
+use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::filesystem::layers::RAID0_P2PDMA;
@@ -107,19 +108,18 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     let judged = if !row.is_installed_for(&release) {
         Judged::lack(ID, format!("DOCA's NVMe driver is not built for the running kernel {release}"))
             .missing(Cost::Reboot, NVFS)
-            .advice(format!(
-                "Install the headers of {release}, run `sudo dkms install mlnx-nvme/{} -k {release}`, rebuild the initramfs, then reboot.",
-                row.version
-            ))
+            .advice(
+                Advice::from(format!("Install the headers of {release}, run "))
+                    .command(format!("sudo dkms install mlnx-nvme/{} -k {release}", row.version))
+                    .text(", rebuild the initramfs, then reboot."),
+            )
     } else if let Some(line) = rejected {
         signing::rejected(ctx, ID, signing::Module::Nvme, Some(&line), NVFS)
     } else {
         Judged::lack(ID, "DOCA's NVMe driver is installed, but the kernel's driver is loaded")
             .missing(Cost::Reboot, NVFS)
             .fix(FixId::Initramfs)
-            .advice(
-                "Run `sudo gds-top fix initramfs`, then reboot: the old initramfs contains the kernel's NVMe driver.",
-            )
+            .advice("Rebuild the initramfs, then reboot: the old one contains the kernel's NVMe driver.")
     };
     judged.found("dkms status", state).explaining()
 }

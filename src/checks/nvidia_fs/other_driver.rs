@@ -1,5 +1,6 @@
 //! Checks for which driver version nvidia-fs was built.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
@@ -47,13 +48,14 @@ fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
 
-fn advice(ctx: &Context<'_>) -> String {
+fn advice(ctx: &Context<'_>) -> Advice {
     let driver = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
     let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
-    format!(
-        "Run `sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}`, then the same with `dkms install`, then reboot."
-    )
+    Advice::run(format!(
+        "sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}"
+    ))
+    .text(", then the same with `dkms install`, then reboot.")
 }
 
 /// Checks whether the loaded nvidia-fs was built for the loaded driver. `None` if there is no evidence. The page

@@ -1,5 +1,6 @@
 //! Runs the checks of nvidia-fs in their order.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
@@ -66,7 +67,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         .missing(cost, NVFS)
         .fix(if installed.is_some() { FixId::NvfsLoad } else { FixId::NvfsInstall })
         .advice(if installed.is_some() {
-            "sudo modprobe nvidia-fs".to_owned()
+            "Load the module: `sudo modprobe nvidia-fs`.".to_owned()
         } else {
             let (major, minor) = machine::cuda_packages(ctx.root);
             format!("Install the package nvidia-gds-{major}-{minor}.")
@@ -79,16 +80,19 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     {
         judged.finding.summary = format!("{}, because {file} blocks it", judged.finding.summary);
         judged = judged.found(&file, line).advice(if by_hand_too {
-            format!("Remove that line from {file}, then run `sudo modprobe nvidia-fs`. Before, modprobe has no effect.")
+            Advice::from(format!("Remove that line from {file}, then run "))
+                .command("sudo modprobe nvidia-fs")
+                .text(". Before, modprobe has no effect.")
         } else {
-            format!("Run `sudo modprobe nvidia-fs` for this boot, and remove that line from {file} for later ones.")
+            Advice::run("sudo modprobe nvidia-fs")
+                .text(format!(" for this boot, and remove that line from {file} for later ones."))
         });
     }
     // A package that DKMS knows is installed. Its check names what is left to do.
     let is_known = installed.is_none() && !machine::nvidia_fs_builds(ctx.root).is_empty();
     if is_known && earlier.iter().any(|j| j.id == CheckId::NvfsDkms && j.stops(Route::Nvfs)) {
         judged.finding.summary = "nvidia-fs is installed, but not built for this kernel".to_owned();
-        judged.finding.advice = None;
+        judged.advice = None;
         judged.finding.fix = None;
     }
     if proprietary && installed.as_deref().is_some_and(|version| machine::version_numbers(version) > vec![2, 17, 4]) {

@@ -1,5 +1,6 @@
 //! Checks of GPU and disks on the PCIe bus: distance, ACS between them, links, NUMA nodes, root ports.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::spec::CheckId;
@@ -283,7 +284,7 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     } else if let Some((path, why)) = hidden {
         Judged::na(ID, "only root can see whether bridges redirect peer-to-peer transfers")
             .found(path, why)
-            .advice("Run `sudo gds-top check` or `sudo lspci -vvv | grep -e ACSCtl`.")
+            .advice(Advice::run("sudo gds-top check").text(" or ").command("sudo lspci -vvv | grep -e ACSCtl"))
     } else if seen > 0 {
         Judged::pass(ID, "no bridge on the path redirects peer-to-peer transfers")
             .found(DEVICES, format!("{seen} bridges"))

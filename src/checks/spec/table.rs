@@ -28,15 +28,25 @@ pub struct CheckSpec {
     pub look: &'static str,
     /// The fixes that can resolve it, the usual one first.
     pub fixes: &'static [FixId],
+    /// Whether the first fix applies to all problems of this check whose findings name no fix.
+    has_default_fix: bool,
     /// The advice if no fix applies. It can be empty.
     pub todo: &'static str,
     /// Usual causes, the most likely first. It can be empty.
     pub causes: &'static [&'static str],
 }
 
-/// Declares the checks and their specifications.
+impl CheckSpec {
+    /// The fix for problems of this check whose findings name no fix.
+    #[must_use]
+    pub const fn default_fix(&self) -> Option<FixId> {
+        if self.has_default_fix { self.fixes.first().copied() } else { None }
+    }
+}
+
+/// Declares the checks and their specifications. `(default)` after the fixes sets `has_default_fix`.
 macro_rules! checks {
-    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident, $blocks:expr, [$($fix:ident),*]
+    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident, $blocks:expr, [$($fix:ident),*] $(($default:ident))?
         examines $examines:literal
         why $why:literal
         look $look:literal todo $todo:literal
@@ -70,10 +80,13 @@ macro_rules! checks {
             why: $why,
             look: $look,
             fixes: &[$(FixId::$fix),*],
+            has_default_fix: checks!(@default $($default)?),
             todo: $todo,
             causes: &[$($($cause),+)?],
         },)+];
     };
+    (@default default) => { true };
+    (@default) => { false };
     (@step NoStep) => { None };
     (@step $step:ident) => { Some(Step::$step) };
 }
@@ -147,7 +160,7 @@ checks! {
         examines "MIG and vGPU"
         why "A vGPU before Ada cannot use GPUDirect Storage; a MIG instance has only a part of BAR1."
         look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization" todo "Pass the complete GPU through to the virtual machine.";
-    GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large]
+    GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large] (default)
         examines "the size of BAR1 compared with the GPU's memory"
         why "Direct routes map GPU memory through BAR1; registrations above its size fail."
         look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS."
@@ -173,7 +186,7 @@ checks! {
         examines "whether the file can be read"
         why "libcufile accepts regular files and block devices only."
         look "ls -l FILE" todo "Name a regular file that this user may read.";
-    FsType = "fs-type", Files, Path, Disk, EVERY, [MoveModel]
+    FsType = "fs-type", Files, Path, Disk, EVERY, [MoveModel] (default)
         examines "the file system"
         why "A direct route needs ext4 or xfs on a supported disk, or a supported network file system."
         look "findmnt -T PATH -o FSTYPE" todo ""
@@ -233,7 +246,7 @@ checks! {
         examines "the version of a network file system's client"
         why "Older clients have no support for GPUDirect Storage."
         look "lctl get_param version; weka version current" todo "Update the client.";
-    CtrDevices = "ctr-devices", Limits, Machine, NoStep, EVERY, [ContainerDevices]
+    CtrDevices = "ctr-devices", Limits, Machine, NoStep, EVERY, [ContainerDevices] (default)
         examines "GPU and nvidia-fs devices in the container"
         why "A container has only the devices that were added at its start, and --gpus all does not add /dev/nvidia-fs*."
         look "ls /dev/nvidia*" todo ""
@@ -247,12 +260,12 @@ checks! {
         examines "/proc and /sys in the container"
         why "libcufile 1.16 and later never returns if /proc/modules cannot be read."
         look "head -1 /proc/modules" todo "Run on the host, or in a runtime with a complete /proc.";
-    CfgParse = "cfg-parse", Cufile, Machine, Config, EVERY, [CufileConfig]
+    CfgParse = "cfg-parse", Cufile, Machine, Config, EVERY, [CufileConfig] (default)
         examines "syntax and types of cufile.json"
         why "One wrong comma in /etc/cufile.json makes every program fail with 5002 (-22 up to 1.18)."
         look "gds-top config lint" todo ""
         causes ["A trailing comma, a comment with '#', or a value in quotes.", "The file is not readable for this user."];
-    LogLocation = "log-location", Cufile, Machine, NoStep, EVERY, [CufileLog]
+    LogLocation = "log-location", Cufile, Machine, NoStep, EVERY, [CufileLog] (default)
         examines "where cufile.log is written"
         why "Without a log the reason for compat mode is lost."
         look "gds-top config show | grep logging" todo ""
@@ -277,22 +290,22 @@ checks! {
         why "Patched NVMe drivers exist for certain kernels only; P2PDMA needs 6.2 or later."
         look "uname -r" todo "Use P2PDMA on kernels without a patched NVMe driver."
         causes ["The distribution's kernel is older than 6.2."];
-    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel, &[Route::P2pdma], [KernelP2pdma]
+    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel, &[Route::P2pdma], [KernelP2pdma] (default)
         examines "PCI P2PDMA in the kernel"
         why "Without CONFIG_PCI_P2PDMA the route p2pdma does not exist."
         look "grep -e PCI_P2PDMA -e ZONE_DEVICE /boot/config-$(uname -r)" todo ""
         causes ["The distribution built its kernel without CONFIG_PCI_P2PDMA."];
-    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module, &[Route::Nvfs], [SecureBootKey]
+    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module, &[Route::Nvfs], [SecureBootKey] (default)
         examines "Secure Boot and the signature of nvidia-fs"
         why "With Secure Boot the kernel loads only modules whose signing key is enrolled."
         look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo ""
         causes ["DKMS built the module, and its signing key was never enrolled."];
-    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms]
+    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms] (default)
         examines "headers and symbol versions for the build of nvidia-fs"
         why "A build without the driver's symbol versions succeeds, and the module then fails to load."
         look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo ""
         causes ["The headers of a new kernel are not installed.", "The sources of several drivers are installed."];
-    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall]
+    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall] (default)
         examines "the DKMS build of nvidia-fs for the running kernel"
         why "A module for another kernel does not load. One for another driver can crash at the first read."
         look "dkms status nvidia-fs" todo ""
@@ -317,7 +330,7 @@ checks! {
         why "A program that cannot open /dev/nvidia-fs0 gets 5025 or compat mode."
         look "ls -l /dev/nvidia-fs*" todo "On the host, remove the udev rule that changes their mode from 0666."
         causes ["A container without /dev/nvidia-fs*.", "A udev rule changed the mode."];
-    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms]
+    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms] (default)
         examines "whether the NVMe driver is built for nvidia-fs"
         why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
         look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
@@ -398,11 +411,11 @@ checks! {
         examines "kernel lockdown"
         why "In mode integrity the kernel rejects unsigned modules and raw PCI access."
         look "cat /sys/kernel/security/lockdown" todo "Sign the modules (gds-top fix secure-boot-key), or disable Secure Boot in the firmware.";
-    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded, NONE, [NvfsLoad]
+    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded, NONE, [NvfsLoad] (default)
         examines "whether nvidia-fs is loaded at boot, after the driver"
         why "Otherwise reads go through host memory after each reboot."
         look "cat /etc/modules-load.d/*nvidia*fs*.conf" todo "";
-    NvfsStatsOn = "nvfs-stats-on", NvidiaFs, Machine, NoStep, NONE, [NvfsStats]
+    NvfsStatsOn = "nvfs-stats-on", NvidiaFs, Machine, NoStep, NONE, [NvfsStats] (default)
         examines "the I/O counters of nvidia-fs"
         why "They are off by default; the module then reports no reads, as if there were no traffic."
         look "cat /sys/module/nvidia_fs/parameters/rw_stats_enabled" todo "";
@@ -410,7 +423,7 @@ checks! {
         examines "error counters of nvidia-fs and errors in the kernel log"
         why "They show why reads failed or went through host memory."
         look "grep -i err /proc/driver/nvidia-fs/stats" todo "Run gds-top explain with the line of the kernel log.";
-    NvfsBridgesAcs = "nvfs-bridges-acs", NvidiaFs, Machine, NoStep, NONE, [AcsRedirect]
+    NvfsBridgesAcs = "nvfs-bridges-acs", NvidiaFs, Machine, NoStep, NONE, [AcsRedirect] (default)
         examines "bridges with ACS that nvidia-fs found"
         why "ACS sends transfers between devices up to the root complex."
         look "cat /proc/driver/nvidia-fs/bridges" todo "";
@@ -446,7 +459,7 @@ checks! {
         examines "the PCIe path between GPU and disk"
         why "A long path lowers the rate. It does not prevent direct reads through nvidia-fs."
         look "nvidia-smi topo -m; lspci -tv" todo "";
-    PcieAcs = "pcie-acs", Storage, Path, Iommu, NONE, [AcsRedirect]
+    PcieAcs = "pcie-acs", Storage, Path, Iommu, NONE, [AcsRedirect] (default)
         examines "ACS redirection on the bridges between GPU and disk"
         why "Redirected transfers leave the switch, and P2PDMA can fail."
         look "sudo lspci -vvv | grep -i acsctl" todo "Do not clear ACS on all bridges: disks can fall off the bus.";

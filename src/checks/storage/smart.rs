@@ -1,6 +1,7 @@
 //! Checks the health that NVMe disks report (SMART log, log page 2). `nvme smart-log` of nvme-cli reads it and needs
 //! root.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope};
 use crate::checks::spec::CheckId;
@@ -36,7 +37,7 @@ fn of_controller(ctx: &Context<'_>, controller: &str) -> Judged {
         Some(log) => judged(controller, &Health::of(&log)).found(argv.join(" "), said(&log)),
         None => Judged::na(ID, format!("the health of {controller} was not read"))
             .found(argv.join(" "), why)
-            .advice(format!("sudo nvme smart-log {device}")),
+            .advice(Advice::run(format!("sudo nvme smart-log {device}"))),
     }
 }
 

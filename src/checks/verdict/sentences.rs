@@ -1,9 +1,10 @@
 //! The sentences for the proof and the advice of a verdict.
 
+use crate::checks::advice::{Advice, fix_line};
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
-use crate::checks::verdict::commands::{self, fix_command};
+use crate::checks::verdict::commands;
 use crate::checks::verdict::pairs::Pair;
 use crate::core::Route;
 use crate::machine;
@@ -53,26 +54,24 @@ pub(crate) fn advice(
     if pair.route.is_direct() {
         return "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned();
     }
-    let count = permanent.len() + blockers.len();
-    let steps: Vec<String> = blockers.iter().map(|j| sentence(ctx, pair, j, count)).collect();
+    let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
+    let has_one_command = can_apply > 1 && pair.goal.is_some();
+    let steps: Vec<String> = blockers.iter().map(|j| step(ctx, j, !has_one_command)).collect();
     if !permanent.is_empty() {
         // A blocker without advice has nothing to do, unless it is the only one.
-        let has_advice = |j: &&&Judged| j.finding.advice.is_some();
+        let has_advice = |j: &&&Judged| j.advice.is_some();
         let any = permanent.iter().any(|j| has_advice(&j));
-        let mut text: Vec<String> = permanent
-            .iter()
-            .filter(|j| !any || has_advice(j))
-            .map(|j| format!("{}.", sentence(ctx, pair, j, count)))
-            .collect();
+        let mut text: Vec<String> =
+            permanent.iter().filter(|j| !any || has_advice(j)).map(|j| step(ctx, j, false)).collect();
         // A sentence can be the advice of several checks.
         text.dedup();
         text.push("Until then, no other fix gives a direct route.".to_owned());
         match steps.as_slice() {
             [] => {}
-            [one] => text.push(format!("Reads through host memory need one step. {one}.")),
+            [one] => text.push(format!("Reads through host memory need one step. {one}")),
             several => {
                 text.push(format!("Reads through host memory need {} steps.", several.len()));
-                text.extend(several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")));
+                text.push(numbered(several));
             }
         }
         return text.join(" ");
@@ -87,31 +86,28 @@ pub(crate) fn advice(
             format!("{goal} may work already: no check blocks it. Run `gds-top bench MODEL` to count its reads.")
         }
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
-        ([one], _) => format!("{one}."),
-        (several, _) => {
-            let mut text: Vec<String> = several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")).collect();
-            let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
-            if can_apply > 1 && pair.goal.is_some() {
-                let command = fix_command("nvidia-gds", commands::path_to_name(ctx, pair.path));
-                text.push(format!("Run `{command}` for all steps in order."));
-            }
-            text.join(" ")
+        ([one], _) => one.clone(),
+        (several, _) if has_one_command => {
+            let command = fix_line("nvidia-gds", commands::path_to_name(ctx, pair.path));
+            format!("{} Run `{command}` for all steps in order.", numbered(several))
         }
+        (several, _) => numbered(several),
     }
 }
 
-/// The advice of a finding as one step of `count`, without the full stop.
-fn sentence(ctx: &Context<'_>, pair: &Pair, j: &Judged, count: usize) -> String {
+fn numbered(steps: &[String]) -> String {
+    steps.iter().zip(1..).map(|(step, number)| format!("{number}. {step}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The advice of a finding, and the command of its fix if the verdict has no command for all steps.
+fn step(ctx: &Context<'_>, j: &Judged, with_command: bool) -> String {
+    // In a container the advice is for the person who starts it. Advice with a command needs no other one.
+    let is_enough =
+        |advice: &Advice| !with_command || advice.first_command().is_some() || machine::container(ctx.root).is_some();
     // A problem alone is not a step.
-    let text = j.finding.advice.as_ref().unwrap_or(&j.finding.summary);
-    let is_complete = j.finding.advice.is_some() && (count > 1 || pair.goal.is_none());
-    // In a container the advice is for the person who starts it.
-    let has_command = j.finding.advice.is_some() && (text.contains('`') || machine::container(ctx.root).is_some());
-    let advice = match &j.finding.command {
-        Some(command) if !is_complete && !has_command => {
-            format!("{}: run `{command}`", text.trim_end_matches('.'))
-        }
-        _ => text.clone(),
-    };
-    advice.trim_end_matches('.').to_owned()
+    let text = j.finding.advice.clone().unwrap_or_else(|| format!("{}.", j.finding.summary));
+    match &j.finding.command {
+        Some(command) if !j.advice.as_ref().is_some_and(is_enough) => format!("{text} Run `{command}`."),
+        _ => text,
+    }
 }
