@@ -42,7 +42,8 @@ impl From<&RunResult> for Measured {
 
 impl Measured {
     /// Its time, if the run succeeded and verification found no wrong bytes.
-    fn good_ns(&self) -> Option<u64> {
+    #[must_use]
+    pub fn good_ns(&self) -> Option<u64> {
         self.wall_ns.filter(|ns| *ns > 0 && self.error.is_none() && self.verified != Some(false))
     }
 
@@ -107,6 +108,17 @@ pub enum Change {
 }
 
 impl Change {
+    /// Its name in tables and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Broken => "broken",
+        }
+    }
+
     /// Whether the change is a regression.
     #[must_use]
     pub const fn is_regression(self) -> bool {

@@ -1,7 +1,7 @@
 //! The progress bar of a command that does not run a session.
 
 use super::args::OutputArgs;
-use super::race::headless_options;
+use super::terminal::headless_options;
 use std::io::{self, Write as _};
 
 /// Characters of the bar.

@@ -1,16 +1,19 @@
 //! Compares runs with earlier ones: `--baseline FILE` after a race, and `report A B`.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_ANSWER, FINE, note, print};
+use super::outcome::{BAD_ANSWER, FINE, note, print_coloured};
+use super::terminal::{columns, headless_options};
 use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
 use crate::core::median::median;
-use crate::core::{CacheState, Engine, Metric, units};
+use crate::core::{CacheState, Engine, Metric};
+use crate::present::baseline as present;
+use crate::report::lines;
+use crate::report::section::Section;
 use crate::session::{LaneStatus, State, recording};
-use crate::text::{json_values, sanitise_line};
+use crate::text::json_values;
 use crate::trust::read_regular;
 use serde::Deserialize;
 use serde_json::json;
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// The runs of the baseline, and its name.
@@ -26,8 +29,8 @@ pub(super) struct Baseline {
 impl Baseline {
     /// The engines of `now` that are slower than in the baseline.
     pub(super) fn slower(&self, now: &[Measured], pressure: f64) -> Vec<(Engine, CacheState)> {
-        let told = against(&self.runs, now, self.allowed(pressure));
-        told.into_iter().filter(|one| one.change == Change::Slower).map(|one| (one.engine, one.cache)).collect()
+        let compared = against(&self.runs, now, self.allowed(pressure));
+        compared.into_iter().filter(|one| one.change == Change::Slower).map(|one| (one.engine, one.cache)).collect()
     }
 
     /// The permitted slowdown for this CPU pressure. If tasks wait for a CPU in a share `p` of the time, they take up
@@ -168,94 +171,45 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
 /// if no run can be compared.
 pub(super) fn judge(baseline: &Baseline, now: &[Measured], pressure: f64, output: &OutputArgs) -> u8 {
     let allowed = baseline.allowed(pressure);
-    let told = against(&baseline.runs, now, allowed);
-    if told.is_empty() {
-        note(&format!(
-            "nothing here can be compared with {}: it contains no successful run of the same engine, model, target and cache state",
-            sanitise_line(&baseline.name)
-        ));
+    let compared = against(&baseline.runs, now, allowed);
+    if compared.is_empty() {
+        note(&present::not_comparable(&baseline.name));
         return BAD_ANSWER;
     }
     if allowed > baseline.threshold {
-        note(&format!(
-            "tasks of this machine waited for a CPU in {:.0} % of the time, so an engine may be {:.0} % slower",
-            baseline.pressure.max(pressure) * 100.0,
-            allowed * 100.0
-        ));
+        note(&present::busy(baseline.pressure.max(pressure), allowed));
     }
-    let text = table(&baseline.name, "now", allowed, &told);
-    let said = if output.json {
-        text.lines().for_each(say_on_stderr);
+    let colour = headless_options(output, None).colour && !output.json;
+    let text = lines(
+        &present::answers(&baseline.name, &compared),
+        &comparison(&baseline.name, allowed, &compared),
+        columns(),
+        colour,
+    );
+    let printed = if output.json {
+        text.lines().for_each(print_on_stderr);
         FINE
     } else {
-        print(format!("\n{text}").as_bytes())
+        print_coloured(&format!("\n{text}"), colour)
     };
-    let worse = told.iter().any(|t| t.change.is_regression());
-    said.max(if worse { BAD_ANSWER } else { FINE })
+    let worse = compared.iter().any(|one| one.change.is_regression());
+    printed.max(if worse { BAD_ANSWER } else { FINE })
 }
 
-fn say_on_stderr(line: &str) {
+fn print_on_stderr(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// The comparison as a table, with one sentence per regression.
-pub(super) fn table(before: &str, now: &str, threshold: f64, told: &[Against]) -> String {
-    let mut out = format!(
-        "Compared with {} (an engine differs if its median changed by more than {threshold:.0} % plus half the range of the repeats, and no runs overlap; a single run counts as a range of 15 %)\n",
-        sanitise_line(before),
-        threshold = threshold * 100.0
-    );
-    let mut of: Option<(&str, &str, CacheState)> = None;
-    for t in told {
-        let this = (t.model.as_str(), t.target.as_str(), t.cache);
-        if of != Some(this) {
-            of = Some(this);
-            let _ = writeln!(out, "\n{}, {} cache, {}", sanitise_line(&t.model), t.cache, sanitise_line(&t.target));
-            let _ = writeln!(out, "  {:<15} {:>9}  {:>9}  {:>8}  {:>7}", "engine", "before", "now", "change", "noise");
-        }
-        let change = t.difference().map_or_else(String::new, |d| format!("{:+.1} %", d * 100.0));
-        let word = match t.change {
-            Change::Same => "the same",
-            Change::Faster => "faster",
-            Change::Slower => "slower",
-            Change::Broken => "broken",
-        };
-        let _ = writeln!(
-            out,
-            "  {:<15} {:>9}  {:>9}  {change:>8}  {:>5.1} %  {word}",
-            sanitise_line(&t.engine.to_string()),
-            units::duration(t.before.wall_ns),
-            t.now.map_or_else(|| "–".to_owned(), |side| units::duration(side.wall_ns)),
-            t.allowed * 100.0
-        );
-    }
-    let worse: Vec<&Against> = told.iter().filter(|t| t.change.is_regression()).collect();
-    out.push('\n');
-    for t in &worse {
-        let what = match (t.change, t.difference()) {
-            (Change::Slower, Some(difference)) => {
-                format!("is {:.1} % slower than in {}", difference * 100.0, sanitise_line(before))
-            }
-            _ => format!("loaded the model in {} but does not load it correctly {now}", sanitise_line(before)),
-        };
-        let _ = writeln!(
-            out,
-            "Regression: {} ({}, {}) {what}.",
-            sanitise_line(&t.engine.to_string()),
-            t.cache,
-            sanitise_line(&t.model)
-        );
-    }
-    if worse.is_empty() {
-        let _ = writeln!(out, "No regression.");
-    }
-    out
+/// The sections of a comparison: its rule and its tables.
+pub(super) fn comparison(before: &str, threshold: f64, compared: &[Against]) -> Vec<Section> {
+    let first = Section::new(present::title(before)).text(present::rule(threshold));
+    std::iter::once(first).chain(present::tables(compared).into_iter().map(Section::from)).collect()
 }
 
 /// The comparison as JSON.
-pub(super) fn to_json(before: &str, now: &str, told: &[Against]) -> serde_json::Value {
-    let engines: Vec<_> = told
+pub(super) fn to_json(before: &str, now: &str, compared: &[Against]) -> serde_json::Value {
+    let engines: Vec<_> = compared
         .iter()
         .map(|t| {
             json!({
@@ -263,64 +217,11 @@ pub(super) fn to_json(before: &str, now: &str, told: &[Against]) -> serde_json::
                 "before_ns": t.before.wall_ns, "before_runs": t.before.runs,
                 "now_ns": t.now.map(|s| s.wall_ns), "now_runs": t.now.map_or(0, |s| s.runs),
                 "difference": t.difference(), "allowed": t.allowed, "regression": t.change.is_regression(),
-                "change": match t.change {
-                    Change::Same => "same",
-                    Change::Faster => "faster",
-                    Change::Slower => "slower",
-                    Change::Broken => "broken",
-                },
+                "change": t.change.name(),
             })
         })
         .collect();
     json!({"baseline": before, "now": now, "engines": engines})
-}
-
-/// The median of each engine in several recordings, side by side. The recordings can have different models.
-pub(super) fn side_by_side(all: &[Baseline]) -> String {
-    let mut rows: Vec<(String, String, CacheState, String)> = Vec::new();
-    for run in all.iter().flat_map(|b| &b.runs) {
-        let Some(model) = &run.model else { continue };
-        let row = (model.clone(), run.target.clone(), run.cache, run.engine.to_string());
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
-    rows.sort();
-    let names: Vec<String> =
-        all.iter().map(|b| sanitise_line(&b.name).trim_end_matches(".gdsrec").to_owned()).collect();
-    let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(12);
-    let mut out = String::from("Side by side (medians of the good runs)\n");
-    let mut of = None;
-    for (model, target, cache, engine) in &rows {
-        if of != Some((model, target, cache)) {
-            of = Some((model, target, cache));
-            let _ = writeln!(out, "\n{}, {cache} cache, {}", sanitise_line(model), sanitise_line(target));
-            let heads: String = names.iter().map(|n| format!("  {n:>width$}")).collect();
-            let _ = writeln!(out, "  {:<15}{heads}", "engine");
-        }
-        let cells: String = all
-            .iter()
-            .map(|b| {
-                let good: Vec<u64> = b
-                    .runs
-                    .iter()
-                    .filter(|r| {
-                        r.model.as_ref() == Some(model)
-                            && r.target == *target
-                            && r.cache == *cache
-                            && r.engine.to_string() == *engine
-                            && r.error.is_none()
-                            && r.verified != Some(false)
-                    })
-                    .filter_map(|r| r.wall_ns.filter(|ns| *ns > 0))
-                    .collect();
-                let cell = crate::analysis::median_u64(&good).map_or_else(|| "–".to_owned(), units::duration);
-                format!("  {cell:>width$}")
-            })
-            .collect();
-        let _ = writeln!(out, "  {:<15}{cells}", sanitise_line(engine));
-    }
-    out
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::args::{Export, OutputArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_coloured, print_json};
-use super::race::{columns, headless_options};
+use super::terminal::{columns, headless_options};
 use super::view::{examined, live_view, open_view};
 use crate::checks;
 use crate::core::{Event, EventBody, Route, Verdict};
@@ -47,23 +47,11 @@ impl Level {
 
 /// Whether all verdicts meet the level. The others are printed on standard error.
 fn meets(level: Level, verdicts: &[Verdict]) -> bool {
-    let head = format!("--require {} is not met", level.name());
-    if verdicts.is_empty() {
-        note(&format!("{head}: there is no verdict"));
-    }
     let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !level.is_met(verdict)).collect();
-    for verdict in &unmet {
-        let gpu = verdict.gpu.as_ref().map_or_else(String::new, |gpu| format!(" for {gpu}"));
-        let route = match present::verdict::no_gpu(verdict) {
-            true => "no GPU".to_owned(),
-            false => format!("route {}, {}", verdict.route, if verdict.proven { "proven" } else { "not proven" }),
-        };
-        let why = match verdict.blockers.as_slice() {
-            [] => verdict.proof.clone(),
-            blockers => format!("blocked by {}", blockers.join(", ")),
-        };
-        note(&format!("{head}: {}{gpu}: {route}; {why}", verdict.path.display()));
+    if verdicts.is_empty() {
+        note(&present::verdict::unmet(level.name(), None));
     }
+    unmet.iter().for_each(|verdict| note(&present::verdict::unmet(level.name(), Some(verdict))));
     unmet.is_empty() && !verdicts.is_empty()
 }
 

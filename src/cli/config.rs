@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, ResultArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_coloured, print_json};
-use super::race::headless_options;
+use super::terminal::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned, TunedFor};
 use crate::checks::{self};

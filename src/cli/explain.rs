@@ -2,7 +2,7 @@
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_CALL, Ran, fail, note, print_coloured, print_json};
-use super::race::{columns, headless_options};
+use super::terminal::{columns, headless_options};
 use crate::explain::{self, Answer};
 use serde_json::{Value, json};
 use std::io::Read as _;

@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::fix_work::{Mode, Order, Work, ask, open};
 use super::guided;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_coloured, print_json};
-use super::race::headless_options;
+use super::terminal::headless_options;
 use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};

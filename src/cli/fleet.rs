@@ -2,7 +2,7 @@
 
 use super::args::ResultArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
-use super::race::{columns, headless_options};
+use super::terminal::{columns, headless_options};
 use crate::fleet::{self, Fleet};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

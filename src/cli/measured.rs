@@ -4,6 +4,7 @@ use crate::analysis::{self, Prediction, Shape, Threads, Timings};
 use crate::core::{CacheState, Machine, Setting, units};
 use crate::engines;
 use crate::present::SessionAnalysis;
+use crate::present::prediction::{Model, Predicted};
 use crate::session::{State, recording, shipped};
 use crate::text::json_values;
 use crate::trust::read_regular;
@@ -38,9 +39,20 @@ impl Source {
         Some((used.0, rule(bytes, cpus)))
     }
 
+    /// The prediction for a model. `None` if nothing can be predicted.
+    pub(super) fn predicted(&self, model: &Model) -> Option<Predicted<'_>> {
+        Some(Predicted {
+            prediction: self.predict(&model.sizes_bytes)?,
+            timings: &self.timings,
+            from: &self.from,
+            gpu_bytes: self.gpu_bytes,
+            more_threads: self.unbounded(model.bytes()),
+        })
+    }
+
     /// Whether the engine uses more threads for a model of this size than were measured, and their ceiling is
     /// unknown.
-    pub(super) fn unbounded(&self, bytes: u64) -> bool {
+    fn unbounded(&self, bytes: u64) -> bool {
         let more = self.settings_for(bytes).is_some_and(|(used, (threads, ..))| threads > used);
         more && self.timings.cache == CacheState::Hot && self.timings.ceiling_bytes_per_s.is_none()
     }

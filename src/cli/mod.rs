@@ -36,6 +36,7 @@ mod sudo;
 mod sweep;
 mod swept;
 mod targets;
+mod terminal;
 mod test_file;
 mod together;
 mod top;

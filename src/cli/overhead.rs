@@ -5,9 +5,11 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::bar::Bar;
 use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
-use super::{race, settings};
-use crate::analysis::median;
+use super::{race, settings, terminal};
+use crate::analysis::{ProfilingMode as Mode, ProfilingOverhead};
 use crate::core::{CacheState, Engine, units};
+use crate::present::profiling;
+use crate::report;
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
 use crate::text::sanitise_line;
@@ -18,7 +20,6 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -40,43 +41,6 @@ const AFTER: Duration = Duration::from_millis(200);
 /// The exit status of a session with screens after TERM.
 const BY_TERM: i32 = 143;
 
-/// A mode of the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Bare,
-    Headless,
-    Screens,
-}
-
-impl Way {
-    const ALL: [Self; 3] = [Self::Bare, Self::Headless, Self::Screens];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Bare => "bare",
-            Self::Headless => "headless",
-            Self::Screens => "screens",
-        }
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Bare => "no meters, no output",
-            Self::Headless => "meters at their usual pace",
-            Self::Screens => "meters, and the screens on a terminal of 120 by 36",
-        }
-    }
-}
-
-/// The results of one engine.
-struct Outcome {
-    engine: Engine,
-    cache: CacheState,
-    bytes: u64,
-    /// The times in nanoseconds by mode, in the order of [`Way::ALL`].
-    walls: [Vec<u64>; 3],
-}
-
 /// Runs the rounds and prints the ratios.
 pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if let Some(sentence) = refused(race) {
@@ -90,10 +54,10 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
     let ended = race::ended_by_signals();
-    let mut told = Vec::new();
+    let mut measured = Vec::new();
     for (engine, cache) in engines.iter().flat_map(|e| caches.iter().map(move |c| (e, *c))) {
         match measure(model, race, engine, cache, rounds, output, &ended) {
-            Ok(outcome) => told.push(outcome),
+            Ok(overhead) => measured.push(overhead),
             Err(_) if ended.load(Ordering::Relaxed) => {
                 return Ok(fail(INTERRUPTED, "interrupted, so there is no result"));
             }
@@ -101,9 +65,10 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
         }
     }
     Ok(if output.json {
-        print_json(&json!({ "overheads": told.iter().map(Outcome::to_json).collect::<Vec<_>>() }))
+        print_json(&json!({ "overheads": measured.iter().map(to_json).collect::<Vec<_>>() }))
     } else {
-        print(text(&told).as_bytes())
+        let sections: Vec<_> = measured.iter().map(|overhead| profiling::table(overhead).into()).collect();
+        print(report::lines(&[], &sections, terminal::columns(), false).as_bytes())
     })
 }
 
@@ -123,36 +88,36 @@ fn measure(
     rounds: u32,
     output: &OutputArgs,
     ended: &AtomicBool,
-) -> Result<Outcome, String> {
+) -> Result<ProfilingOverhead, String> {
     let folder = Scratch::new("gds-top-overhead-").map_err(|e| format!("making a temporary folder failed: {e}"))?;
-    let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
+    let mut overhead = ProfilingOverhead { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
     let mut bar = Bar::new(output);
-    let (sessions, mut done) = ((u64::from(rounds) + 1) * Way::ALL.len() as u64, 0);
+    let (sessions, mut done) = ((u64::from(rounds) + 1) * Mode::ALL.len() as u64, 0);
     // Round 0 is discarded, because the first load has different caches and clock rates.
     for round in 0..=rounds {
         // Each round starts with a different mode.
-        for turn in 0..Way::ALL.len() {
-            let at = (turn + round as usize) % Way::ALL.len();
-            let way = Way::ALL[at];
-            let recording = folder.path().join(format!("{}-{round}.gdsrec", way.name()));
+        for turn in 0..Mode::ALL.len() {
+            let at = (turn + round as usize) % Mode::ALL.len();
+            let mode = Mode::ALL[at];
+            let recording = folder.path().join(format!("{}-{round}.gdsrec", mode.name()));
             let arguments = arguments(model, race, engine, cache, &recording);
             bar.show(done, sessions, &format!("{engine} ({cache}), {done} of {sessions} sessions"));
-            let ran = session(way, &arguments, ended);
+            let ran = session(mode, &arguments, ended);
             bar.clear();
             ran?;
             done += 1;
-            let (wall_ns, bytes) = result(&recording, way)?;
-            outcome.bytes = bytes;
+            let (wall_ns, bytes) = result(&recording, mode)?;
+            overhead.bytes = bytes;
             if round > 0 {
-                outcome.walls[at].push(wall_ns);
+                overhead.walls[at].push(wall_ns);
             }
             if !output.quiet {
                 let word = if round == 0 { "warm-up".to_owned() } else { format!("round {round} of {rounds}") };
-                note(&format!("{engine} ({cache}), {word}, {}: {}", way.name(), units::duration(wall_ns)));
+                note(&format!("{engine} ({cache}), {word}, {}: {}", mode.name(), units::duration(wall_ns)));
             }
         }
     }
-    Ok(outcome)
+    Ok(overhead)
 }
 
 fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, recording: &Path) -> Vec<OsString> {
@@ -182,18 +147,18 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     arguments
 }
 
-fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), String> {
+fn session(mode: Mode, arguments: &[OsString], ended: &AtomicBool) -> Result<(), String> {
     let exe = std::env::current_exe().map_err(|e| format!("the executable of gds-top cannot be found: {e}"))?;
-    let failed = |e: std::io::Error| format!("a session ({}) failed: {e}", way.name());
+    let failed = |e: std::io::Error| format!("a session ({}) failed: {e}", mode.name());
     let mut command = Command::new(exe);
-    if way == Way::Screens {
+    if mode == Mode::Screens {
         return under_screens(command.arg("__on-terminal").args(arguments), ended).map_err(failed);
     }
     command.arg("load").args(arguments).arg("--quiet").stdin(Stdio::null()).stdout(Stdio::null());
     // Ctrl-C must reach only this program, which passes it on. A second signal would end the session before it
     // removes its files.
     command.process_group(0);
-    if way == Way::Bare {
+    if mode == Mode::Bare {
         command.arg("--no-telemetry");
     }
     // The recording contains failed runs. The exit status and the message show that a session could not start.
@@ -201,7 +166,7 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
     if matches!(status.code(), Some(0 | 1)) {
         Ok(())
     } else {
-        Err(format!("the session ({}) ended with {status}", way.name()))
+        Err(format!("the session ({}) ended with {status}", mode.name()))
     }
 }
 
@@ -265,7 +230,7 @@ fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
 }
 
 /// The time and the bytes of the load in a recording. For parts on several targets, they are those of the group.
-fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
+fn result(path: &Path, mode: Mode) -> Result<(u64, u64), String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
         state.reduce(&event.map_err(|e| e.to_string())?);
@@ -273,98 +238,25 @@ fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
     let lane = state.lanes.first();
     let run = lane.and_then(|l| l.result.as_deref()).ok_or_else(|| {
         let why = state.unavailable.first().map_or_else(|| "it did not finish".to_owned(), |(_, why)| why.clone());
-        format!("the load ({}) has no result: {why}", way.name())
+        format!("the load ({}) has no result: {why}", mode.name())
     })?;
     let together = state.groups().first().and_then(|group| group.whole.clone());
     let run = together.as_ref().unwrap_or(run);
     match &run.error {
-        Some(error) => Err(format!("the load ({}) failed: {error}", way.name())),
+        Some(error) => Err(format!("the load ({}) failed: {error}", mode.name())),
         None => Ok((run.wall_ns, run.bytes)),
     }
 }
 
-impl Outcome {
-    fn median_ns(&self, way: usize) -> f64 {
-        median(&self.walls[way].iter().map(|ns| *ns as f64).collect::<Vec<_>>()).unwrap_or(f64::NAN)
-    }
-
-    /// The time divided by that of the bare load. It is above 1 if there is overhead.
-    fn ratio(&self, way: usize) -> f64 {
-        self.median_ns(way) / self.median_ns(0)
-    }
-
-    /// The largest deviation of a bare load from the median, as a share. Smaller differences are noise. `None` for a
-    /// single load.
-    fn noise(&self) -> Option<f64> {
-        let middle = self.median_ns(0);
-        let apart = self.walls[0].iter().map(|ns| (*ns as f64 - middle).abs() / middle);
-        (self.walls[0].len() > 1).then(|| apart.fold(0.0, f64::max))
-    }
-
-    /// The explanation of the ratios.
-    fn words(&self) -> String {
-        let Some(noise) = self.noise() else {
-            return "The ratio is the time divided by that of the bare load. One round does not show the noise."
-                .to_owned();
-        };
-        let beyond: Vec<&str> = [1, 2]
-            .into_iter()
-            .filter(|way| (self.ratio(*way) - 1.0).abs() > noise)
-            .map(|way| Way::ALL[way].name())
-            .collect();
-        let result = match beyond.as_slice() {
-            [] => "both ratios are within this noise".to_owned(),
-            [one] => format!("the ratio of {one} is outside this noise"),
-            _ => "both ratios are outside this noise".to_owned(),
-        };
-        let noise = noise * 100.0;
-        format!(
-            "The ratio is the median time divided by that of the bare loads. The bare loads are within ±{noise:.1} % of their median: {result}."
-        )
-    }
-
-    fn to_json(&self) -> serde_json::Value {
-        let ways: Vec<_> = Way::ALL
-            .iter()
-            .enumerate()
-            .map(|(i, way)| {
-                json!({"way": way.name(), "wall_ns": self.walls[i], "median_ns": self.median_ns(i), "ratio": self.ratio(i)})
-            })
-            .collect();
-        json!({"engine": self.engine, "cache": self.cache, "bytes": self.bytes, "noise": self.noise(), "ways": ways})
-    }
-}
-
-fn text(told: &[Outcome]) -> String {
-    let mut out = String::new();
-    for outcome in told {
-        let rounds = outcome.walls[0].len();
-        let _ = writeln!(
-            out,
-            "{} ({}), {}, {rounds} alternating rounds",
-            outcome.engine,
-            outcome.cache,
-            units::bytes(outcome.bytes)
-        );
-        let _ = writeln!(out, "  {:<9} {:>9} {:>20} {:>11}  {:>7}", "", "median", "fastest, slowest", "rate", "ratio");
-        for (i, way) in Way::ALL.iter().enumerate() {
-            let walls = &outcome.walls[i];
-            let (low, high) = walls.iter().fold((u64::MAX, 0), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-            let middle = outcome.median_ns(i) as u64;
-            let _ = writeln!(
-                out,
-                "  {:<9} {:>9} {:>20} {:>11}  {:>7.4}  {}",
-                way.name(),
-                units::duration(middle),
-                format!("{}, {}", units::duration(low), units::duration(high)),
-                units::bytes_per_s(outcome.bytes, middle).map_or_else(String::new, units::rate),
-                outcome.ratio(i),
-                way.words()
-            );
-        }
-        let _ = writeln!(out, "{}\n", outcome.words());
-    }
-    out
+fn to_json(overhead: &ProfilingOverhead) -> serde_json::Value {
+    let modes = Mode::ALL.into_iter().map(|mode| {
+        json!({
+            "way": mode.name(), "wall_ns": overhead.walls[mode as usize], "median_ns": overhead.median_ns(mode),
+            "ratio": overhead.ratio(mode),
+        })
+    });
+    let ProfilingOverhead { engine, cache, bytes, .. } = overhead;
+    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "ways": modes.collect::<Vec<_>>()})
 }
 
 /// Runs the race on the screens and ends after it. The terminal on standard input becomes the controlling terminal of
@@ -403,31 +295,6 @@ mod tests {
     use super::super::args::LoadArgs;
     use super::*;
     use crate::core::{Setting, SettingOrder};
-
-    #[test]
-    fn ratios_are_of_medians_and_the_noise_is_that_of_the_bare_loads() {
-        let walls = [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]];
-        let outcome = Outcome { engine: Engine::Pread, cache: CacheState::Hot, bytes: 1000, walls };
-        assert!((outcome.ratio(1) - 1.01).abs() < 1e-9 && (outcome.ratio(2) - 1.2).abs() < 1e-9);
-        assert!(outcome.noise().is_some_and(|noise| (noise - 0.1).abs() < 1e-9));
-        // All runs are within the noise, even if all are on one side of the median.
-        let skewed = Outcome { walls: [vec![100, 95, 140], vec![100], vec![100]], engine: Engine::Pread, ..outcome };
-        assert!(
-            skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9)
-                && skewed.words().contains("both ratios are within")
-        );
-        let once = Outcome { walls: [vec![100], vec![100], vec![100]], engine: Engine::Pread, ..skewed };
-        assert!(once.noise().is_none() && once.words().contains("One round does not show"));
-        let outcome = Outcome { walls: [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]], ..once };
-        let told = text(&[outcome]);
-        assert!(
-            told.contains("the ratio of screens is outside")
-                && told.contains("1.0100")
-                && told.contains("1.2000")
-                && told.contains("±10.0 %"),
-            "{told}"
-        );
-    }
 
     #[test]
     fn what_would_be_left_out_in_silence_is_refused() {

@@ -3,24 +3,13 @@
 use super::args::OutputArgs;
 use super::measured::{Source, sources};
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
-use crate::analysis::{Prediction, Timings};
-use crate::core::units;
+use super::terminal::columns;
 use crate::models::{self, Profile, dtype};
+use crate::present::prediction::{self, Model, Predicted};
+use crate::report;
+use crate::report::section::{Block, Section};
 use serde_json::json;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-/// The model whose load is predicted.
-struct Model {
-    name: String,
-    sizes_bytes: Vec<u64>,
-}
-
-impl Model {
-    fn bytes(&self) -> u64 {
-        self.sizes_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
-    }
-}
 
 /// Prints the predictions.
 pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
@@ -32,20 +21,22 @@ pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
         Ok(sources) => sources,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let mut told = predictions(&model, &sources);
-    if told.is_empty() {
+    let mut all = predictions(&model, &sources);
+    if all.is_empty() {
         return fail(
             BAD_ANSWER,
             "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model, alone and with a timeline; record one with 'gds-top bench MODEL \
              --record FILE'",
         );
     }
-    told.sort_by_key(|(source, prediction)| (source.timings.cache, prediction.wall_ns));
+    all.sort_by_key(|one| (one.timings.cache, one.prediction.wall_ns));
     if output.json {
-        let list: Vec<_> = told.iter().map(|(source, prediction)| to_json(&model, source, prediction)).collect();
+        let list: Vec<_> = all.iter().map(|one| to_json(&model, one)).collect();
         return print_json(&json!({ "predictions": list }));
     }
-    print(to_text(&model, &told, from.is_empty()).as_bytes())
+    let table = Section::from(prediction::table(&model, &all));
+    let remarks = Block::List(prediction::remarks(&model, &all, from.is_empty()));
+    print(report::lines(&[], &[table.block(remarks)], columns(), false).as_bytes())
 }
 
 /// The profile is read by its name, so no model files are needed.
@@ -62,7 +53,7 @@ fn named(model: &str) -> Result<Model, String> {
 
 /// One prediction for each engine and cache state. The measured model of the nearest size is used, because engines
 /// choose settings by size.
-fn predictions<'a>(model: &Model, sources: &'a [Source]) -> Vec<(&'a Source, Prediction)> {
+fn predictions<'a>(model: &Model, sources: &'a [Source]) -> Vec<Predicted<'a>> {
     let distance = |source: &Source| (model.bytes().max(1) as f64 / source.measured_bytes().max(1) as f64).ln().abs();
     let mut nearest: Vec<&Source> = Vec::new();
     for source in sources {
@@ -74,131 +65,22 @@ fn predictions<'a>(model: &Model, sources: &'a [Source]) -> Vec<(&'a Source, Pre
             None => nearest.push(source),
         }
     }
-    nearest.into_iter().filter_map(|source| Some((source, source.predict(&model.sizes_bytes)?))).collect()
+    nearest.into_iter().filter_map(|source| source.predicted(model)).collect()
 }
 
-fn to_json(model: &Model, source: &Source, prediction: &Prediction) -> serde_json::Value {
+fn to_json(model: &Model, one: &Predicted<'_>) -> serde_json::Value {
+    let (timings, prediction) = (one.timings, &one.prediction);
     json!({
         "model": model.name, "tensors": model.sizes_bytes.len(), "bytes": model.bytes(),
-        "engine": source.timings.engine, "cache": source.timings.cache, "wall_ns": prediction.wall_ns, "low_ns": prediction.low_ns,
+        "engine": timings.engine, "cache": timings.cache, "wall_ns": prediction.wall_ns, "low_ns": prediction.low_ns,
         "high_ns": prediction.high_ns, "overhead_ns": prediction.overhead_ns, "extrapolated": prediction.extrapolated,
         "untold": prediction.untold, "repeats_apart_fraction": prediction.repeats_apart,
-        "gpu_memory_bytes": source.gpu_bytes, "fits_one_gpu": source.gpu_bytes.map(|has| model.bytes() <= has),
+        "gpu_memory_bytes": one.gpu_bytes, "fits_one_gpu": one.gpu_bytes.map(|has| model.bytes() <= has),
         "based_on": {
-            "source": source.from, "model": source.timings.model, "bytes": source.measured_bytes(),
-            "target": source.timings.target, "runs": source.timings.runs.len(),
+            "source": one.from, "model": timings.model, "bytes": one.measured_bytes(),
+            "target": timings.target, "runs": timings.runs.len(),
         },
     })
-}
-
-fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> String {
-    let between = |p: &Prediction| format!("{} and {}", units::duration(p.low_ns), units::duration(p.high_ns));
-    let wide = told.iter().map(|(_, p)| between(p).chars().count()).max().unwrap_or(0).max("likely between".len());
-    let mut out = format!(
-        "{}: {} tensors, {}\n\n{:<5} {:<15} {:>12}  {:>wide$} {:>10}  {:>13}  {}\n",
-        model.name,
-        units::count(model.sizes_bytes.len() as u64),
-        units::bytes(model.bytes()),
-        "cache",
-        "engine",
-        "expected",
-        "likely between",
-        "rate",
-        "overhead",
-        "from"
-    );
-    for (source, p) in told {
-        let between = between(p);
-        let rate = units::bytes_per_s(model.bytes(), p.wall_ns).map_or_else(String::new, units::rate);
-        let marks = [(p.extrapolated, " *"), (p.untold, " †"), (p.repeats_apart.is_some(), " ‡")];
-        let mark: String = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect();
-        let _ = writeln!(
-            out,
-            "{:<5} {:<15} {:>12}  {between:>wide$} {rate:>10}  {:>13}  {}{mark}",
-            source.timings.cache,
-            source.timings.engine,
-            units::duration(p.wall_ns),
-            units::duration(p.overhead_ns),
-            source.timings.model,
-        );
-    }
-    out.push('\n');
-    let mut too_small: Vec<(&str, u64)> = told
-        .iter()
-        .filter_map(|(source, _)| Some((source.timings.target.as_str(), source.gpu_bytes?)))
-        .filter(|(_, has)| *has > 0 && model.bytes() > *has)
-        .collect();
-    too_small.sort_unstable();
-    too_small.dedup();
-    for (gpu, has) in too_small {
-        let _ = writeln!(
-            out,
-            "It does not fit: the tensors need {} and one {gpu} has {}. It needs at least {} of them ('bench MODEL --gpu 0,1,…' divides it); the times are for this many bytes through one GPU.",
-            units::bytes(model.bytes()),
-            units::bytes(has),
-            model.bytes().div_ceil(has)
-        );
-    }
-    let mut bases: Vec<String> = told
-        .iter()
-        .map(|(s, _)| {
-            let bytes = units::bytes(s.measured_bytes());
-            let runs = s.timings.runs.len();
-            let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
-            let Timings { model, target, .. } = &s.timings;
-            format!("{model}: loads of {bytes} onto {target} in {}, {runs} of an engine", s.from)
-        })
-        .collect();
-    bases.sort();
-    bases.dedup();
-    for base in bases {
-        let _ = writeln!(out, "{base}");
-    }
-    let _ = writeln!(
-        out,
-        "Each measured run is split into fixed time, time per byte and time per tensor, and gives a prediction. The expected time is the median (for hot mmap and a model of more than twice or less than half the size: the fastest or slowest, because its rate changes). The interval is wider if the runs differ more, or if the model differs more from the measured one."
-    );
-    if told.iter().any(|(_, p)| p.extrapolated) {
-        let _ = writeln!(
-            out,
-            "* far outside the measured range: tensors more than twice as large or small, or a model of more than four times the bytes or less than a \
-             sixty-fourth"
-        );
-    }
-    if told.iter().any(|(_, p)| p.untold) {
-        let _ = writeln!(
-            out,
-            "† the overhead of some tensor sizes was measured in the first calls only, while libraries warm up: the interval contains all possible times, and the expected time is its geometric mean"
-        );
-    }
-    let unbounded: Vec<String> =
-        told.iter().filter(|(s, _)| s.unbounded(model.bytes())).map(|(s, _)| s.timings.engine.to_string()).collect();
-    if !unbounded.is_empty() {
-        let _ = writeln!(
-            out,
-            "{} would use more threads for this model than were measured, and is predicted with the measured ones. 'bench MODEL --ceilings' also measures the ceiling for more threads",
-            unbounded.join(", ")
-        );
-    }
-    let apart: Vec<String> = told
-        .iter()
-        .filter_map(|(s, p)| Some((s, p.repeats_apart?)))
-        .map(|(s, apart)| format!("{} ({}) {:.0} %", s.timings.engine, s.timings.cache, apart * 100.0))
-        .collect();
-    if !apart.is_empty() {
-        let _ = writeln!(
-            out,
-            "‡ the measured repeats of the same load differ widely, so the prediction cannot be more precise: {}",
-            apart.join(", ")
-        );
-    }
-    if shipped {
-        let _ = writeln!(
-            out,
-            "The loads were measured on another machine. For this machine, run 'gds-top bench MODEL --record FILE' and predict with '--from FILE'."
-        );
-    }
-    out
 }
 
 #[cfg(test)]
@@ -206,8 +88,8 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
 mod tests {
     use super::*;
     use crate::analysis;
-    use crate::core::CacheState;
-    use crate::report;
+    use crate::analysis::Prediction;
+    use crate::core::{CacheState, units};
     use crate::session::{State, recording};
     use std::sync::OnceLock;
 
@@ -377,14 +259,13 @@ mod tests {
     fn a_profile_is_predicted_from_the_nearest_measured_size() {
         let all = sources(&[]).unwrap();
         let (large, small) = (named("llama-3.1-70b").unwrap(), named("qwen3-0.6b").unwrap());
-        assert!(predictions(&large, &all).iter().all(|(s, _)| s.from.contains("7b")));
-        assert!(predictions(&small, &all).iter().all(|(s, _)| s.from.contains("0.6b")));
-        assert!(predictions(&large, &all).iter().all(|(_, p)| p.low_ns < p.wall_ns && p.wall_ns < p.high_ns));
-        let text = to_text(&large, &predictions(&large, &all), true);
-        assert!(
-            text.contains("gds-per-tensor") && text.contains("NVIDIA H200") && text.contains("--from FILE"),
-            "{text}"
-        );
+        assert!(predictions(&large, &all).iter().all(|one| one.from.contains("7b")));
+        assert!(predictions(&small, &all).iter().all(|one| one.from.contains("0.6b")));
+        assert!(predictions(&large, &all).iter().all(
+            |one| one.prediction.low_ns < one.prediction.wall_ns && one.prediction.wall_ns < one.prediction.high_ns
+        ));
+        let remarks = prediction::remarks(&large, &predictions(&large, &all), true).join(" ");
+        assert!(remarks.contains("NVIDIA H200") && remarks.contains("--from FILE"), "{remarks}");
     }
 
     #[test]
@@ -392,25 +273,27 @@ mod tests {
         let mut all = sources(&[]).unwrap();
         let (large, small) = (named("llama-3.1-405b").unwrap(), named("qwen3-0.6b").unwrap());
         assert!(all.iter().all(|source| source.gpu_bytes.is_some_and(|bytes| bytes > 100 << 30)));
-        let text = to_text(&large, &predictions(&large, &all), true);
-        assert!(text.contains("It does not fit") && text.contains("at least 6 of them"), "{text}");
-        let told = to_json(&large, &all[0], &predictions(&large, &all)[0].1);
-        assert_eq!(told["fits_one_gpu"], false);
-        assert!(!to_text(&small, &predictions(&small, &all), true).contains("does not fit"));
+        let first =
+            |model: &Model, all: &[Source]| prediction::remarks(model, &predictions(model, all), true).remove(0);
+        let sentence = first(&large, &all);
+        assert!(sentence.contains("does not fit") && sentence.contains("at least 6 GPUs"), "{sentence}");
+        assert_eq!(to_json(&large, &predictions(&large, &all)[0])["fits_one_gpu"], false);
+        assert!(!first(&small, &all).contains("does not fit"));
         // Unknown values are left out.
         all.iter_mut().for_each(|source| source.gpu_bytes = None);
-        assert!(!to_text(&large, &predictions(&large, &all), true).contains("does not fit"));
+        assert!(!first(&large, &all).contains("does not fit"));
     }
 
     #[test]
     fn engines_whose_repeats_lie_apart_are_named_with_how_far() {
         let all = sources(&[]).unwrap();
         let model = named("llama-3.1-8b").unwrap();
-        let told = predictions(&model, &all);
-        let walls = |s: &Source| s.timings.runs.iter().map(|run| run.wall_ns as f64).collect::<Vec<_>>();
-        let text = to_text(&model, &told, true);
-        for (source, p) in &told {
-            let (low, high) = walls(source).iter().fold((f64::MAX, 0.0_f64), |(l, h), ns| (l.min(*ns), h.max(*ns)));
+        let predicted = predictions(&model, &all);
+        let walls = |one: &Predicted<'_>| one.timings.runs.iter().map(|run| run.wall_ns as f64).collect::<Vec<_>>();
+        let text = prediction::remarks(&model, &predicted, true).join(" ");
+        for one in &predicted {
+            let (source, p) = (one, &one.prediction);
+            let (low, high) = walls(one).iter().fold((f64::MAX, 0.0_f64), |(l, h), ns| (l.min(*ns), h.max(*ns)));
             assert_eq!(p.repeats_apart.is_some(), high / low > 1.15, "{}", source.timings.engine);
             let words =
                 format!("{} ({}) {:.0} %", source.timings.engine, source.timings.cache, (high / low - 1.0) * 100.0);
@@ -420,13 +303,13 @@ mod tests {
 
     #[test]
     fn more_threads_whose_pace_nothing_bounds_are_said() {
-        let told = |recording: &str, model: &str| {
+        let more = |recording: &str, model: &str| {
             let (all, model) = (of(&state(recording)), named(model).unwrap());
-            to_text(&model, &predictions(&model, &all), false).contains("would use more threads")
+            predictions(&model, &all).iter().any(|one| one.more_threads)
         };
-        assert!(told("h200-qwen3-0.6b", "qwen2.5-7b"));
-        assert!(!told("h200-full-qwen3-0.6b", "qwen2.5-7b"), "ceilings were measured in that session");
-        assert!(!told("h200-qwen2.5-7b", "llama-3.1-8b"), "as many threads");
+        assert!(more("h200-qwen3-0.6b", "qwen2.5-7b"));
+        assert!(!more("h200-full-qwen3-0.6b", "qwen2.5-7b"), "ceilings were measured in that session");
+        assert!(!more("h200-qwen2.5-7b", "llama-3.1-8b"), "as many threads");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::baseline::{self, Baseline};
 use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
+use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, Measured};
-use crate::config::ThemeName;
 use crate::core::{CacheState, Engine, units};
 use crate::headless::{self, Asked};
 use crate::report::{self, Format};
@@ -15,7 +15,7 @@ use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,33 +253,6 @@ fn follow_asked(feed: &Feed, output: &OutputArgs, export: Option<Export>, asked:
     let options = headless::Options { asked, ..headless_options(output, export) };
     // Unlocked handles are used, because a lock would block libraries that print for minutes.
     headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
-}
-
-/// The options of headless output for the current streams.
-pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> headless::Options {
-    let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
-    let liked = settings::current();
-    let mono = liked.theme.as_deref().is_some_and(|name| name.parse() == Ok(ThemeName::Mono));
-    headless::Options {
-        json: output.json,
-        quiet: output.quiet,
-        full: false,
-        verbose: output.verbose,
-        progress: io::stderr().is_terminal() && !output.plain && !dumb,
-        colour: !output.plain && output.color.colours(io::stdout().is_terminal() && !mono && !dumb),
-        ascii: liked.ascii.unwrap_or(dumb),
-        export,
-        width: columns(),
-        asked: Asked::default(),
-    }
-}
-
-/// The width of the terminal on standard output in columns. It is 100 without a terminal.
-pub(super) fn columns() -> u16 {
-    if !io::stdout().is_terminal() {
-        return 100;
-    }
-    crossterm::terminal::size().map_or(100, |(columns, _)| columns.clamp(40, 160))
 }
 
 /// At INT and TERM, ends the session regularly: it ends the active run and reports the interruption. A second signal

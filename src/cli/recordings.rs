@@ -3,11 +3,16 @@
 use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline};
 use super::outcome::{FINE, Ran, has_terminal, print, print_json};
-use super::race::{follow_feed, headless_options, screens};
+use super::race::{follow_feed, screens};
 use super::settings;
+use super::terminal::{columns, headless_options};
 use crate::analysis::{LEAST_NOISE, against};
 use crate::headless;
+use crate::present::baseline as present;
+use crate::report::lines;
+use crate::report::section::Section;
 use crate::session::{REAL_TIME, replay};
+use crate::text::sanitise_line;
 use crate::tui::ScreenId;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,12 +106,18 @@ fn together(all: &[Baseline], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
     let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs, LEAST_NOISE))).collect();
     if output.json {
-        let list: Vec<_> = compared.iter().map(|(o, told)| baseline::to_json(&first.name, &o.name, told)).collect();
+        let list: Vec<_> = compared.iter().map(|(o, all)| baseline::to_json(&first.name, &o.name, all)).collect();
         return print_json(&serde_json::json!({ "comparisons": list }));
     }
-    let mut text = format!("\n{}", baseline::side_by_side(all));
-    for (other, told) in compared.iter().filter(|(_, told)| !told.is_empty()) {
-        text.push_str(&format!("\n{}: {}", other.name, baseline::table(&first.name, "there", LEAST_NOISE, told)));
+    let runs: Vec<_> = all.iter().map(|one| (one.name.as_str(), one.runs.as_slice())).collect();
+    let mut sections = vec![Section::new("Medians of the successful runs")];
+    sections.extend(present::side_by_side(&runs).into_iter().map(Section::from));
+    let mut text = format!("\n{}", lines(&[], &sections, columns(), false));
+    for (other, compared) in compared.iter().filter(|(_, compared)| !compared.is_empty()) {
+        let head = format!("\n{}\n", sanitise_line(&other.name));
+        text.push_str(&head);
+        let sections = baseline::comparison(&first.name, LEAST_NOISE, compared);
+        text.push_str(&lines(&present::answers(&first.name, compared), &sections, columns(), false));
     }
     print(text.as_bytes())
 }

@@ -3,8 +3,9 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
-use super::race::{config, headless_options, labelled};
+use super::race::{config, labelled};
 use super::sweep::end_on_signals;
+use super::terminal::headless_options;
 use crate::core::{CacheState, EventBody, units};
 use crate::headless::Progress;
 use crate::models::{self, Profile, SynthOptions};

@@ -2,9 +2,10 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
-use super::race::{config, headless_options, on_signals};
-use super::swept::{PROOF_RUNS, Proof, Swept, Tried, WORTH, because, noise};
-use crate::analysis;
+use super::race::{config, on_signals};
+use super::swept::{to_json, to_text};
+use super::terminal::headless_options;
+use crate::analysis::{self, LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
 use crate::core::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
 use crate::headless::Progress;
 use crate::session::live::{self, SessionConfig};
@@ -61,7 +62,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
             match runner.sweep(engine, cache) {
                 Ok(swept) => {
                     if !output.json {
-                        print(swept.to_text(model, race).as_bytes());
+                        print(to_text(&swept, model, race).as_bytes());
                     }
                     all.push(swept);
                 }
@@ -71,7 +72,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
         }
     }
     if output.json {
-        print_json(&json!({ "sweeps": all.iter().map(|swept| swept.to_json(model, race)).collect::<Vec<_>>() }));
+        print_json(&json!({ "sweeps": all.iter().map(|swept| to_json(swept, model, race)).collect::<Vec<_>>() }));
     }
     match (all.is_empty(), all.iter().any(|swept| swept.failed_proof.is_some())) {
         (true, _) => COULD_NOT_RUN,
@@ -207,13 +208,11 @@ impl<'a> Runner<'a> {
         for (name, values) in swept_settings {
             let Some(now) = swept.best.get(name) else { continue };
             if fixed.has(name) {
-                swept.reasons.push(format!("{name} is {}, as set by the user", name.text(now)));
+                swept.reasons.push(Reason::SetByUser(name, now));
                 continue;
             }
             if name == Setting::Threads && by_threads {
-                swept
-                    .reasons
-                    .push("threads follow depth: without io_uring each read in flight needs a thread".to_owned());
+                swept.reasons.push(Reason::ThreadsFollowDepth);
                 continue;
             }
             let variants: Vec<_> = values
@@ -237,44 +236,35 @@ impl<'a> Runner<'a> {
             let same = round.iter().filter(|t| t.changed.is_none());
             let best = same.filter_map(|t| Some((t.wall_ns.clone().ok()?, t))).min_by_key(|(ns, _)| *ns);
             let Some((best_ns, so_far)) = best else {
-                swept.reasons.push(format!("{name} was not swept: a run with the settings found so far failed"));
+                swept.reasons.push(Reason::NotSwept(name));
                 swept.tried.extend(round);
                 continue;
             };
             let others = round.iter().filter(|t| t.changed.is_some());
             let fastest = others.filter_map(|t| Some((t.wall_ns.clone().ok()?, t))).min_by_key(|(ns, _)| *ns);
             match fastest {
-                Some((ns, best)) if (ns as f64) < best_ns as f64 * (1.0 - WORTH) => {
-                    let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
-                    let value = best.settings.get(name).unwrap_or(0);
-                    swept.reasons.push(format!(
-                        "{name} {} instead of {}: {gain:.0} % faster; with {}{}",
-                        name.text(value),
-                        name.text(now),
-                        name.text(now),
-                        because(so_far, best)
-                    ));
+                Some((ns, best)) if (ns as f64) < best_ns as f64 * (1.0 - LEAST_GAIN) => {
+                    swept.reasons.push(Reason::Improved {
+                        setting: name,
+                        from: now,
+                        to: best.settings.get(name).unwrap_or(0),
+                        gain: best_ns as f64 / ns as f64 - 1.0,
+                        growth: PhaseGrowth::between(so_far, best),
+                    });
                     swept.best.clone_from(&best.settings);
                 }
-                Some((ns, best)) => {
-                    let value = best.settings.get(name).unwrap_or(0);
-                    let off = (ns as f64 / best_ns as f64 - 1.0) * 100.0;
-                    swept.reasons.push(format!(
-                        "{name} stays {}: the next best, {}, is {}",
-                        name.text(now),
-                        name.text(value),
-                        if off >= 0.0 {
-                            format!("{off:.0} % slower{}", because(best, so_far))
-                        } else {
-                            format!("at most {:.0} % faster, too little to change it", -off)
-                        }
-                    ));
-                }
-                None => swept.reasons.push(format!("{name} stays {}: no other value has a result", name.text(now))),
+                Some((ns, next)) => swept.reasons.push(Reason::Kept {
+                    setting: name,
+                    value: now,
+                    next: next.settings.get(name).unwrap_or(0),
+                    slower: ns as f64 / best_ns as f64 - 1.0,
+                    growth: PhaseGrowth::between(next, so_far),
+                }),
+                None => swept.reasons.push(Reason::NoOther(name, now)),
             }
             swept.tried.extend(round);
         }
-        swept.reasons.extend(noise(&swept.tried));
+        swept.reasons.extend(sweep_noise(&swept.tried));
         self.prove(&mut swept)?;
         Ok(swept)
     }
@@ -302,13 +292,10 @@ impl<'a> Runner<'a> {
             return Ok(());
         };
         let best_ns = best_ns.unwrap_or(default_ns);
-        swept.proof = Some(Proof { default_ns, best_ns, bytes });
-        if best_ns as f64 > default_ns as f64 * (1.0 - WORTH) && swept.best != swept.default {
-            swept.reasons.push(format!(
-                "in alternating runs the changed settings took {} and the default {}: the gain is too small",
-                units::duration(best_ns),
-                units::duration(default_ns)
-            ));
+        let proof = Proof { default_ns, best_ns, bytes };
+        swept.proof = Some(proof);
+        if best_ns as f64 > default_ns as f64 * (1.0 - LEAST_GAIN) && swept.best != swept.default {
+            swept.reasons.push(Reason::NotConfirmed(proof));
             swept.best.clone_from(&swept.default);
         }
         Ok(())

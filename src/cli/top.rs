@@ -2,7 +2,8 @@
 
 use super::args::ResultArgs;
 use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_coloured};
-use super::race::{columns, ended_by_signals, headless_options};
+use super::race::ended_by_signals;
+use super::terminal::{columns, headless_options};
 use crate::core::SystemSample;
 use crate::present::top;
 use crate::report;

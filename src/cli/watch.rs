@@ -2,10 +2,10 @@
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
-use super::{race, settings};
+use super::{race, settings, terminal};
 use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched, is_proven_direct};
 use crate::core::WatchReport;
-use crate::present::watch_compare;
+use crate::present::{watch, watch_compare};
 use crate::report;
 use crate::session::live::{self, WatchTarget};
 use crate::session::{REAL_TIME, State, recording};
@@ -98,7 +98,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         (None, _) => true,
     };
     if !met {
-        note("--require direct is not met: a direct route is not proven for every cuFile transfer of the program");
+        note(watch::UNPROVEN);
     }
     let worse = match (&baseline, outcome.state.watch.as_deref()) {
         (Some((name, before)), Some(now)) => {
@@ -120,9 +120,9 @@ fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -
     if output.json {
         note(&answer.text());
     } else {
-        let colour = race::headless_options(output, None).colour;
+        let colour = terminal::headless_options(output, None).colour;
         let table = watch_compare::table(comparison, baseline);
-        print_coloured(&report::top_text(&answer, vec![table], race::columns(), colour), colour);
+        print_coloured(&report::top_text(&answer, vec![table], terminal::columns(), colour), colour);
     }
     if comparison.regressions.is_empty() { FINE } else { BAD_ANSWER }
 }

@@ -5,7 +5,8 @@ use super::hostlist::hostlist;
 use super::node::Node;
 use super::read::Fleet;
 use crate::core::{Route, Status, units};
-use crate::present::{Answer, Head};
+use crate::present::Answer;
+use crate::present::view::{number, text as column};
 use crate::report::section::{Block, Cells, Detail, Item, Section};
 use crate::text::{CsvRows, quoted};
 use serde_json::{Value, json};
@@ -92,14 +93,6 @@ fn were(count: usize, thing: &str) -> String {
     format!("{} {}", units::plural(count as u64, thing), if count == 1 { "was" } else { "were" })
 }
 
-const fn head(title: &'static str) -> Head {
-    Head { title, right: false }
-}
-
-const fn number(title: &'static str) -> Head {
-    Head { title, right: true }
-}
-
 /// Nodes that differ from their peers are listed first, because they need attention.
 fn sections(fleet: &Fleet, rows: Option<usize>) -> Vec<Section> {
     let mut all = Vec::new();
@@ -122,7 +115,7 @@ fn odd(oddities: &[Oddity<'_>], rows: Option<usize>) -> Option<Section> {
         return None;
     }
     let cells = Cells {
-        heads: vec![head("nodes"), head("what differs"), head("value"), head("most peers")],
+        heads: vec![column("nodes"), column("what differs"), column("value"), column("most peers")],
         rows: first
             .iter()
             .map(|odd| {
@@ -191,8 +184,8 @@ fn bandwidth(groups: &[BandwidthGroup<'_>]) -> Option<Section> {
         return None;
     }
     let heads = vec![
-        head("run"),
-        head("GPUs"),
+        column("run"),
+        column("GPUs"),
         number("nodes"),
         number("lowest"),
         number("10 %"),

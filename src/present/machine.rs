@@ -2,7 +2,7 @@
 
 use super::analysed::model_bytes;
 use super::labels::plural;
-use super::view::{GAP, Head, Table};
+use super::view::{GAP, Table, text};
 use crate::core::{CufileSetting, Disk, Engine, Fallback, FallbackReason, Machine, Status, Storage, units};
 use crate::session::State;
 
@@ -151,7 +151,7 @@ pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
     let table = |title: String, note, settings: &[CufileSetting]| Table {
         title,
         note,
-        heads: ["key", "value", "origin"].map(|title| Head { title, right: false }).into(),
+        heads: ["key", "value", "origin"].map(text).into(),
         rows: settings.iter().map(setting_row).collect(),
     };
     let others = format!(

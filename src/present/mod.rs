@@ -4,6 +4,7 @@
 
 pub mod advice;
 pub mod analysed;
+pub mod baseline;
 pub mod calls;
 pub mod ceilings;
 pub mod comparisons;
@@ -21,12 +22,15 @@ pub(crate) mod lesson_steps;
 pub mod machine;
 pub mod phase_table;
 pub mod phases;
+pub mod prediction;
+pub mod profiling;
 pub mod progress;
 pub mod reproduce;
 pub mod series;
 pub mod serving;
 pub mod setup;
 pub mod study;
+pub mod sweep;
 pub mod table;
 pub(crate) mod tensors;
 pub mod together;

@@ -251,7 +251,7 @@ pub fn table(title: String, note: String, rows: &[ResultRow<'_>], detail: bool) 
     Table {
         title,
         note,
-        heads: columns(detail).map(|column| Head { title: column.title, right: column.right }).collect(),
+        heads: columns(detail).map(|column| Head { title: column.title.into(), right: column.right }).collect(),
         rows: rows.iter().map(|row| columns(detail).map(|column| column.marked(row)).collect()).collect(),
     }
 }

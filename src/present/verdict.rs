@@ -1,6 +1,6 @@
 //! The verdict sentence about a path: do its reads go straight to the GPU?
 
-use super::labels::counted;
+use super::labels::{counted, plural};
 use super::view::Answer;
 use crate::core::{Basis, Finding, Route, Status, Verdict};
 use crate::session::State;
@@ -105,6 +105,42 @@ fn distance(verdict: &Verdict) -> String {
         (n, Route::Compat) => format!("{closed} {} away from {goal}.", counted(n, "fix")),
         (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
     }
+}
+
+/// The sentence for a verdict that does not meet `--require LEVEL`; `None` if there is no verdict.
+#[must_use]
+pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {
+    let Some(verdict) = verdict else { return format!("--require {level} is not met: there is no verdict") };
+    let gpu = verdict.gpu.as_ref().map_or_else(String::new, |gpu| format!(" for {gpu}"));
+    let why = match verdict.blockers.as_slice() {
+        [] => verdict.proof.clone(),
+        blockers => format!("blocked by {}", blockers.join(", ")),
+    };
+    format!("--require {level} is not met{gpu}: {} ({why})", answer(verdict).headline)
+}
+
+/// The sentence about a station of the path that no finding blocks.
+#[must_use]
+pub fn unblocked(station: &str) -> String {
+    format!("{station}: nothing blocks the direct route here")
+}
+
+/// The next step on the screen Race if nothing has to be fixed.
+#[must_use]
+pub fn next_step(verdict: &Verdict) -> Option<&'static str> {
+    Some(match verdict.route {
+        _ if no_gpu(verdict) => "Race: measure how fast models load into host memory",
+        route if route.is_direct() && !verdict.proven => "Race: a load proves the route by its counters",
+        route if route.is_direct() => "Race: measure the gain for your model",
+        Route::None => return None,
+        _ => "Race: find the fastest engine for this machine",
+    })
+}
+
+/// The number of fixes before the goal: `after 2 fixes`. Empty if nothing has to be fixed.
+#[must_use]
+pub fn after_fixes(count: usize) -> String {
+    if count == 0 { String::new() } else { format!("after {count} {}", plural(count, "fix")) }
 }
 
 /// The answer of a session that has no verdict.

@@ -1,6 +1,7 @@
 //! The basic view models: an answer and a table.
 
 use crate::core::Status;
+use std::borrow::Cow;
 
 /// One answer of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,22 +28,22 @@ impl Answer {
 }
 
 /// The title of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The title.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// Whether its cells are numbers, which are aligned to the right.
     pub right: bool,
 }
 
 /// A column of text.
-pub(super) const fn text(title: &'static str) -> Head {
-    Head { title, right: false }
+pub(crate) const fn text(title: &'static str) -> Head {
+    Head { title: Cow::Borrowed(title), right: false }
 }
 
 /// A column of numbers.
-pub(super) const fn number(title: &'static str) -> Head {
-    Head { title, right: true }
+pub(crate) const fn number(title: &'static str) -> Head {
+    Head { title: Cow::Borrowed(title), right: true }
 }
 
 /// A table that is not yet rendered.

@@ -133,7 +133,7 @@ fn table(page: &mut String, cells: &Cells) {
     page.push_str("<div class=\"card\"><table><tr>");
     let number = |right: bool| if right { " class=\"n\"" } else { "" };
     for head in &cells.heads {
-        let _ = write!(page, "<th{}>{}", number(head.right), markup(head.title));
+        let _ = write!(page, "<th{}>{}", number(head.right), markup(&head.title));
     }
     page.push_str("</tr>");
     for (at, row) in cells.rows.iter().enumerate() {

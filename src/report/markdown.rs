@@ -126,7 +126,7 @@ impl Page {
     }
 
     fn table(&mut self, cells: &Cells) {
-        let heads: Vec<String> = cells.heads.iter().map(|head| head.title.to_owned()).collect();
+        let heads: Vec<String> = cells.heads.iter().map(|head| head.title.to_string()).collect();
         let right: Vec<bool> = cells.heads.iter().map(|head| head.right).collect();
         let rows = cells.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()).collect();
         self.aligned(&heads, &right, rows);

@@ -176,7 +176,8 @@ impl Section {
 impl From<Table> for Section {
     fn from(table: Table) -> Self {
         let Table { title, note, heads, rows } = table;
-        let section = Self::new(title).text(note);
+        let text = if note.is_empty() { Vec::new() } else { vec![note] };
+        let section = Self { text, ..Self::new(title) };
         // A table without rows adds nothing to its note.
         if rows.is_empty() { section } else { section.block(Block::Table(Cells { heads, rows, statuses: Vec::new() })) }
     }

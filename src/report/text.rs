@@ -70,7 +70,9 @@ impl Text {
     }
 
     fn section(&mut self, section: &Section) {
-        self.line("");
+        if !self.out.is_empty() {
+            self.line("");
+        }
         self.line(&sanitise_line(&section.title));
         for text in &section.text {
             self.wrapped("", text);
@@ -118,7 +120,7 @@ impl Text {
     }
 
     fn table(&mut self, cells: &Cells) {
-        let heads = cells.heads.iter().map(|head| head.title.to_owned()).collect();
+        let heads = cells.heads.iter().map(|head| head.title.to_string()).collect();
         let rows = cells.rows.iter().map(|row| row.iter().map(|cell| sanitise_line(cell).into_owned()).collect());
         let right: Vec<bool> = cells.heads.iter().map(|head| head.right).collect();
         self.rows(&std::iter::once(heads).chain(rows).collect::<Vec<_>>(), &right);

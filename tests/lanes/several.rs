@@ -184,7 +184,7 @@ fn a_baseline_of_loads_together_is_held_against_wholes() {
         // The time of a part is not used as the time of a model.
         let said = run(&["--gpu", "host"]);
         assert_eq!(said.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&said.stderr).contains("nothing here can be compared"), "{said:?}");
+        assert!(String::from_utf8_lossy(&said.stderr).contains("Nothing here can be compared"), "{said:?}");
         let said = String::from_utf8(run(&["--gpu", "host,host"]).stdout).unwrap();
         let told = said.split_once("\nCompared with ").unwrap().1;
         assert!(told.contains("2 × host memory") && !told.contains("cache, host memory"), "{told}");

@@ -173,7 +173,7 @@ fn of_lanes_that_ran_together_each_tells_where_its_time_went() {
         let tables = together::tables(&state(name));
         assert!(!tables.is_empty());
         for table in tables {
-            assert_eq!(table.heads.last().map(|head| head.title), Some("largest phases"));
+            assert_eq!(table.heads.last().map(|head| &*head.title), Some("largest phases"));
             assert!(table.rows.iter().all(|row| row.last().unwrap().contains('%')), "{name}: {table:?}");
         }
     }

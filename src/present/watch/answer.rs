@@ -5,6 +5,10 @@ use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport};
 use crate::present::view::Answer;
 
+/// The sentence if the program does not meet `--require direct`.
+pub const UNPROVEN: &str =
+    "--require direct is not met: a direct route is not proven for every cuFile transfer of the program";
+
 /// The answer: the route of the program's transfers.
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {

@@ -6,7 +6,7 @@ mod file;
 mod tables;
 
 pub use advice::advice;
-pub use answer::{answer, end, facts};
+pub use answer::{UNPROVEN, answer, end, facts};
 pub use file::{is_of_cufile, proof};
 pub(super) use file::{name, route};
 pub use tables::tables;

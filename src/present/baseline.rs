@@ -1,0 +1,108 @@
+//! The comparison of runs with a baseline, and of several recordings with one another.
+
+use super::view::{Answer, Head, Table, number, or_gap, text};
+use crate::analysis::{Against, Change, Measured, median_u64};
+use crate::core::{CacheState, Status, units};
+
+/// The title of a comparison.
+#[must_use]
+pub fn title(before: &str) -> String {
+    format!("Compared with {before}")
+}
+
+/// The rule of the comparison.
+#[must_use]
+pub fn rule(threshold: f64) -> String {
+    format!(
+        "An engine differs if its median changed by more than {:.0} % plus half the range of the repeats, and no runs overlap. A single run counts as a range of 15 %.",
+        threshold * 100.0
+    )
+}
+
+/// The sentence for a comparison on a machine whose CPUs were busy.
+#[must_use]
+pub fn busy(pressure: f64, threshold: f64) -> String {
+    format!(
+        "Tasks of this machine waited for a CPU in {:.0} % of the time, so an engine may be {:.0} % slower.",
+        pressure * 100.0,
+        threshold * 100.0
+    )
+}
+
+/// The sentence if the baseline has no run that can be compared.
+#[must_use]
+pub fn not_comparable(before: &str) -> String {
+    format!(
+        "Nothing here can be compared with {before}: it contains no successful run of the same engine, model, target and cache state."
+    )
+}
+
+/// The regressions, or the answer that there are none.
+#[must_use]
+pub fn answers(before: &str, all: &[Against]) -> Vec<Answer> {
+    let regression = |one: &Against| {
+        let change = match (one.change, one.difference()) {
+            (Change::Slower, Some(difference)) => format!("is {:.1} % slower than in {before}", difference * 100.0),
+            _ => format!("does not load the model correctly; it did in {before}"),
+        };
+        let headline = format!("Regression: {} ({}, {}) {change}.", one.engine, one.cache, one.model);
+        Answer::new(Status::Fail, headline, "")
+    };
+    let found: Vec<Answer> = all.iter().filter(|one| one.change.is_regression()).map(regression).collect();
+    if found.is_empty() { vec![Answer::new(Status::Pass, "No regression.", "")] } else { found }
+}
+
+/// One table for each model, target and cache state.
+#[must_use]
+pub fn tables(all: &[Against]) -> Vec<Table> {
+    let row = |one: &Against| {
+        vec![
+            one.engine.to_string(),
+            units::duration(one.before.wall_ns),
+            or_gap(one.now.map(|side| units::duration(side.wall_ns))),
+            or_gap(one.difference().map(|difference| format!("{:+.1} %", difference * 100.0))),
+            format!("{:.1} %", one.allowed * 100.0),
+            one.change.name().to_owned(),
+        ]
+    };
+    let group = |group: &[&Against]| Table {
+        title: group_title(&group[0].model, group[0].cache, &group[0].target),
+        note: String::new(),
+        heads: vec![text("engine"), number("before"), number("now"), number("change"), number("noise"), text("result")],
+        rows: group.iter().map(|one| row(one)).collect(),
+    };
+    let all: Vec<&Against> = all.iter().collect();
+    let same = |a: &&Against, b: &&Against| (&a.model, a.cache, &a.target) == (&b.model, b.cache, &b.target);
+    all.chunk_by(same).map(group).collect()
+}
+
+fn group_title(model: &str, cache: CacheState, target: &str) -> String {
+    format!("{model}, {cache} cache, {target}")
+}
+
+/// The medians of the successful runs of several recordings, with one column per recording.
+#[must_use]
+pub fn side_by_side(all: &[(&str, &[Measured])]) -> Vec<Table> {
+    let key = |run: &Measured| Some((run.model.clone()?, run.target.clone(), run.cache, run.engine.to_string()));
+    let mut rows: Vec<_> = all.iter().flat_map(|(_, runs)| *runs).filter_map(key).collect();
+    rows.sort();
+    rows.dedup();
+    let median = |runs: &[Measured], row: &(String, String, CacheState, String)| {
+        let good: Vec<u64> =
+            runs.iter().filter(|run| key(run).as_ref() == Some(row)).filter_map(Measured::good_ns).collect();
+        or_gap(median_u64(&good).map(units::duration))
+    };
+    let group = |group: &[(String, String, CacheState, String)]| {
+        let cells = |row: &(String, String, CacheState, String)| {
+            std::iter::once(row.3.clone()).chain(all.iter().map(|(_, runs)| median(runs, row))).collect()
+        };
+        let recordings = all.iter().map(|(name, _)| Head { title: (*name).to_owned().into(), right: true });
+        Table {
+            title: group_title(&group[0].0, group[0].2, &group[0].1),
+            note: String::new(),
+            heads: std::iter::once(text("engine")).chain(recordings).collect(),
+            rows: group.iter().map(cells).collect(),
+        }
+    };
+    rows.chunk_by(|a, b| (&a.0, &a.1, a.2) == (&b.0, &b.1, b.2)).map(group).collect()
+}

@@ -1,0 +1,102 @@
+//! The result of a sweep: the tested settings, the reasons and the conclusion.
+
+use super::view::{Table, number, text};
+use crate::analysis::{PROOF_RUNS, PhaseGrowth, Reason, Swept, Tried};
+use crate::core::{EngineSettings, units};
+
+/// The table of the tested settings.
+#[must_use]
+pub fn table(swept: &Swept) -> Table {
+    let fastest = swept.tried.iter().filter_map(|tried| tried.wall_ns.as_ref().ok()).min();
+    let row = |(number, tried): (usize, &Tried)| {
+        let changed = match tried.changed {
+            None if number == 0 => "default".to_owned(),
+            None => "best so far".to_owned(),
+            Some((setting, value)) => format!("{setting}={}", setting.text(value)),
+        };
+        match &tried.wall_ns {
+            Ok(ns) => {
+                let rate = units::bytes_per_s(tried.bytes, *ns).map_or_else(String::new, units::rate);
+                let mark = if Some(ns) == fastest { " ◀" } else { "" };
+                vec![changed, units::duration(*ns), rate, format!("{}{mark}", settings(&tried.settings))]
+            }
+            Err(why) => vec![changed, "failed".to_owned(), String::new(), why.clone()],
+        }
+    };
+    Table {
+        title: format!("{}, {}", swept.engine, swept.cache),
+        note: String::new(),
+        heads: vec![text("changed"), number("time"), number("rate"), text("settings")],
+        rows: swept.tried.iter().enumerate().map(row).collect(),
+    }
+}
+
+fn settings(all: &EngineSettings) -> String {
+    all.iter().map(|(setting, value)| format!("{setting} {}", setting.text(value))).collect::<Vec<_>>().join(", ")
+}
+
+/// The sentence for a reason.
+#[must_use]
+pub fn reason(reason: &Reason) -> String {
+    let because = |growth: &Option<PhaseGrowth>| {
+        growth.map_or_else(String::new, |PhaseGrowth { phase, slow_ns, fast_ns }| {
+            format!(" {} takes {} instead of {}.", phase.name(), units::duration(slow_ns), units::duration(fast_ns))
+        })
+    };
+    match reason {
+        Reason::SetByUser(setting, value) => format!("{setting} is {}, as set by the user.", setting.text(*value)),
+        Reason::ThreadsFollowDepth => {
+            "threads follow depth: without io_uring each read in flight needs a thread.".to_owned()
+        }
+        Reason::NotSwept(setting) => {
+            format!("{setting} was not swept: a run with the best settings so far failed.")
+        }
+        Reason::Improved { setting, from, to, gain, growth } => {
+            let (from, to) = (setting.text(*from), setting.text(*to));
+            let cause = because(growth);
+            let cause = if cause.is_empty() { cause } else { format!(" With {from},{cause}") };
+            format!("{setting} {to} instead of {from}: {:.0} % faster.{cause}", gain * 100.0)
+        }
+        Reason::Kept { setting, value, next, slower, growth } => {
+            let (value, next) = (setting.text(*value), setting.text(*next));
+            let difference = match slower * 100.0 {
+                percent if percent >= 0.0 => format!("{percent:.0} % slower.{}", because(growth)),
+                percent => format!("only {:.0} % faster.", -percent),
+            };
+            format!("{setting} stays {value}: the next best, {next}, is {difference}")
+        }
+        Reason::NoOther(setting, value) => {
+            format!("{setting} stays {}: no other value has a result.", setting.text(*value))
+        }
+        Reason::Noise { low_ns, high_ns } => format!(
+            "The same settings took {} to {} in this sweep. A difference below a factor of {:.1} may be noise.",
+            units::duration(*low_ns),
+            units::duration(*high_ns),
+            *high_ns as f64 / (*low_ns).max(1) as f64
+        ),
+        Reason::NotConfirmed(proof) => format!(
+            "In alternating runs the changed settings took {} and the default {}: the gain is too small.",
+            units::duration(proof.best_ns),
+            units::duration(proof.default_ns)
+        ),
+    }
+}
+
+/// The conclusion; `None` if nothing was measured.
+#[must_use]
+pub fn conclusion(swept: &Swept) -> Option<String> {
+    if let Some(why) = &swept.failed_proof {
+        return Some(format!("The settings were not proven: {why}"));
+    }
+    let proof = swept.proof?;
+    let time = |ns| {
+        let rate = units::bytes_per_s(proof.bytes, ns).map_or_else(String::new, units::rate);
+        format!("{} ({rate})", units::duration(ns))
+    };
+    let result = if swept.best == swept.default {
+        format!("Keep the default: {}", time(proof.default_ns))
+    } else {
+        format!("Best: {}, default: {}", time(proof.best_ns), time(proof.default_ns))
+    };
+    Some(format!("{result}. Medians of {PROOF_RUNS} verified runs, alternating."))
+}
