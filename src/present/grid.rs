@@ -11,6 +11,39 @@ pub fn title(table: &GridTable) -> String {
     format!("{} {}", table.pattern, table.access)
 }
 
+/// The title of the grid: `Storage under /data, into host memory`.
+#[must_use]
+pub fn heading(grid: &Grid) -> String {
+    format!("Storage under {}", place(grid))
+}
+
+/// The legend of the grid tables.
+#[must_use]
+pub fn legend(grid: &Grid) -> String {
+    let transfers = grid.plan.axis(|cell| cell.transfer);
+    let meanings: Vec<String> =
+        transfers.iter().map(|transfer| format!("{transfer}: {}", transfer.meaning())).collect();
+    format!(
+        "GB/s; rows are block sizes, columns numbers of threads. ✖ failed, ! wrong bytes, · not measured. {}.",
+        meanings.join("; ")
+    )
+}
+
+/// The operations and latencies of a cell, or the reason why it failed: `100 operations, p50 1.00 ms, p99 2.00 ms`.
+#[must_use]
+pub fn tooltip(result: &CellResult) -> String {
+    match (&result.error, result.latency_ns) {
+        (Some(why), _) => why.clone(),
+        (None, Some(latency)) => format!(
+            "{}, p50 {}, p99 {}",
+            units::plural(result.operations, "operation"),
+            units::duration(latency.p50),
+            units::duration(latency.p99)
+        ),
+        (None, None) => String::new(),
+    }
+}
+
 /// A short text for a cell: the rate in GB/s, `✖` if the cell failed, `!` after the rate if wrong bytes were moved,
 /// `·` if it was not measured.
 #[must_use]

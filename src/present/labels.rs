@@ -117,16 +117,18 @@ pub fn routes(runs: &[&RunResult]) -> String {
     each_once(runs, |run| run.route.as_ref().map(|counts| route(Some(counts))))
 }
 
-/// The evidence for the routes of several runs: `proven by cuFile level-3 statistics`. `None` if no run has a route.
+/// The evidence for the routes of an engine's runs: `Route of mmap: nvfs, proven by cuFile level-3 statistics.` `None`
+/// if no run has a route.
 #[must_use]
-pub fn routes_evidence(runs: &[&RunResult]) -> Option<String> {
+pub fn routes_evidence(engine: &Engine, runs: &[&RunResult]) -> Option<String> {
     let evidence = |run: &RunResult| {
         run.route.as_ref().map(|counts| match counts.proven {
             true => format!("{}, proven by {}", counts.route, counts.source),
             false => format!("{}, not proven: {}", counts.route, counts.source),
         })
     };
-    runs.iter().any(|run| run.route.is_some()).then(|| each_once(runs, evidence))
+    let known = runs.iter().any(|run| run.route.is_some());
+    known.then(|| format!("Route of {engine}: {}.", each_once(runs, evidence)))
 }
 
 /// Combines a text of several runs. If all texts are equal, the text appears once; otherwise each text appears with
@@ -233,8 +235,11 @@ mod tests {
         let runs: Vec<&RunResult> = runs.iter().flatten().collect();
         assert_eq!(routes(&runs), "compat, proven (2 of 4); p2pdma, proven (1 of 4); not known (1 of 4)");
         assert_eq!((routes(&runs[..1]).as_str(), routes(&[]).as_str()), ("compat, proven", GAP));
-        assert_eq!(routes_evidence(&runs[..1]).as_deref(), Some("compat, proven by statistics"));
-        assert_eq!(routes_evidence(&runs[2..3]), None);
+        assert_eq!(
+            routes_evidence(&Engine::Mmap, &runs[..1]).as_deref(),
+            Some("Route of mmap: compat, proven by statistics.")
+        );
+        assert_eq!(routes_evidence(&Engine::Mmap, &runs[2..3]), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::engine_rows::{EngineRow, row_groups};
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
+use crate::core::units::duration;
 use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
 use crate::session::State;
 use crate::session::shipped;
@@ -163,6 +164,27 @@ impl ModelLoads {
         // A size outside the measured range would be a guess.
         crossover(cost(&Engine::GdsPerTensor)?, cost(&Engine::Mmap)?).filter(|c| !c.extrapolated).map(|c| c.bytes)
     }
+}
+
+/// The progress of a measurement in this session, or the loads that it measured. `None` if nothing was started.
+pub(crate) fn measured_here(state: &State, measured: Option<&ModelLoads>) -> Option<String> {
+    if let Some(lane) = state.running_lane() {
+        let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
+        let total = state.bytes_of(lane);
+        let done = match lane.clock_ns {
+            Some(_) if total > 0 => format!("{:.0} %", lane.landed_bytes() as f64 * 100.0 / total as f64),
+            _ => "about to begin".to_owned(),
+        };
+        let (engine, cache, all) = (&lane.engine, lane.cache, state.lanes.len());
+        return Some(format!("Measuring here: {engine} ({cache}), {done}, run {number} of {all}."));
+    }
+    if let Some(here) = measured {
+        let loads: Vec<String> =
+            here.loads.iter().map(|l| format!("{} {} {}", l.engine, l.cache, duration(l.wall_ns))).collect();
+        return Some(format!("Measured here with {}: {}.", here.model, loads.join(", ")));
+    }
+    let ended = !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some());
+    ended.then(|| "The measurement was stopped or failed before a load finished. Race (2) shows why.".to_owned())
 }
 
 /// The loads and values of the lesson.

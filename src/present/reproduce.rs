@@ -4,6 +4,9 @@ use crate::core::{CacheState, Target};
 use crate::session::State;
 use crate::text::quoted_line;
 
+/// The explanation of the commands.
+pub const EXPLANATION: &str = "The first commands repeat this session. The last one writes what the checks read, without names, addresses and serial numbers.";
+
 /// The commands, quoted for a shell. Model paths are those of the session.
 #[must_use]
 pub fn commands(state: &State) -> Vec<String> {

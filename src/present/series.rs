@@ -11,6 +11,28 @@ const POINTS: f64 = 240.0;
 /// Maximum number of dots of a scatter chart. If there are more, a part of them is drawn.
 const MOST_DOTS: usize = 1500;
 
+/// The caption of the chart of bandwidth.
+pub const BANDWIDTH_CAPTION: &str =
+    "GB/s of bytes that landed on the target, from the spans of the run with the median time.";
+/// The caption of the chart of host memory.
+pub const HOST_MEMORY_CAPTION: &str = "GiB of resident memory of the loading process.";
+
+/// The title of a chart: `Bandwidth, cold cache`.
+#[must_use]
+pub fn title(subject: &str, cache: CacheState) -> String {
+    match cache {
+        CacheState::AsIs => subject.to_owned(),
+        cache => format!("{subject}, {cache} cache"),
+    }
+}
+
+/// The caption of the chart of tensors by size and time, in which one dot represents `every` tensors.
+#[must_use]
+pub fn tensors_caption(every: usize) -> String {
+    let every = if every > 1 { format!(" One dot in {every} is drawn.") } else { String::new() };
+    format!("Time of each tensor on its worker and its size, with the fitted line.{every}")
+}
+
 /// The points of one engine or one ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {

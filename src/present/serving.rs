@@ -1,6 +1,6 @@
 //! The effects of a serving system's configuration on this machine, as sentences for `check --for`.
 
-use super::verdict::no_gpu;
+use super::verdict::{self, no_gpu};
 use crate::core::{KvStore, Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile, units};
 
 /// One line of the result.
@@ -176,23 +176,17 @@ fn say_route(say: &mut impl FnMut(Status, String), config: &ServingConfig, verdi
         WithoutCufile::StagingAtStart => "the program stages all transfers in host memory",
         WithoutCufile::NotUsed => return,
     };
-    match verdict {
-        None => say(Status::Na, "The route was not examined: no folder is named.".to_owned()),
-        Some(verdict) if no_gpu(verdict) => {
-            say(Status::Na, "There is no GPU here, so the route cannot be named.".to_owned());
-        }
-        Some(verdict) => match verdict.route {
-            Route::None => say(Status::Fail, format!("cuFile cannot read there: {without}.")),
-            Route::Compat => say(
-                Status::Warn,
-                "cuFile copies through host memory there (compat mode): plain reads are usually as fast.".to_owned(),
-            ),
-            route => {
-                let proof = if verdict.proven { "proven" } else { "not proven" };
-                say(Status::Pass, format!("Reads go straight to the GPU ({route}, {proof})."));
-            }
-        },
-    }
+    let Some(verdict) = verdict else {
+        return say(Status::Na, "The route was not examined: no folder is named.".to_owned());
+    };
+    let answer = verdict::answer(verdict);
+    let effect = match verdict.route {
+        _ if no_gpu(verdict) => String::new(),
+        Route::None => format!(" So {without}."),
+        Route::Compat => " Plain reads are usually as fast.".to_owned(),
+        _ => String::new(),
+    };
+    say(answer.status, answer.text() + &effect);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Results of KV-cache workloads: rates, latencies, hits, files, registrations, fallbacks and layers, and the
 //! conditions of a direct route.
 
-use super::labels::proof;
+use super::labels::{engine_in, proof};
 use super::machine::unnamed_library;
 use super::view::{Head, Table, number, or_gap, text};
 use crate::core::{HandleCacheCounts, Percentiles, RouteCounts, RunResult, WorkloadResult, units};
@@ -225,13 +225,32 @@ fn layers(state: &State) -> Option<Table> {
 
 /// The share of the loading time that computing hides in a read layer by layer: `93 % of the loading is hidden behind
 /// computing`.
-#[must_use]
-pub fn hidden(result: &WorkloadResult) -> String {
+pub(super) fn hidden(result: &WorkloadResult) -> String {
     // The share is rounded down, so that 100 % means that all loading is hidden.
     result.hidden_fraction.map_or_else(
         || "how much of the loading is hidden was not measured".to_owned(),
         |hidden| format!("{} % of the loading is hidden behind computing", (hidden * 100.0).floor()),
     )
+}
+
+/// The explanation of the drawings of layers, of which the first `shown` of `all` are drawn.
+#[must_use]
+pub fn layers_legend(shown: usize, all: usize) -> Vec<String> {
+    let mut text = vec![
+        "Above: all loading and all computing. Below: a row for each layer. Computing is simulated. Waiting is drawn over it in the colour of warnings; \
+         hover for values."
+            .to_owned(),
+    ];
+    if all > shown {
+        text.push(format!("{} more runs are in the tables.", all - shown));
+    }
+    text
+}
+
+/// The title of the drawing of a run's layers.
+#[must_use]
+pub fn layers_title(run: &RunResult, workload: &WorkloadResult) -> String {
+    format!("{} #{}: {}", engine_in(&run.engine, run.cache, None), run.repeat.saturating_add(1), hidden(workload))
 }
 
 /// The conditions of guides for KV caches on GDS that this session can check.

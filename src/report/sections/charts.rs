@@ -1,6 +1,6 @@
 //! Bandwidth and memory over time, for each cache state.
 
-use crate::core::{CacheState, LaneInks, units};
+use crate::core::{LaneInks, units};
 use crate::present::{SessionAnalysis, series};
 use crate::report::section::{Axis, Block, Chart, Scale, Section, Series};
 
@@ -9,31 +9,22 @@ const SECONDS: Axis = Axis { name: "seconds since the clock started", scale: Sca
 pub(super) fn sections(analysis: &SessionAnalysis<'_>) -> Vec<Section> {
     let caches = series::caches(analysis);
     let bandwidth = caches.iter().map(|cache| Chart {
-        title: format!("Bandwidth{}", of(*cache)),
-        caption: "GB/s of bytes that landed on the target, from the spans of the run with the median time.".to_owned(),
+        title: series::title("Bandwidth", *cache),
+        caption: series::BANDWIDTH_CAPTION.to_owned(),
         series: coloured(analysis, series::bandwidth(analysis, *cache)),
         x: SECONDS,
         y: Axis { name: "GB/s", scale: Scale::Linear, tick: units::short },
         height: 260.0,
     });
     let memory = caches.iter().map(|cache| Chart {
-        title: format!("Host memory{}", of(*cache)),
-        caption: "GiB of resident memory of the loading process.".to_owned(),
+        title: series::title("Host memory", *cache),
+        caption: series::HOST_MEMORY_CAPTION.to_owned(),
         series: coloured(analysis, series::host_memory(analysis, *cache)),
         x: SECONDS,
         y: Axis { name: "GiB", scale: Scale::Linear, tick: units::short },
         height: 220.0,
     });
     bandwidth.chain(memory).filter(|chart| !chart.series.is_empty()).map(section).collect()
-}
-
-/// The end of a title: `, cold cache`.
-pub(super) fn of(cache: CacheState) -> &'static str {
-    match cache {
-        CacheState::Cold => ", cold cache",
-        CacheState::Hot => ", hot cache",
-        CacheState::AsIs => "",
-    }
 }
 
 pub(super) fn section(chart: Chart) -> Section {

@@ -24,10 +24,9 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Sectio
 
 fn scatter(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Option<Section> {
     let (series, every) = series::tensors(analysis, cache);
-    let every = if every > 1 { format!(" One dot in {every} is drawn.") } else { String::new() };
     let chart = Chart {
-        title: format!("Size and time{}", charts::of(cache)),
-        caption: format!("Time of each tensor on its worker and its size, with the fitted line.{every}"),
+        title: series::title("Size and time", cache),
+        caption: series::tensors_caption(every),
         series: charts::coloured(analysis, series),
         x: Axis { name: "size of the tensor", scale: Scale::Log2, tick: |value| units::bytes(value as u64) },
         y: Axis { name: "time", scale: Scale::Log, tick: |value| units::short_duration(value as u64) },

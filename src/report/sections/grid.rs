@@ -2,19 +2,14 @@
 
 use crate::analysis::{GridTable, grid_tables, rate_range, warmth};
 use crate::core::{CellKey, Grid, units};
-use crate::present::grid::{cell, failures, place, title};
+use crate::present::grid::{cell, failures, heading, legend, title, tooltip};
 use crate::report::section::{Block, HeatCell, HeatTable, Section};
 use crate::session::State;
 
 pub(super) fn section(state: &State) -> Option<Section> {
     let grid = state.grid.as_ref()?;
-    let meanings: Vec<String> =
-        grid.plan.axis(|cell| cell.transfer).iter().map(|t| format!("{t}: {}", t.meaning())).collect();
-    let section = Section::new(format!("Storage under {}", place(grid)))
-        .text(format!(
-            "GB/s; rows are block sizes, columns numbers of threads. ✖ failed, ! wrong bytes, · not measured. {}.",
-            meanings.join("; ")
-        ))
+    let section = Section::new(heading(grid))
+        .text(legend(grid))
         .block(Block::HeatMap(grid_tables(grid).iter().map(|table| heat(grid, table)).collect()));
     Some(section.block(Block::List(failures(grid))))
 }
@@ -38,19 +33,9 @@ fn heat(grid: &Grid, table: &GridTable) -> HeatTable {
 fn heat_cell(grid: &Grid, key: &CellKey, range: (f64, f64)) -> HeatCell {
     let result = grid.result(key);
     let rate = result.filter(|r| r.error.is_none()).map(|r| r.bytes_per_s.unwrap_or(0.0));
-    let tooltip = result.map(|r| match (&r.error, r.latency_ns) {
-        (Some(why), _) => why.clone(),
-        (None, Some(latency)) => format!(
-            "{}, p50 {}, p99 {}",
-            units::plural(r.operations, "operation"),
-            units::duration(latency.p50),
-            units::duration(latency.p99)
-        ),
-        (None, None) => String::new(),
-    });
     HeatCell {
         text: cell(grid, key),
         warmth: rate.map(|rate| warmth(rate, range)),
-        tooltip: tooltip.unwrap_or_default(),
+        tooltip: result.map(tooltip).unwrap_or_default(),
     }
 }

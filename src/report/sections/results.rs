@@ -19,10 +19,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Sectio
             section.blocks.push(Block::Bars(rows.iter().map(|row| bar(row, &inks)).collect()));
         }
         section.blocks.push(Block::Table(cells(&rows, full)));
-        let evidence = rows.iter().filter_map(|row| {
-            let evidence = labels::routes_evidence(&row.runs)?;
-            Some(format!("Route of {}: {evidence}.", row.ranked.engine))
-        });
+        let evidence = rows.iter().filter_map(|row| labels::routes_evidence(&row.ranked.engine, &row.runs));
         section.block(Block::List(evidence.collect()))
     };
     analysis.comparisons.iter().map(one).collect()

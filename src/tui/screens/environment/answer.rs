@@ -2,8 +2,8 @@
 
 use super::fix::needs_words;
 use super::state::Ui;
-use crate::core::{Finding, Route, Status, Verdict};
-use crate::present::verdict::{no_gpu, obstacles, steps};
+use crate::core::{Finding, Status, Verdict};
+use crate::present::verdict::{after_fixes, next_step, no_gpu, obstacles, steps};
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::keys::action::Action;
@@ -74,36 +74,18 @@ pub(super) fn draw(
         obstacles(state, verdict).iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
     {
         put("fix", None, advice, "", 2);
-    } else if let Some(words) = invitation(verdict, ui) {
+    } else if let Some(words) = next_step(verdict).filter(|_| !(ui.ctx.captured || ui.ctx.replay || ui.ctx.over)) {
         let race = Action::Screen(ScreenId::Race);
         put("next", Some((ui.ctx.keys.key_of(race), race)), words, "", 2);
     }
     y
 }
 
-/// The next step if nothing has to be fixed.
-fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
-    if ui.ctx.captured || ui.ctx.replay || ui.ctx.over {
-        return None;
-    }
-    Some(match verdict.route {
-        _ if no_gpu(verdict) => "Race: shows how fast models load into host memory here, and why",
-        route if route.is_direct() && !verdict.proven => "Race: a load proves the route by its counters",
-        route if route.is_direct() => "Race: measure the gain for your model",
-        Route::None => return None,
-        _ => "Race: find the fastest engine for this machine",
-    })
-}
-
 /// The text next to the drawing of the goal.
 pub(super) fn goal(state: &State, verdict: &Verdict, room: u16, theme: &Theme) -> Vec<Run> {
     let mut runs: Vec<Run> = vec![(format!("{:<9} ", verdict.possible), theme.status(Status::Pass))];
     let steps = steps(state, verdict);
-    let price = match steps.len() {
-        0 => String::new(),
-        1 => "after 1 fix".to_owned(),
-        n => format!("after {n} fixes"),
-    };
+    let price = after_fixes(steps.len());
     // Names that do not fit are left out, because the list below contains them with all details.
     let names: Vec<&str> = steps.iter().map(|finding| finding.id.as_str()).collect();
     let named = format!("{price}: {}", names.join(", "));

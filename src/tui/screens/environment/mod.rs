@@ -17,6 +17,7 @@ pub(crate) use selection::is_open;
 pub(crate) use state::{Environment, FixSheet, Pane, RowKey};
 
 use crate::core::{Finding, Needs};
+use crate::present::verdict::unblocked;
 use crate::session::{Command, State};
 use crate::tui::clicks::Spot;
 use crate::tui::commands::{Jump, rank};
@@ -282,7 +283,7 @@ impl Environment {
                 self.jump(&Jump::Check(id), session, ctx);
                 self.pane = Pane::Detail;
             }
-            (None, None) => ctx.notice = Some(format!("{}: nothing blocks the direct route here", hop.name)),
+            (None, None) => ctx.notice = Some(unblocked(hop.name)),
         }
     }
 

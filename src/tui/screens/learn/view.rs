@@ -13,7 +13,7 @@ use super::simulation::Simulation;
 use super::state::Ui;
 use crate::core::units::{bytes, count, duration};
 use crate::core::{CacheState, Engine, Phase, Route, Status};
-use crate::present::lesson::{Lesson, Load, ModelLoads};
+use crate::present::lesson::{Lesson, Load, ModelLoads, measured_here};
 use crate::present::lesson_steps::{Figure, STEPS, Step, step};
 use crate::present::phases::title;
 use crate::session::State;
@@ -106,28 +106,9 @@ fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     if ui.ctx.replay {
         return words;
     }
-    if let Some(lane) = state.running_lane() {
-        let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
-        let total = state.bytes_of(lane);
-        let far = match lane.clock_ns {
-            Some(_) if total > 0 => format!("{:.0} %", lane.landed_bytes() as f64 * 100.0 / total as f64),
-            _ => "about to begin".to_owned(),
-        };
-        words.insert(
-            0,
-            format!(
-                "Measuring here: {} ({}), {far}, load {number} of {}. c stops it.",
-                lane.engine,
-                lane.cache,
-                state.lanes.len()
-            ),
-        );
-    } else if let Some(here) = &ui.screen.measured {
-        let loads: Vec<String> =
-            here.loads.iter().map(|l| format!("{} {} {}", l.engine, l.cache, duration(l.wall_ns))).collect();
-        words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
-    } else if !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some()) {
-        words.insert(0, "The measurement was stopped or failed before a load finished. Race (2) shows why.".to_owned());
+    if let Some(here) = measured_here(state, ui.screen.measured.as_ref()) {
+        let stops = if state.running_lane().is_some() { " c stops it." } else { "" };
+        words.insert(0, format!("{here}{stops}"));
     }
     words
 }
