@@ -300,3 +300,49 @@ fn a_library_that_another_user_planted_is_not_loaded_by_root() {
         fs::set_permissions(stage.at("tmp"), Permissions::from_mode(0o1777)).unwrap();
     }
 }
+
+/// Python searches the working directory and the home directory for modules, and the settings in the home directory can
+/// name commands as engines.
+#[test]
+fn code_of_another_user_is_not_run_by_root() {
+    if !can_attack() {
+        return;
+    }
+    let Ok(python) = Command::new("python3").args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).output()
+    else {
+        skipped("modules of Python need python3");
+        return;
+    };
+    let version = String::from_utf8(python.stdout).unwrap();
+    let stage = Stage::new();
+    let mark = stage.at("mark");
+    fs::write(&mark, "").unwrap();
+    let module = format!("open({:?}, 'a').write(__file__ + '\\n')\n", mark.display().to_string());
+    for name in ["csv", "json", "email", "os", "sys", "pathlib", "safetensors"] {
+        fs::write(stage.at("work").join(format!("{name}.py")), &module).unwrap();
+    }
+    let packages = stage.at("home").join(format!(".local/lib/python{}/site-packages", version.trim()));
+    fs::create_dir_all(&packages).unwrap();
+    fs::write(packages.join("usercustomize.py"), &module).unwrap();
+    let program = stage.at("bin/python3");
+    fs::write(&program, format!("#!/bin/sh\necho python3 >> {}\n", mark.display())).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let settings = stage.at("home/.config/gds-top/config.toml");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let engine = format!("command:echo settings >> {}", mark.display());
+    fs::write(&settings, format!("[race]\nengines = [{engine:?}]\n")).unwrap();
+    for folder in ["home", "work", "bin"] {
+        give(&stage.at(folder));
+    }
+    let model = stage.at("victim-model").display().to_string();
+    assert!(stage.run(&["make-model", "odd-sizes", &model, "--yes", "--scale", "0.05"]).status.success());
+    let bench = ["bench", &model, "--target", "host", "--cache", "as-is", "--repeat", "1", "--yes"];
+    for words in
+        [&["bench", "--list-loaders"][..], &bench[..], &[&bench[..], &["--engine", "loader:safetensors"]].concat()]
+    {
+        let output = stage.run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("config.toml are not used: "), "{words:?}: {said}");
+        assert_eq!(fs::read_to_string(&mark).unwrap(), "", "{words:?}");
+    }
+}

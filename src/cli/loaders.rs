@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};
 use crate::machine::run_limited;
-use crate::session::live::{Loader, loaders, python};
+use crate::session::live::{Loader, Python, loaders, python};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
@@ -11,17 +11,19 @@ use std::time::Duration;
 
 /// The time limit for Python, which only reads package metadata.
 const LIMIT: Duration = Duration::from_secs(20);
-/// A Python program that prints a line `name version` for each installed package among its arguments.
-const ASK: &str = "import sys\nfrom importlib.metadata import version\nfor n in sys.argv[1:]:\n    try: print(n, version(n))\n    except Exception: pass\n";
+/// A Python program that prints a line `name version` for each installed package among its arguments. With `-c`, Python
+/// searches the working directory before its own modules. That directory can belong to another user, so it is removed.
+const ASK: &str = "import sys\nsys.path[:] = [p for p in sys.path if p]\nfrom importlib.metadata import version\nfor n in sys.argv[1:]:\n    try: print(n, version(n))\n    except Exception: pass\n";
 
 /// Prints the list.
 pub(super) fn list(output: &OutputArgs) -> u8 {
     let loaders = loaders();
-    let (installed, problem) = match installed(&loaders) {
+    let python = python();
+    let (installed, problem) = match python.clone().and_then(|python| installed(&python, &loaders)) {
         Ok(installed) => (installed, None),
         Err(problem) => (BTreeMap::new(), Some(problem)),
     };
-    let python = python().to_string_lossy().into_owned();
+    let python = python.map_or_else(|_| "python3".to_owned(), |python| python.program.to_string_lossy().into_owned());
     if output.json {
         let list: Vec<_> = loaders
             .iter()
@@ -49,13 +51,14 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
 }
 
 /// The installed versions by package.
-fn installed(loaders: &[Loader]) -> Result<BTreeMap<String, String>, String> {
-    let mut command = Command::new(python());
-    command.arg("-c").arg(ASK).args(loaders.iter().map(|loader| loader.package));
-    let ran = run_limited(&mut command, LIMIT).map_err(|e| format!("{} could not be run: {e}", python().display()))?;
+fn installed(python: &Python, loaders: &[Loader]) -> Result<BTreeMap<String, String>, String> {
+    let name = python.program.display();
+    let mut command = Command::new(&python.program);
+    command.args(&python.arguments).arg("-c").arg(ASK).args(loaders.iter().map(|loader| loader.package));
+    let ran = run_limited(&mut command, LIMIT).map_err(|e| format!("{name} could not be run: {e}"))?;
     if ran.exit_code != Some(0) {
         let said = ran.stderr.lines().last().unwrap_or("no words");
-        return Err(format!("{} returned no result: {said}", python().display()));
+        return Err(format!("{name} returned no result: {said}"));
     }
     Ok(ran.stdout.lines().filter_map(|line| line.split_once(' ')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect())
 }

@@ -1,9 +1,9 @@
 //! Finds the settings file, reads it once and validates it before anything runs.
 
 use super::args::OutputArgs;
-use super::outcome::{Ran, print};
+use super::outcome::{Ran, note, print};
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, hint, parse_theme, theme_template};
-use crate::trust::read_regular;
+use crate::trust::{distrust, read_regular};
 use crate::tui::Keymap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -29,7 +29,8 @@ pub(super) fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
 
-/// Reads the named file, or the file at the default path if it exists.
+/// Reads the named file, or the file at the default path if it exists. A file at the default path that another user
+/// could have written is not used, because its engines can be commands. sudo and containers can keep HOME of that user.
 ///
 /// # Errors
 /// A sentence with file and line.
@@ -37,6 +38,12 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     let Some(path) = asked.map(Path::to_owned).or_else(|| usual_place().filter(|path| path.exists())) else {
         return Ok(());
     };
+    if asked.is_none()
+        && let Some(why) = distrust(&path)
+    {
+        note(&format!("the settings in {} are not used: {why}; '--config FILE' names a file to use", path.display()));
+        return Ok(());
+    }
     let settings = Settings::parse(&path, &text_of(&path, "the settings")?)?;
     let keys = Keymap::with(&settings.keys)?;
     for (order, place) in &settings.engine_settings {

@@ -28,7 +28,7 @@ mod watch;
 pub use child::probe_child;
 #[doc(hidden)]
 pub use outside::read_protocol;
-pub use outside::{Loader, keep, loaders, python, supervise};
+pub use outside::{Loader, Python, keep, loaders, python, supervise};
 pub use plan::{GpuChoice, GridRequest, SessionConfig, WorkloadPlan};
 pub use prove::prove;
 pub use race::goes_first;

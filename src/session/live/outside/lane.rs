@@ -40,9 +40,7 @@ pub(in crate::session::live) fn run(
     };
     order.spawned_monotonic_ns = monotonic_ns();
     let line = match &order.engine {
-        Engine::Loader(name) => {
-            loaders::line(name, &order.scratch).map_err(|e| format!("its script could not be written: {e}"))
-        }
+        Engine::Loader(name) => loaders::line(name, &order.scratch),
         Engine::Command(line) => Ok(line.clone()),
         other => Err(format!("{other} is not a command")),
     };

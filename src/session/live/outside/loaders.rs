@@ -2,6 +2,7 @@
 
 use crate::core::LOADERS;
 use crate::text::quoted;
+use crate::trust::distrust;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -65,18 +66,46 @@ pub fn all() -> [Loader; LOADERS.len()] {
     ]
 }
 
-/// The Python interpreter: the path in `GDS_TOP_PYTHON`, or else `python3`.
-#[must_use]
-pub fn python() -> OsString {
-    std::env::var_os("GDS_TOP_PYTHON").filter(|name| !name.is_empty()).unwrap_or_else(|| "python3".into())
+/// The Python interpreter for the scripts, and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Python {
+    /// Its name or path.
+    pub program: OsString,
+    /// Its arguments before those of the script.
+    pub arguments: Vec<&'static str>,
+}
+
+/// The Python interpreter: the path in `GDS_TOP_PYTHON`, or else `python3`. For root, it is a program that no other
+/// user could have put there, and it imports no packages of another user's home directory.
+///
+/// # Errors
+/// A sentence if root must not run it.
+pub fn python() -> Result<Python, String> {
+    let named = std::env::var_os("GDS_TOP_PYTHON").filter(|name| !name.is_empty());
+    let is_root = rustix::process::geteuid().is_root();
+    let program = match named {
+        Some(named) => named,
+        None if is_root => crate::trust::program("python3")?.into_os_string(),
+        None => "python3".into(),
+    };
+    // sudo and containers can keep HOME of another user. Python imports `usercustomize` and .pth files from there.
+    let is_foreign = |home: OsString| distrust(Path::new(&home)).is_some();
+    let arguments = if is_root && std::env::var_os("HOME").is_some_and(is_foreign) { vec!["-s"] } else { Vec::new() };
+    Ok(Python { program, arguments })
 }
 
 /// Writes a loader's script into the run's folder. Returns the command line that runs it.
-pub(super) fn line(name: &str, folder: &Path) -> std::io::Result<String> {
+pub(super) fn line(name: &str, folder: &Path) -> Result<String, String> {
     let found = all().into_iter().find(|loader| loader.name == name);
-    let Some(loader) = found else {
-        return Err(std::io::Error::new(std::io::ErrorKind::NotFound, format!("there is no loader '{name}'")));
-    };
+    let Some(loader) = found else { return Err(format!("there is no loader '{name}'")) };
+    let Python { program, arguments } = python()?;
+    let script = write(&loader, folder).map_err(|error| format!("its script could not be written: {error}"))?;
+    let arguments: String = arguments.iter().map(|argument| format!("{argument} ")).collect();
+    let (program, script) = (program.to_string_lossy(), script.to_string_lossy());
+    Ok(format!("exec {} {arguments}-u {} {{model}} {{gpu}}", quoted(&program), quoted(&script)))
+}
+
+fn write(loader: &Loader, folder: &Path) -> std::io::Result<PathBuf> {
     // The script is in a separate folder and its name differs from all packages. Python searches the script's folder
     // before installed packages.
     let folder: PathBuf = folder.join("loader");
@@ -84,6 +113,5 @@ pub(super) fn line(name: &str, folder: &Path) -> std::io::Result<String> {
     std::fs::write(folder.join("gds_top_lane.py"), COMMON)?;
     let script = folder.join("gds_top_loader.py");
     std::fs::write(&script, loader.script)?;
-    let (python, script) = (python(), script.to_string_lossy());
-    Ok(format!("exec {} -u {} {{model}} {{gpu}}", quoted(&python.to_string_lossy()), quoted(&script)))
+    Ok(script)
 }

@@ -15,5 +15,5 @@ mod watch;
 pub(super) use lane::run;
 #[doc(hidden)]
 pub use lines::read_protocol;
-pub use loaders::{Loader, all as loaders, python};
+pub use loaders::{Loader, Python, all as loaders, python};
 pub use supervisor::{keep, supervise};
