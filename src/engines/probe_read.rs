@@ -5,6 +5,7 @@ use super::probe::{answer, with_own_log};
 use super::route::Counted;
 use crate::core::{Access, RouteCounts, units::MIB};
 use crate::device::{CudaDevice, Device, DeviceMemory};
+use cufile_ffi::stats::GpuCounters;
 use cufile_ffi::values::{PARAM_ALLOW_COMPAT_MODE, PARAM_FORCE_COMPAT_MODE};
 use cufile_ffi::{Driver, Error, FileHandle, Library, OpenOptions};
 use serde_json::{Value, json};
@@ -114,29 +115,32 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     )
 }
 
-/// The reads with nvidia-fs, P2PDMA and POSIX calls on all GPUs of this process, and their bytes.
-type Counts = Option<([u64; 3], u64)>;
+/// The reads with nvidia-fs, P2PDMA and POSIX calls on each GPU of this process, and their bytes.
+type Counts = Option<Vec<([u64; 3], u64)>>;
 
 fn counts(driver: &Driver, on: bool) -> Counts {
     let stats = driver.stats_l3().ok().filter(|_| on)?;
-    Some(stats.gpus.iter().fold(([0_u64; 3], 0_u64), |(sum, bytes), gpu| {
-        let c = &gpu.counters;
-        let more = [c.n_nvfs_reads, c.n_p2p_reads, c.n_posix_reads];
-        (std::array::from_fn(|n| sum[n].saturating_add(more[n])), bytes.saturating_add(c.read_bytes))
-    }))
+    let of = |c: &GpuCounters| ([c.n_nvfs_reads, c.n_p2p_reads, c.n_posix_reads], c.read_bytes);
+    Some(stats.gpus.iter().map(|gpu| of(&gpu.counters)).collect())
 }
 
 /// The route of the reads between two readings of the counters. `None` if the library has no counters.
 fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_loaded: bool) -> Option<RouteCounts> {
-    let ((before, bytes_before), (after, bytes_after)) = (before?, after?);
+    let (before, after) = (before?, after?);
+    let since = after.iter().enumerate().map(|(gpu, (reads, bytes))| {
+        let (reads_before, bytes_before) = before.get(gpu).copied().unwrap_or_default();
+        let reads: [u64; 3] = std::array::from_fn(|n| reads[n].saturating_sub(reads_before[n]));
+        (reads, bytes.saturating_sub(bytes_before))
+    });
+    let used: Vec<_> = since.filter(|(reads, bytes)| reads.iter().any(|n| *n > 0) || *bytes > 0).collect();
     let counted = Counted {
         access: Access::Read,
-        by_route: [0, 1, 2].map(|n| after[n].saturating_sub(before[n])),
-        bytes: bytes_after.saturating_sub(bytes_before),
+        by_route: [0, 1, 2].map(|n| used.iter().fold(0, |sum: u64, (reads, _)| sum.saturating_add(reads[n]))),
+        bytes: used.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)),
         all,
         all_bytes,
         nvidia_fs_loaded,
-        gpus: 1,
+        gpus: used.len(),
     };
     counted.route("cuFile level-3 statistics of a test read")
 }
@@ -187,11 +191,16 @@ mod tests {
 
     #[test]
     fn the_route_is_proven_by_reads_that_are_all_counted_and_no_reads_are_no_proof() {
+        let one = |reads: [u64; 3], bytes: u64| Some(vec![(reads, bytes)]);
         let told = |before, after, all| route(before, after, all, true).map(|told| (told.route, told.proven));
-        assert_eq!(told(Some(([0; 3], 0)), Some(([0; 3], 0)), (4, 4096)), None);
-        assert_eq!(told(None, Some(([1; 3], 9)), (3, 9)), None);
-        assert_eq!(told(Some(([1, 0, 0], 5)), Some(([1, 4, 0], 4101)), (4, 4096)), Some((Route::P2pdma, true)));
-        assert_eq!(told(Some(([0; 3], 0)), Some(([1, 0, 0], 1024)), (4, 4096)), Some((Route::Nvfs, false)));
-        assert_eq!(told(Some(([0; 3], 0)), Some(([0, 0, 4], 4096)), (4, 4096)), Some((Route::Compat, true)));
+        assert_eq!(told(one([0; 3], 0), one([0; 3], 0), (4, 4096)), None);
+        assert_eq!(told(None, one([1; 3], 9), (3, 9)), None);
+        assert_eq!(told(one([1, 0, 0], 5), one([1, 4, 0], 4101), (4, 4096)), Some((Route::P2pdma, true)));
+        assert_eq!(told(one([0; 3], 0), one([1, 0, 0], 1024), (4, 4096)), Some((Route::Nvfs, false)));
+        assert_eq!(told(one([0; 3], 0), one([0, 0, 4], 4096), (4, 4096)), Some((Route::Compat, true)));
+        // Another GPU whose counters did not change is no contradiction. Reads on two GPUs are.
+        let two = |reads| Some(vec![(reads, 2048), ([2, 0, 0], 2048)]);
+        assert_eq!(told(two([0; 3]), two([4, 0, 0]), (4, 0)), Some((Route::Nvfs, true)));
+        assert_eq!(told(one([0; 3], 0), two([2, 0, 0]), (4, 4096)), Some((Route::Nvfs, false)));
     }
 }
