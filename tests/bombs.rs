@@ -7,6 +7,7 @@ use cap::Cap;
 use gds_top::core::{Event, EventBody, LaneId};
 use gds_top::session::{State, recording};
 use std::alloc::System;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -63,8 +64,38 @@ fn refusal(folder: &Path, most: usize, lines: impl FnOnce(&mut dyn Write)) -> St
 #[test]
 fn recordings_take_memory_within_bounds() {
     let _alone = ALONE.lock().unwrap();
+    a_header_of_a_million_tensors_takes_a_few_times_its_size();
     a_large_state_is_refused();
     a_million_tensors_are_read_back();
+}
+
+fn a_header_of_a_million_tensors_takes_a_few_times_its_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.safetensors");
+    let mut header = "{".to_owned();
+    for n in 0..1_000_000 {
+        let comma = if n == 0 { "" } else { "," };
+        write!(
+            header,
+            r#"{comma}"layers.{n}.experts.{}.w":{{"dtype":"U8","shape":[4,1],"data_offsets":[{},{}]}}"#,
+            n % 128,
+            n * 4,
+            n * 4 + 4
+        )
+        .unwrap();
+    }
+    header.push('}');
+    let mut file = File::create(&path).unwrap();
+    file.write_all(&(header.len() as u64).to_le_bytes()).unwrap();
+    file.write_all(header.as_bytes()).unwrap();
+    file.set_len(8 + header.len() as u64 + 4_000_000).unwrap();
+    let bytes = header.len();
+    drop(header);
+    let before = HEAP.allocated();
+    let model = gds_top::models::open(&path).unwrap();
+    assert_eq!(gds_top::models::inspect(&model).tensors, 1_000_000);
+    let most = HEAP.max_allocated() - before;
+    assert!(most < 4 * bytes, "{} MiB for a header of {} MiB", most / MIB, bytes / MIB);
 }
 
 fn a_large_state_is_refused() {

@@ -1,6 +1,7 @@
 //! The tensors and files of a model, as its file headers describe them.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// The alignment of each file in the image, in bytes: the page size and the largest logical block size in use.
@@ -77,7 +78,7 @@ pub struct TensorInfo {
     /// Its name.
     pub name: String,
     /// The element type as in the header, `BF16`.
-    pub dtype: String,
+    pub dtype: Cow<'static, str>,
     /// Its shape.
     pub shape: Vec<u64>,
     /// Index into [`ModelInfo::shards`].

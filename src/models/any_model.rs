@@ -11,7 +11,7 @@ pub(super) fn model(shards: &[(u64, Vec<u64>)]) -> ModelInfo {
         for (index, bytes) in sizes.iter().enumerate() {
             model.tensors.push(TensorInfo {
                 name: format!("{number}.{index}"),
-                dtype: "U8".to_owned(),
+                dtype: "U8".into(),
                 shape: vec![*bytes],
                 shard: number,
                 file_offset: at,

@@ -1,5 +1,7 @@
 //! Element types of safetensors and their sizes.
 
+use std::borrow::Cow;
+
 /// The element types of safetensors 0.8 with their size in bits. The order is that of the crate's `Dtype`. Its writer
 /// sorts the tensors of a file by this order, with the largest type first.
 pub const DTYPES: [(&str, u64); 22] = [
@@ -37,6 +39,14 @@ pub fn rank(dtype: &str) -> Option<usize> {
 #[must_use]
 pub fn bits(dtype: &str) -> Option<u64> {
     DTYPES.iter().find(|(name, _)| *name == dtype).map(|(_, bits)| *bits)
+}
+
+/// A type without memory of its own if it is known. A model can have millions of tensors.
+pub(super) fn interned(dtype: Cow<'_, str>) -> Cow<'static, str> {
+    match DTYPES.iter().find(|(name, _)| *name == dtype) {
+        Some((known, _)) => Cow::Borrowed(known),
+        None => Cow::Owned(dtype.into_owned()),
+    }
 }
 
 /// The reason why a tensor's size cannot be computed.

@@ -5,15 +5,15 @@
 
 use super::dtype::{self, SizeProblem};
 use super::error::{WeightsError, name_text};
-use crate::core::units;
+use crate::core::{TensorInfo, units};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a header in bytes. The reference implementation has the same limit.
@@ -26,25 +26,10 @@ pub struct Header {
     pub file_bytes: u64,
     /// Offset of the first tensor byte in the file.
     pub data_offset: u64,
-    /// The tensors in the order of their bytes.
-    pub tensors: Vec<HeaderTensor>,
+    /// The tensors in the order of their bytes, as those of the first file of a model.
+    pub tensors: Vec<TensorInfo>,
     /// The string values of `__metadata__`. Other values are ignored.
     pub metadata: BTreeMap<String, String>,
-}
-
-/// One tensor of a header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderTensor {
-    /// Its name.
-    pub name: String,
-    /// Element type, as written in the header.
-    pub dtype: String,
-    /// Dimensions of the tensor.
-    pub shape: Vec<u64>,
-    /// Offset of its first byte in the file.
-    pub file_offset: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
 }
 
 /// Reads and checks the header of a file. The function never blocks on a FIFO and reads no tensor bytes.
@@ -83,8 +68,7 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     parse(path, &text, file_bytes)
 }
 
-/// Opens a path only if it is a regular file. The type is checked before opening, because a FIFO would block and
-/// opening a device may have effects. It is checked again after opening.
+/// Opens a path only if it is a regular file.
 pub(super) fn open_regular(path: &Path) -> Result<(File, u64), WeightsError> {
     let unreadable = |doing| {
         move |source: io::Error| match source.kind() {
@@ -92,17 +76,13 @@ pub(super) fn open_regular(path: &Path) -> Result<(File, u64), WeightsError> {
             _ => WeightsError::Unreadable { path: path.to_owned(), doing, source },
         }
     };
-    let refuse = |kind| WeightsError::NotAFile { path: path.to_owned(), kind };
     let meta = std::fs::metadata(path).map_err(unreadable("examined"))?;
     if let Some(kind) = odd_kind(meta.file_type()) {
-        return Err(refuse(kind));
+        return Err(WeightsError::NotAFile { path: path.to_owned(), kind });
     }
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(unreadable("opened"))?;
-    let meta = file.metadata().map_err(unreadable("examined"))?;
-    match odd_kind(meta.file_type()) {
-        Some(kind) => Err(refuse(kind)),
-        None => Ok((file, meta.len())),
-    }
+    let file = crate::trust::open_regular(path).map_err(unreadable("opened"))?;
+    let bytes = file.metadata().map_err(unreadable("examined"))?.len();
+    Ok((file, bytes))
 }
 
 fn odd_kind(kind: std::fs::FileType) -> Option<&'static str> {
@@ -153,13 +133,15 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
         })
     })?;
     let data_offset = 8 + text.len() as u64;
-    let mut header =
-        Header { file_bytes, data_offset, tensors: Vec::with_capacity(raw.tensors.len()), metadata: raw.metadata };
+    let mut header = Header { file_bytes, data_offset, tensors: raw.tensors, metadata: raw.metadata };
     let data_bytes = file_bytes.saturating_sub(data_offset);
-    for (name, tensor) in raw.tensors {
-        let bad =
-            |problem: String| WeightsError::BadTensor { path: path.to_owned(), tensor: name_text(&name), problem };
-        let (begin, end) = tensor.data_offsets;
+    for tensor in &mut header.tensors {
+        let bad = |problem: String| WeightsError::BadTensor {
+            path: path.to_owned(),
+            tensor: name_text(&tensor.name),
+            problem,
+        };
+        let (begin, end) = (tensor.file_offset, tensor.bytes);
         if end < begin {
             return Err(bad(format!(
                 "its data ends at {end}, before it begins at {begin}; the header is damaged: download the file again"
@@ -197,13 +179,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
                 units::bytes(data_bytes)
             )));
         }
-        header.tensors.push(HeaderTensor {
-            dtype: tensor.dtype.into_owned(),
-            shape: tensor.shape,
-            file_offset: data_offset + begin,
-            bytes,
-            name,
-        });
+        (tensor.file_offset, tensor.bytes) = (data_offset + begin, bytes);
     }
     header.tensors.sort_by(|a, b| (a.file_offset, a.bytes, &a.name).cmp(&(b.file_offset, b.bytes, &b.name)));
     contiguous(path, &header)?;
@@ -213,7 +189,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
 /// Checks that tensors fill the data section without overlap and without gaps.
 fn contiguous(path: &Path, header: &Header) -> Result<(), WeightsError> {
     let mut reached = header.data_offset;
-    let mut before: Option<&HeaderTensor> = None;
+    let mut before: Option<&TensorInfo> = None;
     for tensor in &header.tensors {
         if tensor.file_offset != reached {
             let after = before.map_or("the header".to_owned(), |t| format!("tensor {}", name_text(&t.name)));
@@ -260,14 +236,16 @@ struct RawTensor<'a> {
     data_offsets: (u64, u64),
 }
 
-/// The header as written. It is a vector and not a map, so that duplicate names can be found.
-struct RawHeader<'a> {
-    tensors: Vec<(String, RawTensor<'a>)>,
+/// The header as written. It is a vector and not a map, so that duplicate names can be found. A header can have
+/// millions of tensors, so they are not copied later: `file_offset` and `bytes` are the two data offsets until they are
+/// checked.
+struct RawHeader {
+    tensors: Vec<TensorInfo>,
     metadata: BTreeMap<String, String>,
 }
 
 /// Parses the JSON. `current` is the name of the tensor that is being parsed, for the error message.
-fn read_raw<'a>(text: &'a str, current: &mut Option<String>) -> Result<RawHeader<'a>, serde_json::Error> {
+fn read_raw(text: &str, current: &mut Option<String>) -> Result<RawHeader, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let raw = (&mut json).deserialize_map(HeaderReader(current))?;
     json.end()?;
@@ -277,13 +255,13 @@ fn read_raw<'a>(text: &'a str, current: &mut Option<String>) -> Result<RawHeader
 struct HeaderReader<'c>(&'c mut Option<String>);
 
 impl<'de> Visitor<'de> for HeaderReader<'_> {
-    type Value = RawHeader<'de>;
+    type Value = RawHeader;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of tensors")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader, A::Error> {
         let mut raw = RawHeader { tensors: Vec::new(), metadata: BTreeMap::new() };
         while let Some(name) = map.next_key::<String>()? {
             if name == "__metadata__" {
@@ -295,7 +273,17 @@ impl<'de> Visitor<'de> for HeaderReader<'_> {
                 continue;
             }
             match map.next_value::<RawTensor<'de>>() {
-                Ok(tensor) => raw.tensors.push((name, tensor)),
+                Ok(RawTensor { dtype, mut shape, data_offsets: (file_offset, bytes) }) => {
+                    shape.shrink_to_fit();
+                    raw.tensors.push(TensorInfo {
+                        name,
+                        dtype: dtype::interned(dtype),
+                        shape,
+                        shard: 0,
+                        file_offset,
+                        bytes,
+                    });
+                }
                 Err(error) => {
                     *self.0 = Some(name);
                     return Err(error);
@@ -304,6 +292,14 @@ impl<'de> Visitor<'de> for HeaderReader<'_> {
         }
         Ok(raw)
     }
+}
+
+/// The length of a file's header in bytes, without reading it. `None` if the file has none.
+pub(crate) fn header_bytes(path: &Path) -> Option<u64> {
+    let (mut file, file_bytes) = open_regular(path).ok()?;
+    let mut length = [0_u8; 8];
+    file.read_exact(&mut length).ok()?;
+    Some(u64::from_le_bytes(length)).filter(|bytes| *bytes <= MAX_HEADER_BYTES && *bytes <= file_bytes)
 }
 
 /// The string values of `__metadata__`, even if the data of the file is damaged. `None` if the header cannot be

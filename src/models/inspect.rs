@@ -120,7 +120,7 @@ pub fn inspect(model: &ModelInfo) -> Inspection {
             shard.tensors += 1;
         }
         let bucket = tensor.bytes.checked_ilog2().map_or(0, |log| log + 1);
-        for share in [dtypes.entry(tensor.dtype.clone()).or_default(), buckets.entry(bucket).or_default()] {
+        for share in [dtypes.entry(tensor.dtype.to_string()).or_default(), buckets.entry(bucket).or_default()] {
             share.tensors += 1;
             share.bytes += tensor.bytes;
         }
@@ -269,7 +269,7 @@ mod tests {
         let tensors = sizes.iter().enumerate().map(|(number, bytes)| {
             let tensor = TensorInfo {
                 name: format!("t{number}"),
-                dtype: if number % 2 == 0 { "U8" } else { "I8" }.to_owned(),
+                dtype: if number % 2 == 0 { "U8" } else { "I8" }.into(),
                 shape: vec![*bytes],
                 shard: 0,
                 file_offset: at,

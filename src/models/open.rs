@@ -3,7 +3,7 @@
 use super::error::{WeightsError, name_text, path_text};
 use super::header::{Header, read_header};
 use super::locate::{Located, hub_folders, locate};
-use crate::core::{ModelInfo, ShardInfo, TensorInfo};
+use crate::core::{ModelInfo, ShardInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,18 +77,18 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
         name: located.name,
         path: located.path,
         shards: Vec::with_capacity(headers.len()),
-        tensors: Vec::with_capacity(total),
+        tensors: Vec::new(),
     };
-    for (shard, (path, header)) in (0_u32..).zip(located.files.into_iter().zip(headers)) {
+    for (shard, (path, mut header)) in (0_u32..).zip(located.files.into_iter().zip(headers)) {
         model.shards.push(ShardInfo { path, file_bytes: header.file_bytes, data_offset: header.data_offset });
-        model.tensors.extend(header.tensors.into_iter().map(|tensor| TensorInfo {
-            name: tensor.name,
-            dtype: tensor.dtype,
-            shape: tensor.shape,
-            shard,
-            file_offset: tensor.file_offset,
-            bytes: tensor.bytes,
-        }));
+        if shard == 0 {
+            // The tensors of a single file are not copied.
+            model.tensors = header.tensors;
+            model.tensors.reserve_exact(total - model.tensors.len());
+        } else {
+            header.tensors.iter_mut().for_each(|tensor| tensor.shard = shard);
+            model.tensors.append(&mut header.tensors);
+        }
     }
     // Files can be sparse, so their sum can overflow. Sums in other places rely on this check.
     let total_bytes = model.shards.iter().try_fold(0_u64, |sum, shard| sum.checked_add(shard.file_bytes));

@@ -1,8 +1,8 @@
 //! A file of the watched program, with its transfers and the tensors that they read.
 
 use super::kv_names;
-use crate::core::{PlainReads, Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
-use crate::models::header::{HeaderTensor, read_header};
+use crate::core::{PlainReads, Route, RouteProof, TensorInfo, Transfers, WatchedFile, WatchedTensor};
+use crate::models::header::{header_bytes, read_header};
 use std::path::Path;
 
 /// Alignment in bytes for transfers without a bounce buffer. It applies to offsets, sizes and addresses.
@@ -11,6 +11,9 @@ const MIB: u64 = 1 << 20;
 /// Maximum number of touched ranges of a file. The limit is needed because the program can write any number of them into
 /// the shared file.
 const MOST_RANGES: usize = 1 << 20;
+/// Maximum number of bytes of headers that are read for one report. The headers of the largest published models have
+/// 20 MB. The limit is needed because the program can use any number of files with long headers.
+const MOST_HEADER_BYTES: u64 = 256 << 20;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -45,7 +48,7 @@ pub(super) struct File {
     /// Number of descriptors with and without O_DIRECT.
     direct: [u64; 2],
     /// The tensors sorted by offset; empty if it is not a safetensors file.
-    tensors: Vec<HeaderTensor>,
+    tensors: Vec<TensorInfo>,
     /// Number of reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
     /// The parts that a process had in its page tables, sorted and without overlaps.
@@ -54,9 +57,15 @@ pub(super) struct File {
 }
 
 impl File {
-    pub(super) fn new(path: String) -> Self {
+    /// A file without transfers. `read_before` is the number of bytes of the headers that were read for this report.
+    pub(super) fn new(path: String, read_before: &mut u64) -> Self {
         let is_safetensors = Path::new(&path).extension().is_some_and(|ending| ending == "safetensors");
-        let tensors = if is_safetensors { read_header(Path::new(&path)).map(|h| h.tensors).ok() } else { None };
+        let length = if is_safetensors { header_bytes(Path::new(&path)) } else { None };
+        let fits = length.filter(|length| *read_before + length <= MOST_HEADER_BYTES);
+        let tensors = fits.and_then(|length| {
+            *read_before += length;
+            read_header(Path::new(&path)).map(|header| header.tensors).ok()
+        });
         let tensors = tensors.unwrap_or_default();
         Self {
             path,
@@ -135,7 +144,7 @@ impl File {
     }
 
     /// The touched bytes of a tensor.
-    fn touched_bytes(&self, tensor: &HeaderTensor) -> u64 {
+    fn touched_bytes(&self, tensor: &TensorInfo) -> u64 {
         let (first, end) = (tensor.file_offset, tensor.file_offset + tensor.bytes);
         let from = self.touched.partition_point(|(_, to)| *to <= first);
         let inside = self.touched[from..].iter().take_while(|(from, _)| *from < end);
@@ -224,7 +233,7 @@ mod tests {
         bytes.extend([0; 16]);
         std::fs::write(&path, bytes).unwrap();
         let data = 8 + header.len() as u64;
-        let mut file = File::new(path.to_string_lossy().into_owned());
+        let mut file = File::new(path.to_string_lossy().into_owned(), &mut 0);
         for (offset, size) in [(data + 4, 8), (data, 2), (0, 8)] {
             file.submit(&read_of(offset, size));
             file.finish(false, offset, size.cast_signed());
@@ -236,12 +245,26 @@ mod tests {
     }
 
     #[test]
+    fn headers_are_read_up_to_a_limit_for_all_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.safetensors");
+        let header = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
+        let length = header.len() as u64;
+        std::fs::write(&path, [&length.to_le_bytes(), header.as_slice(), b"x"].concat()).unwrap();
+        let path = path.to_string_lossy().into_owned();
+        let mut read = MOST_HEADER_BYTES - 2 * length;
+        let tensors: Vec<u64> = (0..3).map(|_| File::new(path.clone(), &mut read).seen().tensors_of_file).collect();
+        assert_eq!((tensors, read), (vec![1, 1, 0], MOST_HEADER_BYTES));
+    }
+
+    #[test]
     fn mapped_tensors_have_the_bytes_that_a_process_touched() {
-        let mut file = File::new("/x".to_owned());
-        let tensor = |name: &str, file_offset, bytes| HeaderTensor {
+        let mut file = File::new("/x".to_owned(), &mut 0);
+        let tensor = |name: &str, file_offset, bytes| TensorInfo {
             name: name.to_owned(),
-            dtype: "U8".to_owned(),
+            dtype: "U8".into(),
             shape: vec![bytes],
+            shard: 0,
             file_offset,
             bytes,
         };
@@ -258,7 +281,7 @@ mod tests {
 
     #[test]
     fn errors_alignment_and_o_direct_are_counted() {
-        let mut file = File::new("/x".to_owned());
+        let mut file = File::new("/x".to_owned(), &mut 0);
         file.register(false, O_DIRECT);
         assert_eq!(file.seen().o_direct, Some(true));
         file.register(true, 0);

@@ -114,7 +114,7 @@ mod tests {
     use crate::core::Transfers;
 
     fn report(statistics: Option<RouteStatistics>) -> WatchReport {
-        let mut file = super::super::files::File::new("/f".to_owned()).seen();
+        let mut file = super::super::files::File::new("/f".to_owned(), &mut 0).seen();
         file.reads = Transfers { count: 4, bytes: 4096, ..Transfers::default() };
         WatchReport { files: vec![file], statistics, ..WatchReport::default() }
     }

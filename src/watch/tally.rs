@@ -25,6 +25,9 @@ const ORPHANS: usize = 4096;
 const MOST_FILES: usize = 65_536;
 const MOST_LIBRARIES: usize = 256;
 const MOST_FAILURES: usize = 4096;
+/// Maximum number of handles, buffers and batches that are kept of all processes. A program can register any number of
+/// them and never end one.
+const MOST_REGISTERED: usize = 1 << 20;
 /// Maximum number of entries that are kept per batch. libcufile allows 256.
 const MOST_ENTRIES: usize = 65_536;
 
@@ -55,6 +58,12 @@ type Counted = (u32, u8);
 /// Everything that is known from the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
+    /// Handles, buffers and batches of all processes.
+    registered: usize,
+    /// Handles, buffers and batches that were not kept.
+    not_kept: u64,
+    /// Bytes of the headers of models that were read.
+    header_bytes: u64,
     processes: HashMap<u32, Process>,
     pub(super) files: Vec<File>,
     by_path: HashMap<String, usize>,
@@ -140,13 +149,16 @@ impl Tally {
             Function::HandleRegister => {
                 let file = self.file(group.text(), record.object);
                 self.files[file].register(failed, record.extra[1]);
-                if !failed {
-                    self.of(process).handles.insert((library, record.object), file);
+                let key = (library, record.object);
+                let is_new = !self.of(process).handles.contains_key(&key);
+                if !failed && self.may_keep(is_new) {
+                    self.of(process).handles.insert(key, file);
                 }
                 concerned = Some(file);
             }
             Function::HandleDeregister => {
-                self.of(process).handles.remove(&(library, record.object));
+                let ended = self.of(process).handles.remove(&(library, record.object));
+                self.registered -= usize::from(ended.is_some());
             }
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
@@ -160,7 +172,8 @@ impl Tally {
                 }
             }
             Function::BatchDestroy => {
-                self.of(process).batches.remove(&(library, record.object));
+                let ended = self.of(process).batches.remove(&(library, record.object));
+                self.registered -= usize::from(ended.is_some());
             }
             Function::DriverGetProperties if !failed => {
                 let [versions, flags, features, ..] = record.extra;
@@ -191,6 +204,16 @@ impl Tally {
         self.recent.put(function, group, file, code);
     }
 
+    /// Whether a handle, buffer or batch can be kept. Those above the limit are counted as lost.
+    fn may_keep(&mut self, is_new: bool) -> bool {
+        if is_new && self.registered >= MOST_REGISTERED {
+            self.not_kept += 1;
+            return false;
+        }
+        self.registered += usize::from(is_new);
+        true
+    }
+
     fn of(&mut self, process: u32) -> &mut Process {
         self.processes.entry(process).or_default()
     }
@@ -215,7 +238,7 @@ impl Tally {
         if let Some(at) = self.by_path.get(&path) {
             return *at;
         }
-        self.files.push(File::new(path.clone()));
+        self.files.push(File::new(path.clone(), &mut self.header_bytes));
         self.by_path.insert(path, self.files.len() - 1);
         self.files.len() - 1
     }
@@ -249,14 +272,19 @@ impl Tally {
         if failed {
             return;
         }
-        let known = self.of(process);
-        if function == Function::BufRegister {
+        let is_new = !self.of(process).buffers.contains_key(&record.base);
+        if function == Function::BufRegister && self.may_keep(is_new) {
+            let known = self.of(process);
             known.registered_bytes = known.registered_bytes.saturating_add(record.size);
             known.buffers.insert(record.base, record.size);
-        } else if let Some(size) = known.buffers.remove(&record.base) {
+        } else if function == Function::BufDeregister
+            && let Some(size) = self.of(process).buffers.remove(&record.base)
+        {
+            self.registered -= 1;
+            let known = self.of(process);
             known.registered_bytes = known.registered_bytes.saturating_sub(size);
         }
-        let registered_bytes = known.registered_bytes;
+        let registered_bytes = self.of(process).registered_bytes;
         self.buffers.registered += u64::from(function == Function::BufRegister);
         self.buffers.most_bytes = self.buffers.most_bytes.max(registered_bytes);
     }
@@ -335,6 +363,10 @@ impl Tally {
                 self.reading_threads.insert((process, group.thread));
             }
             let entry = Entry { cookie, file, write, offset: part.offset };
+            let is_new = !self.of(process).batches.contains_key(&(library, part.object));
+            if !self.may_keep(is_new) {
+                continue;
+            }
             let entries = self.of(process).batches.entry((library, part.object)).or_default();
             if entries.len() < MOST_ENTRIES {
                 entries.push(entry);
@@ -399,7 +431,7 @@ impl Tally {
             files,
             threads: totals.threads,
             reading_threads: self.reading_threads.len() as u64,
-            lost_events: totals.lost,
+            lost_events: totals.lost.saturating_add(self.not_kept),
             sizes: (self.sizes.iter().enumerate())
                 .filter(|(_, size)| size.count > 0)
                 .map(|(class, size)| SizeClass { up_to_bytes: largest(class), ..*size })
@@ -459,3 +491,7 @@ fn name_of(code: i64) -> Option<String> {
     let code = i32::try_from(code).ok()?;
     cufile_ffi::codes::describe(code, None).map(|described| described.name.to_owned())
 }
+
+#[cfg(test)]
+#[path = "tally_tests.rs"]
+mod tests;

@@ -441,7 +441,7 @@ impl Layout {
         let tensors = (0..self.files.len() as u32).flat_map(|file| {
             self.pieces.iter().map(move |(name, offset, bytes)| TensorInfo {
                 name: format!("{what} {file} {name}"),
-                dtype: dtype.clone(),
+                dtype: dtype.clone().into(),
                 shape: vec![bytes / order.shape.dtype_bytes],
                 shard: file,
                 file_offset: self.data_offset + offset,
