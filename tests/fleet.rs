@@ -299,6 +299,35 @@ fn sources_without_a_report_end_with_status_2() {
 }
 
 #[test]
+fn more_reports_and_entries_than_a_fleet_has_are_refused_in_bounded_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let many = r#"{"schema_version":2}"#.repeat(60_000);
+    for name in ["a.json", "b.json"] {
+        std::fs::write(folder.path().join(name), &many).unwrap();
+    }
+    let out = fleet(folder.path(), &[]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("more than 100000 reports"), "{said}");
+    std::fs::remove_file(folder.path().join("a.json")).unwrap();
+    let entry = r#"{},"#.repeat(2_000_000);
+    for list in ["runs", "checks", "verdicts", "machine", "grid"] {
+        let list = match list {
+            "machine" => format!(r#""machine":{{"gpus":[{entry}{{}}]}}"#),
+            "grid" => format!(r#""grid":{{"cells":[{entry}{{}}]}}"#),
+            "checks" => format!(r#""checks":[{}{{}}]"#, r#"{"id":"","status":"pass"},"#.repeat(20_000)),
+            "verdicts" => format!(r#""verdicts":[{}{{}}]"#, r#"{"route":"none"},"#.repeat(20_000)),
+            name => format!(r#""{name}":[{entry}{{}}]"#),
+        };
+        std::fs::write(folder.path().join("b.json"), format!(r#"{{"schema_version":2,{list}}}"#)).unwrap();
+        let out = fleet(folder.path(), &[]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains("more than 10000 entries"), "{said}");
+    }
+}
+
+#[test]
 fn reports_come_one_after_another_on_standard_input() {
     let mut child = program::gds_top()
         .args(["fleet", "-", "--format", "csv"])

@@ -41,6 +41,12 @@ pub enum FleetError {
         /// The version of the first report.
         first: u64,
     },
+    /// The sources have too many reports.
+    #[error("there are more than {most} reports; pass the reports of one part of the fleet at a time")]
+    TooMany {
+        /// The maximum number.
+        most: usize,
+    },
     /// None of the sources contains a report.
     #[error("no report was read; {source_name}: {why}")]
     Nothing {

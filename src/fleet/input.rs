@@ -8,10 +8,13 @@ use crate::analysis::median;
 use crate::core::{Status, units};
 use crate::trust::open_regular;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Read};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The newest supported version of the reports. Earlier versions have the same compared fields.
 const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
@@ -20,8 +23,11 @@ const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
 const LARGEST: usize = 256 << 20;
 /// The maximum number of JSON values in one report. The report of a model with 100 000 tensors has ten million.
 const MOST_VALUES: u64 = 20_000_000;
-/// The maximum number of reports in one file.
+/// The maximum number of reports of a fleet. Each becomes a node, which takes much more memory than a short report.
 const MOST_REPORTS: usize = 100_000;
+/// The maximum number of entries of a list in a report. They are those of recordings. An entry without content takes
+/// three bytes of a text and a hundred of memory.
+const MOST_ENTRIES: usize = 10_000;
 
 /// The fields of a report that are compared.
 #[derive(Debug, Default, Deserialize)]
@@ -32,8 +38,11 @@ pub(super) struct Report {
     pub(super) tool: String,
     pub(super) started_unix_ms: u64,
     pub(super) machine: Option<Machine>,
+    #[serde(deserialize_with = "limited")]
     pub(super) checks: Vec<Check>,
+    #[serde(deserialize_with = "limited")]
     pub(super) verdicts: Vec<Verdict>,
+    #[serde(deserialize_with = "limited")]
     pub(super) runs: Vec<Run>,
     pub(super) grid: Option<Grid>,
 }
@@ -45,11 +54,13 @@ pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) distribution: String,
     pub(super) cpus: u64,
+    #[serde(deserialize_with = "limited")]
     pub(super) gpus: Vec<Gpu>,
     pub(super) driver: Option<String>,
     pub(super) cuda: Option<String>,
     pub(super) libcufile: Option<Library>,
     pub(super) nvidia_fs: Option<Module>,
+    #[serde(deserialize_with = "limited")]
     pub(super) cufile_settings: Vec<CufileSetting>,
 }
 
@@ -102,7 +113,7 @@ pub(super) struct Verdict {
     pub(super) possible: Option<crate::core::Route>,
     #[serde(default)]
     pub(super) proven: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "limited")]
     pub(super) blockers: Vec<String>,
 }
 
@@ -122,6 +133,7 @@ pub(super) struct Run {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Grid {
+    #[serde(deserialize_with = "limited")]
     pub(super) cells: Vec<Cell>,
 }
 
@@ -136,6 +148,30 @@ pub(super) struct Cell {
     pub(super) bytes_per_s: Option<f64>,
     pub(super) verified: Option<bool>,
     pub(super) error: Option<IgnoredAny>,
+}
+
+/// A list of limited length.
+fn limited<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct Limited<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Limited<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MOST_ENTRIES} entries")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = list.next_element()? {
+                if entries.len() == MOST_ENTRIES {
+                    return Err(serde::de::Error::custom(format!("a list has more than {MOST_ENTRIES} entries")));
+                }
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_seq(Limited(PhantomData))
 }
 
 /// The version of a report that cannot be parsed as one.
@@ -177,9 +213,10 @@ pub(super) struct Input {
 pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     let mut files = Vec::new();
     let mut input = Input::default();
+    let reports = AtomicUsize::new(0);
     for path in paths {
         if path.as_os_str() == "-" {
-            add(&mut input, "standard input", std::io::stdin().lock())
+            add(&mut input, &reports, "standard input", std::io::stdin().lock())
                 .map_err(|error| FleetError::Read { path: "standard input".into(), error })?;
         } else if path.is_dir() {
             let before = files.len();
@@ -195,10 +232,13 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     }
     files.sort();
     files.dedup();
-    for part in parse_all(&files) {
+    for part in parse_all(&files, &reports) {
         input.reports.extend(part.reports);
         input.unread.extend(part.unread);
         input.foreign.extend(part.foreign);
+    }
+    if reports.into_inner() > MOST_REPORTS {
+        return Err(FleetError::TooMany { most: MOST_REPORTS });
     }
     same_version(&input)?;
     Ok(input)
@@ -237,29 +277,29 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
 }
 
 /// Parses the files on all CPUs. If a thread cannot be started, its share is parsed on this thread.
-fn parse_all(files: &[PathBuf]) -> Vec<Input> {
+fn parse_all(files: &[PathBuf], reports: &AtomicUsize) -> Vec<Input> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         let begun: Vec<_> = files
             .chunks(files.len().div_ceil(cpus).max(1))
-            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, || parse(share))))
+            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, || parse(share, reports))))
             .collect();
         begun
             .into_iter()
             .map(|(share, begun)| match begun {
                 // If a parser panicked, the files of its share are listed as not read.
                 Ok(parser) => parser.join().unwrap_or_else(|_| lost(share)),
-                Err(_) => parse(share),
+                Err(_) => parse(share, reports),
             })
             .collect()
     })
 }
 
-fn parse(files: &[PathBuf]) -> Input {
+fn parse(files: &[PathBuf], reports: &AtomicUsize) -> Input {
     let mut input = Input::default();
     for file in files {
         let source = file.display().to_string();
-        if let Err(error) = open_regular(file).and_then(|text| add(&mut input, &source, text)) {
+        if let Err(error) = open_regular(file).and_then(|text| add(&mut input, reports, &source, text)) {
             input.unread.push(Unread { source, why: error.to_string() });
         }
     }
@@ -272,15 +312,15 @@ fn lost(files: &[PathBuf]) -> Input {
     Input { unread: unread.collect(), ..Input::default() }
 }
 
-/// Adds the reports of one text. It can contain several reports one after another.
-fn add(input: &mut Input, source: &str, text: impl Read) -> io::Result<()> {
+/// Adds the reports of one text. It can contain several reports one after another. `reports` counts those of all texts.
+/// Above the limit, reading ends.
+fn add(input: &mut Input, reports: &AtomicUsize, source: &str, text: impl Read) -> io::Result<()> {
     let mut found = 0;
     stream::for_each(text, LARGEST, |document| {
         found += 1;
         let name = if found > 1 { format!("{source} (document {found})") } else { source.to_owned() };
         let mut unread = |why: String| input.unread.push(Unread { source: name.clone(), why });
-        if found > MOST_REPORTS {
-            unread(format!("the file has more than {MOST_REPORTS} reports; the others were not read"));
+        if reports.fetch_add(1, Ordering::Relaxed) >= MOST_REPORTS {
             return false;
         }
         if document.values > MOST_VALUES {
