@@ -318,7 +318,9 @@ fn a_staged_file_is_one_operation_of_llm_d_and_of_vllm() {
         let more = ["--variants", "disk", "--set", "block_size=64", "--keep"];
         let (report, status) = place.report(workload, &more, &[]);
         assert_eq!(status, 0, "{report:#}");
-        assert_eq!(number(run(&report, &format!("{workload}/disk/read")), "/workload/operations"), 4);
+        let read = run(&report, &format!("{workload}/disk/read"));
+        assert_eq!(number(read, "/workload/operations"), 4);
+        assert_eq!(4 * number(read, "/workload/operation_bytes"), number(read, "/bytes"));
         let described = place.files().into_iter().filter(|file| file.ends_with("config.json")).count();
         assert_eq!(described, 1, "{workload}");
         std::fs::remove_dir_all(place.dir().join(format!("gds-top-kv-{workload}"))).unwrap();

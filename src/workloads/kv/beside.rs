@@ -4,10 +4,10 @@
 use super::job::Job;
 use super::order::{KvOrder, LaneName, Method};
 use super::params::KvSetting;
+use super::pipeline::Operation;
 use super::prepare::{self, Registered};
 use super::shared::Shared;
 use super::store::failed;
-use super::transfer::Operation;
 use super::verify;
 use crate::core::{BesideWrites, KvSystem};
 use crate::device::{DeviceMemory, Slot};
@@ -90,8 +90,8 @@ impl Side {
             files: self.files as u64,
             operations: operations.len() as u64,
             bytes: self.counters.landed_bytes.load(std::sync::atomic::Ordering::Relaxed),
-            before_last_read_operations: operations.iter().filter(|(_, _, end)| *end <= last_read_ns).count() as u64,
-            ended_ns: operations.iter().map(|(_, _, end)| *end).max().unwrap_or(0),
+            before_last_read_operations: operations.iter().filter(|o| o.end_ns <= last_read_ns).count() as u64,
+            ended_ns: operations.iter().map(|o| o.end_ns).max().unwrap_or(0),
             read_priority: self.job.settings.on(KvSetting::ReadPriority),
         }
     }

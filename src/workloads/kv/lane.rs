@@ -258,7 +258,7 @@ fn measure(
         }
     };
     // The wall time ends when the last byte has landed. A read layer by layer computes its last layers after that.
-    let landed_ns = done.operations.iter().map(|(_, _, end)| *end).max().unwrap_or(wall_ns);
+    let landed_ns = done.operations.iter().map(|o| o.end_ns).max().unwrap_or(wall_ns);
     // A read with concurrent writes also ends when its last byte has landed.
     let wall_ns = if done.computing.is_empty() && concurrent.is_none() { wall_ns } else { landed_ns };
     let beside_writes = concurrent.map(|(side, _)| side.told(&done.beside, landed_ns));

@@ -8,6 +8,7 @@ use super::flights::{ABORTED, Flight, Landed, Segment, direction};
 use super::job::wrong;
 use super::layout::Task;
 use super::params::KvSetting;
+use super::pipeline::Operation;
 use super::shared::OpenFile;
 use super::transfer::Worker;
 use crate::core::Phase;
@@ -173,7 +174,7 @@ impl Worker<'_, '_> {
         if let Some(flights) = &mut self.flights {
             flights.slots.extend(flight.slot);
         }
-        self.operations.push((task.layer, flight.start_ns, end_ns));
+        self.operations.push(Operation { layer: task.layer, start_ns: flight.start_ns, end_ns, bytes: task.bytes });
         self.shared.context.landed(flight.done);
         drop(flight);
         self.close(task.file, true);

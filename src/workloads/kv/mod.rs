@@ -50,7 +50,7 @@ pub use lane::run_lane;
 pub use mode::GdsMode;
 pub use order::KvOrder;
 pub use params::{KvSetting, Parameter, elsewhere, parameters};
-pub use pipeline::{hidden_fraction, layer_times, union_ns};
+pub use pipeline::{Operation, hidden_fraction, layer_times, union_ns};
 pub use plan::{Demand, Plan, Request, plan};
 pub use recognise::recognise;
 pub use shape::Shape;

@@ -6,6 +6,7 @@ use super::job::{Job, wrong};
 use super::layout::Task;
 use super::order::Method;
 use super::params::KvSetting;
+use super::pipeline;
 use super::shared::Shared;
 use super::store::failed;
 use super::work::{Done, look_up, stored};
@@ -179,7 +180,12 @@ pub(super) fn run(shared: &Shared<'_>, pool: &Pool<'_>) -> Result<Done, LoadErro
             copy_all(&mut copies, together, pool, &mut rec)?;
         }
         let end = rec.now();
-        operations.extend(together.iter().map(|task| (task.layer, start, end)));
+        operations.extend(together.iter().map(|task| pipeline::Operation {
+            layer: task.layer,
+            start_ns: start,
+            end_ns: end,
+            bytes: task.bytes,
+        }));
         context.landed(together.iter().map(|task| task.bytes).sum());
     }
     let at = rec.now();

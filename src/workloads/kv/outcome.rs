@@ -46,7 +46,7 @@ pub(super) fn measured(
     wall_ns: u64,
     fallbacks: Vec<crate::core::Fallback>,
 ) -> WorkloadResult {
-    let intervals: Vec<(u64, u64)> = done.operations.iter().map(|(_, start, end)| (*start, *end)).collect();
+    let intervals: Vec<(u64, u64)> = done.operations.iter().map(|o| (o.start_ns, o.end_ns)).collect();
     let busy_ns = union_ns(&intervals);
     let mut latencies: Vec<u64> = intervals.iter().map(|(start, end)| end - start).collect();
     let layers = layer_times(&done.operations, &done.computing);
@@ -65,7 +65,7 @@ pub(super) fn measured(
     };
     WorkloadResult {
         operations: done.operations.len() as u64,
-        operation_bytes: shared.layout.largest,
+        operation_bytes: done.operations.iter().map(|o| o.bytes).max().unwrap_or(0),
         busy_ns,
         busy_bytes_per_s: units::bytes_per_s(bytes, busy_ns),
         busy_fraction: (wall_ns > 0).then(|| (busy_ns as f64 / wall_ns as f64).min(1.0)),

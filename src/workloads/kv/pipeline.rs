@@ -3,6 +3,19 @@
 
 use crate::core::LayerTimes;
 
+/// A completed transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Its layer, from 0.
+    pub layer: u32,
+    /// Its start, in nanoseconds since the clock started.
+    pub start_ns: u64,
+    /// Its end, in nanoseconds since the clock started.
+    pub end_ns: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
 /// Length of the union of intervals, in nanoseconds.
 #[must_use]
 pub fn union_ns(intervals: &[(u64, u64)]) -> u64 {
@@ -17,15 +30,15 @@ pub fn union_ns(intervals: &[(u64, u64)]) -> u64 {
     total
 }
 
-/// The times of the layers. Inputs are the transfers (layer, start, end) and the computing (start, end, time waited
+/// The times of the layers. Inputs are the transfers and the computing (start, end, time waited
 /// before), in nanoseconds.
 #[must_use]
-pub fn layer_times(transfers: &[(u32, u64, u64)], computing: &[(u64, u64, u64)]) -> Vec<LayerTimes> {
+pub fn layer_times(transfers: &[Operation], computing: &[(u64, u64, u64)]) -> Vec<LayerTimes> {
     let mut loads: Vec<Option<(u64, u64)>> = vec![None; computing.len()];
-    for (layer, start, end) in transfers {
-        if let Some(load) = loads.get_mut(*layer as usize) {
-            let (first, last) = load.unwrap_or((*start, *end));
-            *load = Some((first.min(*start), last.max(*end)));
+    for transfer in transfers {
+        if let Some(load) = loads.get_mut(transfer.layer as usize) {
+            let (first, last) = load.unwrap_or((transfer.start_ns, transfer.end_ns));
+            *load = Some((first.min(transfer.start_ns), last.max(transfer.end_ns)));
         }
     }
     loads
@@ -67,7 +80,15 @@ mod tests {
 
     #[test]
     fn a_layers_load_reaches_from_its_first_transfer_to_the_end_of_its_last() {
-        let layers = layer_times(&[(0, 10, 30), (0, 5, 20), (1, 30, 45), (9, 0, 99)], &[(30, 50, 30), (50, 70, 0)]);
+        let layers = layer_times(
+            &[(0, 10, 30), (0, 5, 20), (1, 30, 45), (9, 0, 99)].map(|(layer, start_ns, end_ns)| Operation {
+                layer,
+                start_ns,
+                end_ns,
+                bytes: 1,
+            }),
+            &[(30, 50, 30), (50, 70, 0)],
+        );
         assert_eq!(
             layers,
             [

@@ -3,6 +3,7 @@
 //! only.
 
 use super::layout::Task;
+use super::pipeline::Operation;
 use super::shared::OpenFile;
 use super::store::failed;
 use super::transfer::Worker;
@@ -51,7 +52,7 @@ impl Worker<'_, '_> {
         }
         self.staging = Some(slot);
         let end = self.rec.now();
-        self.operations.push((first.layer, start, end));
+        self.operations.push(Operation { layer: first.layer, start_ns: start, end_ns: end, bytes });
         shared.context.landed(bytes);
         Ok(())
     }

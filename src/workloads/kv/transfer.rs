@@ -6,6 +6,7 @@ use super::layout::Task;
 use super::opening::open_file;
 use super::order::Method;
 use super::params::KvSetting;
+use super::pipeline::Operation;
 use super::shared::{OpenFile, Refused, Shared};
 use super::store::{self, failed};
 use crate::core::{FallbackAction, FallbackReason, KvSystem, Phase};
@@ -27,9 +28,6 @@ pub(super) struct Part {
 
 /// Alignment that GDS requires, in bytes.
 const PAGE: u64 = 4096;
-
-/// A completed transfer: its layer, and its start and end in nanoseconds since the clock started.
-pub(super) type Operation = (u32, u64, u64);
 
 /// The state of one worker thread.
 pub(super) struct Worker<'s, 'a> {
@@ -99,7 +97,7 @@ impl Worker<'_, '_> {
                 return Ok(false);
             }
             let end = self.rec.now();
-            self.operations.push((task.layer, start, end));
+            self.operations.push(Operation { layer: task.layer, start_ns: start, end_ns: end, bytes: task.bytes });
             self.shared.context.landed(task.bytes);
             start = end;
         }
