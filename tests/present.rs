@@ -224,3 +224,23 @@ fn headlines_have_at_most_twelve_words() {
         }
     }
 }
+
+#[test]
+fn workload_tables_show_one_run_of_the_repeats_with_the_median_time() {
+    use gds_top::present::workload;
+    let mut repeated = 0;
+    for (name, state, _) in ALL.iter() {
+        let all: Vec<_> = workload::runs(state).map(|(run, _)| run).collect();
+        let shown: Vec<_> = workload::shown(state).map(|(run, _)| run).collect();
+        for run in &shown {
+            let of = |one: &&&gds_top::core::RunResult| one.engine == run.engine && one.cache == run.cache;
+            let mut times: Vec<u64> = all.iter().filter(of).map(|one| one.wall_ns).collect();
+            times.sort_unstable();
+            assert_eq!(run.wall_ns, times[(times.len() - 1) / 2], "{name}: {}", run.engine);
+            assert_eq!(shown.iter().filter(of).count(), 1, "{name}: {}", run.engine);
+            repeated += usize::from(times.len() > 1);
+        }
+        assert!(all.iter().all(|run| shown.iter().any(|one| one.engine == run.engine && one.cache == run.cache)));
+    }
+    assert!(repeated > 0, "no recording with repeats of a workload");
+}

@@ -5,7 +5,7 @@ use super::engine_rows::{EngineRow, RowGroup, row_groups};
 use super::labels::{self, plural};
 use super::view::Answer;
 use super::{grid, progress, verdict, watch, winner};
-use crate::core::{Grid, Status, units};
+use crate::core::{Engine, Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
 /// The sentence for a session whose end was not recorded.
@@ -27,7 +27,11 @@ pub fn answers(state: &State) -> Vec<Answer> {
     answers.extend(fallbacks(state));
     let all_ended = || state.lanes.iter().all(|lane| lane.ended_ns.is_some());
     if !state.lanes.is_empty() && comparisons.is_empty() && all_ended() {
-        answers.push(Answer::new(Status::Fail, "No engine loaded the model.", ""));
+        let text = match state.lanes.iter().all(|lane| matches!(lane.engine, Engine::Workload(_))) {
+            true => "No variant moved all bytes.",
+            false => "No engine loaded the model.",
+        };
+        answers.push(Answer::new(Status::Fail, text, ""));
     }
     answers.extend(state.grid.iter().flat_map(grid::answers));
     answers

@@ -20,6 +20,25 @@ pub fn runs(state: &State) -> impl Iterator<Item = (&RunResult, &WorkloadResult)
         .filter_map(|run| Some((run, run.workload.as_ref()?)))
 }
 
+/// The successful runs that the tables show: of the repeats of a run, the one with the median time, the smaller of two.
+/// The JSON and CSV reports contain all.
+pub fn shown(state: &State) -> impl Iterator<Item = (&RunResult, &WorkloadResult)> {
+    let mut groups: Vec<Vec<(&RunResult, &WorkloadResult)>> = Vec::new();
+    for run in runs(state) {
+        let same = |group: &&mut Vec<(&RunResult, &WorkloadResult)>| {
+            group.first().is_some_and(|first| (&first.0.engine, first.0.cache) == (&run.0.engine, run.0.cache))
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    groups.into_iter().filter_map(|mut group| {
+        group.sort_by_key(|(run, _)| run.wall_ns);
+        group.get(group.len().saturating_sub(1) / 2).copied()
+    })
+}
+
 /// Whether the session contains a workload run.
 #[must_use]
 pub fn any(state: &State) -> bool {
@@ -27,20 +46,23 @@ pub fn any(state: &State) -> bool {
 }
 
 /// The tables about workloads. Empty if the session contains no workload.
+///
+/// `brief` omits those about hits, files, layers and conditions.
 #[must_use]
-pub fn tables(state: &State) -> Vec<Table> {
+pub fn tables(state: &State, brief: bool) -> Vec<Table> {
     if !any(state) {
         return Vec::new();
     }
+    let details = |table: fn(&State) -> Option<Table>| if brief { None } else { table(state) };
     let all = [
         Some(transfers(state)),
-        Some(cache_use(state)),
-        files(state),
+        details(|state| Some(cache_use(state))),
+        details(files),
         fallbacks(state),
         lost(state),
         first_token(state),
-        layers(state),
-        Some(conditions(state)),
+        details(layers),
+        details(|state| Some(conditions(state))),
     ];
     all.into_iter().flatten().collect()
 }
@@ -60,7 +82,7 @@ fn heads(titles: &[&'static str]) -> Vec<Head> {
 }
 
 fn transfers(state: &State) -> Table {
-    let rows = runs(state).map(|(run, w)| {
+    let rows = shown(state).map(|(run, w)| {
         let latency = |of: fn(&Percentiles) -> u64| or_gap(w.latency_ns.as_ref().map(|l| units::duration(of(l))));
         vec![
             name(run),
@@ -76,7 +98,7 @@ fn transfers(state: &State) -> Table {
     Table {
         title: "KV-cache transfers".to_owned(),
         note:
-            "Rate: while transfers were in flight. Latency: of one transfer, including opening and registering if needed."
+            "Of repeats, the run with the median time. Rate: while transfers were in flight. Latency: of one transfer, including opening and registering if needed."
                 .to_owned(),
         heads: heads(&["run", "rate", "p50", "p90", "p99", "max", "transfers", "largest"]),
         rows: rows.collect(),
@@ -84,7 +106,7 @@ fn transfers(state: &State) -> Table {
 }
 
 fn cache_use(state: &State) -> Table {
-    let rows = runs(state).map(|(run, w)| {
+    let rows = shown(state).map(|(run, w)| {
         vec![
             name(run),
             units::duration(run.wall_ns),
@@ -111,7 +133,7 @@ fn files(state: &State) -> Option<Table> {
     let limited = runs(state).any(|(_, w)| w.evicted_chunks.is_some());
     let mut heads = heads(&["run", "limit", "reused", "opened", "closed", "most", "files reg.", "buffers reg."]);
     heads.extend(limited.then(|| number("evicted")));
-    let rows: Vec<Vec<String>> = runs(state)
+    let rows: Vec<Vec<String>> = shown(state)
         .filter(|(_, w)| w.handle_cache.is_some())
         .map(|(run, w)| {
             let of = |of: fn(&HandleCacheCounts) -> u64| or_gap(w.handle_cache.as_ref().map(|h| units::count(of(h))));
@@ -178,7 +200,7 @@ fn lost(state: &State) -> Option<Table> {
 
 /// The time to the first token with the cache, next to computing all tokens.
 fn first_token(state: &State) -> Option<Table> {
-    let rows: Vec<Vec<String>> = runs(state)
+    let rows: Vec<Vec<String>> = shown(state)
         .filter_map(|(run, w)| Some((run, w.recompute?)))
         .map(|(run, of)| {
             let saved = of.saved_s();
@@ -203,7 +225,7 @@ fn first_token(state: &State) -> Option<Table> {
 
 fn layers(state: &State) -> Option<Table> {
     let mut rows = Vec::new();
-    for (run, w) in runs(state).filter(|(_, w)| !w.layers.is_empty()) {
+    for (run, w) in shown(state).filter(|(_, w)| !w.layers.is_empty()) {
         let step = w.layers.len().div_ceil(MOST_LAYERS).max(1);
         for (number, layer) in w.layers.iter().enumerate().step_by(step) {
             rows.push(vec![

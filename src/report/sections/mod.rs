@@ -46,7 +46,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     if extent == Extent::Brief {
         all.extend(results::sections(analysis, false));
         all.extend(together::sections(state));
-        all.extend(workload::sections(state, false));
+        all.extend(workload::sections(state, true, false));
         all.extend(grid::section(state));
         all.extend(advice::section(analysis));
         return all;
@@ -57,7 +57,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     all.extend(together::sections(state));
     all.extend(ceilings::section(state));
     all.extend(failures::section(state));
-    all.extend(workload::sections(state, full));
+    all.extend(workload::sections(state, false, full));
     all.extend(grid::section(state));
     all.extend(watch::sections(state, full));
     if full {
