@@ -13,7 +13,7 @@ use super::pcie::topology;
 use super::report::Report;
 use super::storage::{health, nvme, smart};
 use super::verdict::{commands::complete, merge::merge, settle::settle};
-use crate::core::Finding;
+use crate::core::{Finding, Status};
 use crate::machine::{self, Root};
 use std::path::PathBuf;
 use std::thread::Scope;
@@ -87,6 +87,21 @@ const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 25] = [
     limits::slow,
 ];
 
+/// Removes causes whose checks pass: they explain nothing, and their consequence would be in no list of blockers.
+fn drop_passed_causes(all: &mut [Judged]) {
+    let passed: Vec<String> =
+        all.iter().filter(|j| j.finding.status == Status::Pass).map(|j| j.finding.id.clone()).collect();
+    let failed: Vec<String> =
+        all.iter().filter(|j| j.finding.status != Status::Pass).map(|j| j.finding.id.clone()).collect();
+    for judged in all.iter_mut() {
+        let cause = judged.finding.cause.clone();
+        let has_passed = cause.is_some_and(|id| passed.contains(&id) && !failed.contains(&id));
+        if has_passed {
+            judged.finding.cause = None;
+        }
+    }
+}
+
 fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding), began: Instant) -> Report {
     let ctx = Context::new(root, paths, gpu);
     let mut all: Vec<Judged> = Vec::new();
@@ -119,6 +134,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
         all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
         take(anew, &mut all, false);
     }
+    drop_passed_causes(&mut all);
     let verdicts = settle(&ctx, &mut all);
     let findings = merge(&ctx, &all);
     for finding in &findings {

@@ -85,8 +85,6 @@ impl Guide {
     /// The two sentences above the checklist: the number of remaining steps, and the reason for the route.
     #[must_use]
     pub fn head(&self) -> [String; 2] {
-        let mut reason = self.reason.chars();
-        let reason: String = reason.next().into_iter().flat_map(char::to_uppercase).chain(reason).collect();
         let (done, all) = (self.done(), self.steps.len());
         let is_lost = self.steps.iter().any(|step| step.state == StepState::Impossible);
         let how_far = if is_lost {
@@ -94,7 +92,7 @@ impl Guide {
         } else {
             format!("To GPUDirect Storage by {}: {done} of {all} steps are done.", self.route)
         };
-        [how_far, format!("{reason}.")]
+        [how_far, format!("{}.", self.reason)]
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) const XIDS: &[(u32, &str)] = &[
     (95, "an uncorrectable memory error was not contained"),
     (119, "the GPU System Processor did not answer in time"),
     (120, "the GPU System Processor failed"),
+    (140, "uncorrectable memory errors (ECC) occurred that were not recovered"),
+    (154, "the driver reports how the GPU can be recovered"),
 ];
 
 /// The Xid in a line of the driver: `NVRM: Xid (PCI:0000:be:00): 79, …`.
@@ -84,6 +86,11 @@ const DISK: &[Cause] = &[own(
     "The disk or its connection is faulty.",
     "sudo smartctl -a /dev/nvme0; sudo nvme error-log /dev/nvme0",
     "Back up the data and replace the disk.",
+)];
+const NO_SPACE: &[Cause] = &[own(
+    "Above-4G decoding or Resizable BAR is off in the firmware, or a bridge has a window that is too small.",
+    "sudo lspci -vv | grep -e Region -e Bridge",
+    "Enable Above-4G decoding in the firmware. If that is not possible, boot with pci=realloc.",
 )];
 const SIGNATURE: &[Cause] = &[found(CheckId::NvfsSecureboot, "The signing key of the module is not enrolled.")];
 const NOT_FITTING: &[Cause] = &[
@@ -136,6 +143,10 @@ pub(super) const LINES: &[Row] = &[
     (&["i/o error, dev"], "a disk reported an error", DISK),
     (&["ext4-fs error"], "the ext4 file system is damaged", &[own("The disk failed, or the machine lost power.", "sudo journalctl -k -b -o cat | grep -i ext4", "Unmount it and run e2fsck.")]),
     (&["xfs", "corruption"], "the xfs file system is damaged", &[own("The disk failed, or the machine lost power.", "sudo journalctl -k -b -o cat | grep -i xfs", "Unmount it and run xfs_repair.")]),
+    (&["avc:", "denied", "nvidia-fs"], "SELinux denied a program access to nvidia-fs", &[found(CheckId::UserLsm, "The policy does not allow this type of program, often a container, to open the device.")]),
+    (&["io failed :-512"], "a signal interrupted a read or write of nvidia-fs, for example the end of the program; the disk is not faulty", &[]),
+    (&["bar ", "assign", "no space"], "the machine's firmware left no address space for a device", NO_SPACE),
+    (&["bar ", "failed to assign"], "the machine's firmware left no address space for a device", NO_SPACE),
     (&["aer:", "pcie bus error"], "a PCIe link reported errors", &[found(CheckId::GpuPcieLink, "The link of the GPU is faulty."), found(CheckId::NvmeLink, "The link of the disk is faulty.")]),
     (&["out of memory: killed process"], "the kernel ended a process because memory was used up", &[MEMORY]),
     (&["oom-kill"], "the kernel ended a process because memory was used up", &[MEMORY]),

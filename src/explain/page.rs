@@ -238,7 +238,7 @@ pub(super) fn xid(line: &str, number: u32) -> Answer {
             "A program caused it: run it with `compute-sanitizer PROGRAM`. If several programs cause it, run `sudo dcgmi diag -r 3`."
         }
         45 => "Find the error before it: `sudo journalctl -k -b -o cat | grep Xid`.",
-        48 | 94 | 95 => {
+        48 | 94 | 95 | 140 => {
             "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, or reboot. Replace the GPU if it happens again."
         }
         63 => "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, so that the row is replaced.",
@@ -249,13 +249,21 @@ pub(super) fn xid(line: &str, number: u32) -> Answer {
         79 => {
             "Power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU."
         }
+        154 => {
+            "Do what the line says: for a reset, end the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`; otherwise reboot."
+        }
         119 | 120 => {
             "Power the machine off and on. If it happens again, update the driver, then send the output of `sudo nvidia-bug-report.sh` to NVIDIA."
         }
         _ => "Reboot. If it happens again, send the output of `sudo nvidia-bug-report.sh` to the GPU's vendor.",
     };
     let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));
-    answer.how_to_check = some(checks::of(CheckId::GpuEcc).look);
+    // A GPU that fell off the bus, or whose system processor does not answer, cannot be asked for its errors.
+    answer.how_to_check = some(match number {
+        79 | 119 | 120 => "sudo journalctl -k -b -o cat | grep -e Xid -e NVRM -e AER",
+        154 => "nvidia-smi -q | grep -i recovery",
+        _ => checks::of(CheckId::GpuEcc).look,
+    });
     answer.advice = Some(todo.to_owned());
     answer
 }

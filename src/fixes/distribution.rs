@@ -1,33 +1,17 @@
 //! The distribution and its release, which determine packages and kernels.
 
-use super::parts::{Family, run};
+use super::parts::run;
 use crate::core::Change;
+pub(super) use crate::machine::packages::{dnf, headers, id, release};
 use crate::machine::{Root, os_release};
 
 /// Distributions that use the version numbers of RHEL.
 const NUMBERED_AS_RHEL: &[&str] =
     &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
 
-pub(super) fn id(root: &Root) -> String {
-    os_release(root, "ID").unwrap_or_default()
-}
-
 /// The name for display.
 pub(super) fn called(root: &Root) -> String {
     os_release(root, "PRETTY_NAME").or_else(|| os_release(root, "ID")).unwrap_or_else(|| "this system".to_owned())
-}
-
-/// The release as numbers: `22.04` is (22, 4).
-pub(super) fn release(root: &Root) -> Option<(u32, u32)> {
-    // Some images have only the name for display: `Ubuntu 24.04.3 LTS`.
-    let shown = || {
-        let name = os_release(root, "PRETTY_NAME")?;
-        name.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
-    };
-    let version = os_release(root, "VERSION_ID").or_else(shown)?;
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
-    let major = parts.next()??;
-    Some((major, parts.next().flatten().unwrap_or(0)))
 }
 
 /// The text after `platform:` in `PLATFORM_ID`: `el9`, `f42`, `al8`.
@@ -49,11 +33,6 @@ pub(super) fn fedora(root: &Root) -> Option<u32> {
         return release(root).map(|(major, _)| major);
     }
     platform(root)?.strip_prefix('f')?.parse().ok()
-}
-
-/// The package manager of RHEL and its relatives. Azure Linux has tdnf.
-pub(super) fn dnf(root: &Root) -> &'static str {
-    if id(root) == "azurelinux" && release(root).is_none_or(|(major, _)| major < 4) { "tdnf" } else { "dnf" }
 }
 
 /// A note about packages that are not in NVIDIA's lists for this distribution. It is empty if they are. NVIDIA's
@@ -81,32 +60,6 @@ pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
             called(root)
         ),
         _ => String::new(),
-    }
-}
-
-/// The packages that are needed to compile a module for a kernel.
-pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
-    match family {
-        Family::Debian => format!("linux-headers-{kernel}"),
-        Family::RedHat if kernel.contains("uek") => format!("kernel-uek-devel-{kernel}"),
-        Family::RedHat if kernel.ends_with("+64k") => {
-            format!("kernel-64k-devel-{} kernel-headers", kernel.trim_end_matches("+64k"))
-        }
-        // On Amazon Linux, the packages of later kernels contain the kernel version in their name: kernel6.12-devel.
-        Family::RedHat if id(root) == "amzn" && !kernel.starts_with("6.1.") => {
-            let branch: Vec<&str> = kernel.split('.').take(2).collect();
-            format!("kernel{}-devel-{kernel}", branch.join("."))
-        }
-        // The newer of the two kernels in Azure Linux 3 has its own packages.
-        Family::RedHat if id(root) == "azurelinux" && release(root) == Some((3, 0)) && !kernel.starts_with("6.6.") => {
-            format!("kernel-hwe-devel-{kernel}")
-        }
-        Family::RedHat => format!("kernel-devel-{kernel} kernel-headers"),
-        Family::Suse => {
-            // NVIDIA's guide pins the version in this way. The packages provide it without their rebuild number.
-            let (version, flavour) = kernel.rsplit_once('-').unwrap_or((kernel, "default"));
-            format!("kernel-{flavour}-devel={version}")
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::repository as source;
 use crate::checks::{CheckId, Report, Scope};
 use crate::core::{Finding, FixId, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
+use crate::text::capitalised;
 use std::fmt::Write as _;
 
 pub use crate::core::StepState as State;
@@ -173,7 +174,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         steps[at].found.push(format!("{}: {}", finding.id, finding.summary));
     }
     once(&mut steps);
-    Guide { route, reason, open: Vec::new(), steps }
+    Guide { route, reason: capitalised(&reason), open: Vec::new(), steps }
 }
 
 /// The findings that close every direct route permanently, as the verdict lists them. Without a path there is no
@@ -222,7 +223,7 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
         "until this is resolved, the steps below only lead to reads through host memory (compat)"
     };
     let reason = format!("no direct route is possible on this machine: {}; {rest}", summaries.join("; "));
-    Guide { route: Route::Compat, reason, open: Vec::new(), steps }
+    Guide { route: Route::Compat, reason: capitalised(&reason), open: Vec::new(), steps }
 }
 
 /// Adds the step of NVIDIA's repository before the steps that install packages from it.

@@ -2,51 +2,10 @@
 
 use super::parts::line_in;
 use crate::core::Change;
+use crate::machine::modprobe::{FOLDERS, Word, statements};
+pub(super) use crate::machine::modprobe::{File, LOCAL, Setting, files, settings};
 use crate::machine::{Root, Unread};
-use std::ops::Range;
 use std::path::PathBuf;
-
-/// The directory for files of the administrator.
-pub(super) const LOCAL: &str = "/etc/modprobe.d";
-/// The directories of modprobe. If several have a file with the same name, only the first is read (modprobe.d(5)).
-const FOLDERS: [&str; 5] =
-    [LOCAL, "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
-
-/// A file that modprobe reads.
-pub(super) struct File {
-    pub(super) path: String,
-    pub(super) text: String,
-}
-
-impl File {
-    fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
-    }
-
-    pub(super) fn is_local(&self) -> bool {
-        self.path.starts_with(LOCAL)
-    }
-
-    /// The change that writes other content to the same path.
-    fn with(&self, after: String) -> Option<Change> {
-        let before = Some(self.text.clone());
-        (after != self.text).then(|| Change::WriteFile { path: PathBuf::from(&self.path), before, after, mode: 0o644 })
-    }
-}
-
-/// The files that modprobe reads, in its order: sorted by name, independent of their directory.
-pub(super) fn files(root: &Root) -> Vec<File> {
-    let mut names: Vec<(String, String)> = Vec::new();
-    for folder in FOLDERS {
-        for name in root.entries(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
-            if names.iter().all(|(known, _)| *known != name) {
-                names.push((name.clone(), format!("{folder}/{name}")));
-            }
-        }
-    }
-    names.sort();
-    names.into_iter().filter_map(|(_, path)| Some(File { text: root.read_text(&path).ok()?, path })).collect()
-}
 
 /// A path in `/etc/modprobe.d` for a file of gds-top. It has the usual name, unless the name would hide a file of a
 /// package.
@@ -56,82 +15,10 @@ pub(super) fn own_path(root: &Root, name: &str) -> String {
     if is_packaged && !root.exists(&path) { format!("{LOCAL}/gds-top-{name}") } else { path }
 }
 
-/// A word of a statement: its position in the text, and its content without quotes and line continuations.
-struct Word {
-    place: Range<usize>,
-    text: String,
-}
-
-/// The statements `KEYWORD MODULE …` in a text, as words. A backslash at the end of a line continues the statement.
-fn statements(text: &str, keyword: &str, module: &str) -> Vec<Vec<Word>> {
-    let same = |name: &str| name.replace('-', "_") == module.replace('-', "_");
-    let mut out = Vec::new();
-    let mut start = 0;
-    for (at, _) in text.match_indices('\n').chain([(text.len(), "")]) {
-        if text[start..at].ends_with('\\') && at < text.len() {
-            continue;
-        }
-        let words = words(text, start..at);
-        if let [first, second, ..] = words.as_slice()
-            && first.text == keyword
-            && same(&second.text)
-        {
-            out.push(words);
-        }
-        start = at + 1;
-    }
-    out
-}
-
-fn words(text: &str, line: Range<usize>) -> Vec<Word> {
-    let mut out = Vec::new();
-    let mut word: Option<Word> = None;
-    let mut quote = None;
-    let mut letters = text[line.clone()].char_indices().peekable();
-    while let Some((at, letter)) = letters.next() {
-        let at = line.start + at;
-        if letter == '\\' && letters.peek().is_some_and(|(_, next)| *next == '\n') {
-            letters.next();
-            continue;
-        }
-        if quote.is_none() && letter.is_whitespace() {
-            out.extend(word.take());
-            continue;
-        }
-        let word = word.get_or_insert_with(|| Word { place: at..at, text: String::new() });
-        word.place.end = at + letter.len_utf8();
-        match (quote, letter) {
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            _ => word.text.push(letter),
-        }
-    }
-    out.extend(word);
-    out
-}
-
-/// A parameter in a statement `options MODULE …`.
-pub(super) struct Setting {
-    /// The index of the file.
-    pub(super) file: usize,
-    /// The position of `PARAMETER=VALUE` in the text of the file.
-    pub(super) place: Range<usize>,
-    /// The value without quotes.
-    pub(super) value: String,
-}
-
-/// The positions that set a parameter of a module, in the order in which the kernel gets the values. The last value
-/// is in effect.
-pub(super) fn settings(files: &[File], module: &str, parameter: &str) -> Vec<Setting> {
-    let of_file = |(file, content): (usize, &File)| {
-        let words = statements(&content.text, "options", module).into_iter().flatten();
-        let found = words.filter_map(move |word| {
-            let value = word.text.strip_prefix(parameter)?.strip_prefix('=')?.to_owned();
-            Some(Setting { file, place: word.place, value })
-        });
-        found.collect::<Vec<_>>()
-    };
-    files.iter().enumerate().flat_map(of_file).collect()
+/// The change that writes other content to the path of a file.
+fn with(file: &File, after: String) -> Option<Change> {
+    let before = Some(file.text.clone());
+    (after != file.text).then(|| Change::WriteFile { path: PathBuf::from(&file.path), before, after, mode: 0o644 })
 }
 
 /// The changes that set `module PARAMETER=VALUE`. Other values are changed in place. If there is none, the parameter
@@ -204,7 +91,7 @@ fn end(words: &[Word]) -> usize {
 }
 
 fn changed(files: &[File], texts: Vec<String>) -> Vec<Change> {
-    files.iter().zip(texts).filter_map(|(file, after)| file.with(after)).collect()
+    files.iter().zip(texts).filter_map(|(file, after)| with(file, after)).collect()
 }
 
 /// The change that makes modprobe load these modules before another one. Only the first `softdep` statement of a
@@ -241,7 +128,7 @@ pub(super) fn load_before(root: &Root, module: &str, before: &[&str], own: &str)
     };
     let mut after = file.text.clone();
     after.insert_str(at, &added);
-    Ok(file.with(after))
+    Ok(with(file, after))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::spec;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, os_release};
+use crate::machine::Root;
+pub(super) use crate::machine::packages::{Family, family, known_family};
 use std::path::PathBuf;
 
 /// An empty plan with the title and check of the fix's specification.
@@ -22,41 +23,6 @@ pub(super) fn empty(id: FixId, needs: Needs, risk: FixRisk, policy: FixPolicy) -
         undo_commands: Vec::new(),
         remaining: Vec::new(),
         obstacle: None,
-    }
-}
-
-/// The distribution family, which determines the tools for packages and boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
-    Debian,
-    RedHat,
-    Suse,
-}
-
-pub(super) fn family(root: &Root) -> Family {
-    named_family(root).unwrap_or(Family::Debian)
-}
-
-/// Whether `/etc/os-release` names one of the families.
-pub(super) fn known_family(root: &Root) -> bool {
-    named_family(root).is_some()
-}
-
-fn named_family(root: &Root) -> Option<Family> {
-    let named: Vec<String> = [os_release(root, "ID"), os_release(root, "ID_LIKE")]
-        .into_iter()
-        .flatten()
-        .flat_map(|words| words.split_whitespace().map(str::to_ascii_lowercase).collect::<Vec<_>>())
-        .collect();
-    let is = |known: &[&str]| named.iter().any(|word| known.contains(&word.as_str()));
-    if is(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux"]) {
-        Some(Family::RedHat)
-    } else if named.iter().any(|word| word.contains("suse") || word.starts_with("sle") || word.starts_with("sl-")) {
-        Some(Family::Suse)
-    } else if is(&["debian", "ubuntu"]) {
-        Some(Family::Debian)
-    } else {
-        None
     }
 }
 

@@ -4,6 +4,7 @@ use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
+use crate::machine::modprobe::{COMMAND_LINE, in_force};
 use std::path::PathBuf;
 
 /// The file for the keys, if no other file sets any.
@@ -36,12 +37,12 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
-/// The file to change, or the reason why none can be changed. The driver uses only the last list of keys, so there
-/// must be only one.
+/// The file to change, or the reason why none can be changed. The driver uses only the last list of keys, so the keys
+/// are added to that list.
 fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>) {
     let files = modprobe::files(root);
     let settings = modprobe::settings(&files, "nvidia", PARAMETER);
-    let packaged = settings.iter().map(|setting| &files[setting.file]).find(|file| !file.is_local());
+    let packaged = settings.last().map(|setting| &files[setting.file]).filter(|file| !file.is_local());
     if let Some(file) = packaged {
         let why = format!(
             "{} also sets {PARAMETER}, and the driver reads only one list: copy that file to {} with the same name and add {} there",
@@ -51,12 +52,20 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
         );
         return (None, Some(why));
     }
-    match settings.as_slice() {
-        [] => {
+    let argument = in_force(root, "nvidia", PARAMETER).filter(|set| set.source == COMMAND_LINE);
+    if argument.is_some() {
+        let why = format!(
+            "the kernel command line sets nvidia.{PARAMETER}, which overrides modprobe.d: add {} to that argument, then reboot",
+            list(keys)
+        );
+        return (None, Some(why));
+    }
+    match settings.last() {
+        None => {
             let line = format!("options nvidia {PARAMETER}=\"{}\"", list(keys));
             (line_in(root, &modprobe::own_path(root, OWN), &line), None)
         }
-        [setting] => {
+        Some(setting) => {
             let file = &files[setting.file];
             let change = with_keys(&file.text, setting, keys).map(|after| Change::WriteFile {
                 path: PathBuf::from(&file.path),
@@ -65,14 +74,6 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
                 mode: 0o644,
             });
             (change, None)
-        }
-        several => {
-            let paths: Vec<&str> = several.iter().map(|setting| files[setting.file].path.as_str()).collect();
-            let why = format!(
-                "{PARAMETER} is set more than once ({}), and the driver reads only the last list: keep one, then run the fix again",
-                paths.join(", ")
-            );
-            (None, Some(why))
         }
     }
 }

@@ -20,10 +20,14 @@ mod libcufile;
 mod live;
 mod live_options;
 
+/// Parses modprobe.d.
+pub mod modprobe;
 mod mounts;
 mod nvidia_fs;
 mod nvme;
 mod nvml;
+/// The distribution family and its packages.
+pub mod packages;
 mod path_facts;
 mod pci;
 mod recording;

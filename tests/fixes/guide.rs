@@ -208,7 +208,18 @@ fn files_of_others_keep_their_lines() {
             .contains("/usr/lib/modprobe.d/nvidia.conf")
     );
     let twice = [put("files/etc/modprobe.d/nvidia.conf", theirs), put("files/etc/modprobe.d/a.conf", theirs)];
-    assert!(plan_of("p2pdma-two-steps", &twice, "p2pdma-registry-keys").obstacle.unwrap().contains("more than once"));
+    let plan = plan_of("p2pdma-two-steps", &twice, "p2pdma-registry-keys");
+    let written: Vec<&Path> = plan
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::WriteFile { path, .. } => Some(path.as_path()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((written, plan.obstacle), (vec![Path::new("/etc/modprobe.d/nvidia.conf")], None), "the last list");
+    let argument = [put("files/proc/cmdline", "ro nvidia.NVreg_RegistryDwords=PowerMizerEnable=1\n")];
+    assert!(plan_of("p2pdma-two-steps", &argument, "p2pdma-registry-keys").obstacle.unwrap().contains("command line"));
 
     let grub = [put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")];
     let plan = plan_of("iommu-on", &grub, "iommu-off");
@@ -255,7 +266,7 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
         let (root, report) = look(folder.path());
         let guided = guide::guide(&root, &report);
         assert!(
-            guided.reason.contains("no direct route is possible") && guided.reason.contains(words),
+            guided.reason.starts_with("No direct route is possible") && guided.reason.contains(words),
             "{name}: {}",
             guided.reason
         );
@@ -561,7 +572,7 @@ fn on_bare_machines_of_every_family_the_order_is_that_of_the_packages_and_nothin
         let root = Root::tree(folder.path()).unwrap();
         let report = checks::run(&root, &[], None, &mut |_| {});
         let guided = guide::guide(&root, &report);
-        assert!(guided.reason.contains("no path was examined"), "{}", guided.reason);
+        assert!(guided.reason.starts_with("No path was examined"), "{}", guided.reason);
         let plans: Vec<_> = guided.steps.iter().flat_map(|step| &step.plans).collect();
         let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
         assert_eq!(ids, ["nvidia-repository", "nvidia-driver-open", "nvfs-install"], "{release}");

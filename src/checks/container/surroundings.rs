@@ -101,20 +101,37 @@ fn huge_pages(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
+/// The last line of the kernel log by which SELinux denied an access to nvidia-fs.
+pub(crate) fn selinux_denial(ctx: &Context<'_>) -> Option<String> {
+    let log = machine::kernel_log(ctx.root)?;
+    let denies = |line: &&str| line.contains("avc:") && line.contains("denied") && line.contains("nvidia-fs");
+    log.lines().rev().find(denies).map(|line| line.trim().to_owned())
+}
+
+/// How to allow an access that SELinux denies, without disabling SELinux.
+pub(crate) fn allow_in_selinux(ctx: &Context<'_>) -> Advice {
+    const MODULE: &str = "sudo ausearch -m avc -ts boot | audit2allow -M gds && sudo semodule -i gds.pp";
+    match machine::container(ctx.root).map(|container| container.runtime) {
+        Some(runtime) if runtime == "kubernetes" => {
+            Advice::from("Set seLinuxOptions.type of the pod to spc_t, or allow the access on the node: ")
+                .command(MODULE)
+        }
+        Some(_) => {
+            Advice::from("Start the container with --security-opt label=disable, or allow the access on the host: ")
+                .command(MODULE)
+        }
+        None => Advice::from("Allow the access: ").command(MODULE),
+    }
+}
+
 fn lsm(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::UserLsm;
     const FILE: &str = "/sys/fs/selinux/enforce";
     let on = ctx.root.read_text(FILE).ok()?.trim().to_owned();
-    let denied = machine::kernel_log(ctx.root).and_then(|log| {
-        log.lines()
-            .rev()
-            .find(|line| line.contains("avc:") && line.contains("denied") && line.contains("nvidia-fs"))
-            .map(str::to_owned)
-    });
-    let judged = match denied {
+    let judged = match selinux_denial(ctx) {
         Some(line) => Judged::warn(ID, "SELinux denied access to nvidia-fs")
-            .found(machine::KERNEL_LOG, line.trim())
-            .advice("Label the volume (`:z`), or allow the access by a policy module (ausearch, audit2allow). Do not disable SELinux."),
+            .found(machine::KERNEL_LOG, line)
+            .advice(allow_in_selinux(ctx)),
         None if on == "1" => Judged::info(ID, "SELinux is enforcing"),
         None => Judged::pass(ID, "SELinux is permissive"),
     };

@@ -4,6 +4,21 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::machine::{self, Root};
 
+/// How to make libcuda.so.1 available, which libcufile did not find although the driver works.
+pub(crate) fn bring_libcuda(root: &Root) -> String {
+    let Some(container) = machine::container(root) else {
+        return "libcuda.so.1 was not found: install the driver's CUDA library (Ubuntu libnvidia-compute, Debian libcuda1, RHEL nvidia-driver-cuda).".to_owned();
+    };
+    let has_compute = |value: &str| value.split(',').any(|word| matches!(word.trim(), "compute" | "all"));
+    match (root.variable("NVIDIA_DRIVER_CAPABILITIES"), container.runtime.as_str()) {
+        (Some(value), _) if !has_compute(&value) => format!(
+            "libcuda.so.1 is not in this container, because NVIDIA_DRIVER_CAPABILITIES is {value}: set it to compute,utility."
+        ),
+        (_, "apptainer") => "libcuda.so.1 is not in this container: start it with --nv.".to_owned(),
+        _ => "libcuda.so.1 is not in this container: set NVIDIA_DRIVER_CAPABILITIES=compute,utility for it.".to_owned(),
+    }
+}
+
 /// The remedy for a CUDA error code. `None` if the code has no specific remedy.
 pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
     Some(match code {
@@ -11,11 +26,20 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
             "CUDA error 35: install the libcufile of the CUDA release that the driver supports, or update the driver."
                 .into()
         }
+        34 => "CUDA error 34: the stub of libcuda was loaded. Remove the folders lib64/stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d.".into(),
         46 => "CUDA error 46: another process uses the GPU exclusively. End it, or set the compute mode to Default."
             .into(),
         100 => match machine::container(root) {
             Some(container) => format!("CUDA error 100, no GPU is visible. {}", bring(&container, Lack::Gpu)).into(),
-            None => Advice::from("CUDA error 100, no GPU is visible: unset CUDA_VISIBLE_DEVICES, then run ")
+            None if root.variable("CUDA_VISIBLE_DEVICES").is_some() => {
+                Advice::from("CUDA error 100, no GPU is visible: run ")
+                    .command("unset CUDA_VISIBLE_DEVICES")
+                    .text(", then ")
+                    .command("nvidia-smi -L")
+            }
+            None => Advice::from("CUDA error 100, no GPU is visible: run ")
+                .command("sudo nvidia-modprobe -u -c=0")
+                .text(", then ")
                 .command("nvidia-smi -L"),
         },
         101 => "CUDA error 101: CUDA_VISIBLE_DEVICES names a GPU that does not exist. Correct or unset it.".into(),

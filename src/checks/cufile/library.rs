@@ -8,7 +8,7 @@ use crate::checks::cufile::dependencies::lacks_libraries;
 use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::cufile::{cuda_errors, route_table};
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::state::library_is_newer;
+use crate::checks::gpu::state::{library_is_newer, must_recover};
 use crate::checks::gpu::{driver_log, present};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
@@ -132,6 +132,11 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::DriverMismatch)
             } else if code == 5033 && surroundings::lacks_devices(ctx) {
                 judged.cause(CheckId::CtrDevices)
+            } else if must_recover(ctx) {
+                judged.cause(CheckId::GpuEcc)
+            } else if code == 5033 && !ctx.root.nvml().gpus.is_empty() {
+                // NVML reports a GPU, so the driver works; releases up to 1.15 need libcuda.so.1 to open.
+                judged.advice(cuda_errors::bring_libcuda(ctx.root))
             } else if matches!(open.cuda_code, Some(100 | 101)) && present::is_out_of_sight(ctx) {
                 judged.cause(CheckId::GpuPresent)
             } else if code == 5011 && ctx.root.nvml().gpus.is_empty() && driver_log::refused(ctx).is_some() {

@@ -39,6 +39,17 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
                 ),
         ];
     }
+    if facts.filesystem.as_deref() == Some("autofs") {
+        return vec![
+            Judged::lack(CheckId::FsResolve, format!("autofs has not mounted the file system of {path}"))
+                .found("/proc/self/mountinfo", "autofs")
+                .missing(Cost::Root, EVERY)
+                .advice(
+                    Advice::run("systemctl status autofs")
+                        .text(" for the reason: a wrong name, or a server that does not answer."),
+                ),
+        ];
+    }
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
     out.push(udev_database(ctx, facts));
     out.extend(ext4_ordered(facts));
@@ -177,11 +188,41 @@ fn direct_open(facts: &PathFacts) -> Judged {
         Some(error @ ("EACCES" | "EPERM")) => {
             Judged::warn(ID, format!("this user cannot read the file ({error})")).unknown(EVERY).found(source, error)
         }
+        Some(error @ ("ESTALE" | "ENOTCONN" | "EHOSTDOWN" | "ETIMEDOUT")) => {
+            Judged::lack(ID, format!("the file system's server does not answer ({error}): no read works"))
+                .missing(Cost::Root, EVERY)
+                .advice(mount_again(facts))
+                .found(source, error)
+        }
+        Some(error @ ("EIO" | "EUCLEAN" | "ENODEV" | "ENXIO" | "EREMOTEIO")) => {
+            Judged::lack(ID, format!("the disk or the file system fails ({error}): no read works"))
+                .missing(Cost::System, EVERY)
+                .advice(
+                    Advice::from("Read the cause: ")
+                        .command("sudo journalctl -k -b -o cat | tail -n 50")
+                        .text(". Then repair the file system or replace the disk."),
+                )
+                .found(source, error)
+        }
         Some(error) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
         }
         None => Judged::na(ID, "this directory has no file to test O_DIRECT; check --test-file writes a temporary one")
             .found(facts.path.display().to_string(), "no file with content"),
+    }
+}
+
+/// How to mount a file system again whose server stopped answering. `findmnt` has the options of a mount that is not
+/// in /etc/fstab.
+fn mount_again(facts: &PathFacts) -> Advice {
+    match &facts.mount_point {
+        Some(point) => {
+            let point = point.to_string_lossy();
+            let point = quoted(&point);
+            Advice::from("Check the server and its client, then run ")
+                .command(format!("sudo umount -l {point} && sudo mount {point}"))
+        }
+        None => "Check the server and its client, then unmount and mount the file system.".into(),
     }
 }
 

@@ -39,7 +39,11 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     if !ctx.root.nvml().gpus.is_empty() || !ctx.gpu_on_bus() || !machine::Driver::of(ctx.root).is_loaded() {
         return None;
     }
-    let denied = match ctx.root.opens(CONTROL) {
+    let opened = ctx.root.opens(CONTROL);
+    if let (Err(machine::Unread::Missing), None) = (&opened, machine::container(ctx.root)) {
+        return without_nodes(ctx);
+    }
+    let denied = match opened {
         Err(why @ machine::Unread::Denied(_)) => Some(why),
         _ => None,
     };
@@ -53,13 +57,71 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
             ID,
             format!("this user cannot open {CONTROL}"),
         )
-        .advice(
-            "Run as a user that may use the GPU, or correct the mode of /dev/nvidia* (0666 by default) and the cgroup.",
-        ),
+        .advice(match of_a_group(ctx) {
+            Some(group) => {
+                Advice::run(format!("sudo usermod -aG {group} \"$USER\"")).text(", then log in again.")
+            }
+            None => "Run as a user that may use the GPU, or correct the mode of /dev/nvidia* (0666 by default) and the cgroup.".into(),
+        }),
         _ => return None,
     };
     let judged = judged.missing(Cost::Setting, EVERY);
     Some(denied.iter().fold(judged, |judged, why| judged.unread(CONTROL, why)))
+}
+
+/// The files of the driver container of NVIDIA's GPU Operator, below which its devices and libraries are.
+const DRIVER_CONTAINER: [&str; 2] = ["/run/nvidia/driver/dev/nvidiactl", "/run/nvidia/driver/usr/bin/nvidia-smi"];
+
+/// The file that shows that a driver container of NVIDIA's GPU Operator runs the driver of this host.
+pub(crate) fn driver_container(ctx: &Context<'_>) -> Option<&'static str> {
+    let is_host = machine::container(ctx.root).is_none() && !ctx.root.exists("/dev/nvidiactl");
+    DRIVER_CONTAINER.into_iter().find(|path| is_host && ctx.root.exists(path))
+}
+
+/// Why the devices of a loaded driver do not exist outside of containers.
+fn without_nodes(ctx: &Context<'_>) -> Option<Judged> {
+    const MOUNTS: &str = "/proc/self/mountinfo";
+    let judged = if let Some(path) = driver_container(ctx) {
+        Judged::lack(ID, "the GPU Operator runs the driver in a container, so only pods can use the GPU")
+            .found(path, "exists")
+            .advice("Run gds-top in a pod that requests a GPU (resources.limits nvidia.com/gpu).")
+    } else {
+        // Without a list of /dev it is not known whether the devices exist.
+        ctx.root.entries("/dev").ok().filter(|names| !names.is_empty())?;
+        let mounts = ctx.root.read_bytes(MOUNTS).map(machine::parse_mountinfo).unwrap_or_default();
+        let own = mounts.iter().rev().find(|mount| mount.point == std::path::Path::new("/dev"));
+        match own.filter(|mount| mount.filesystem == "tmpfs") {
+            Some(mount) => Judged::lack(ID, "this process has a private /dev without the GPU")
+                .found(MOUNTS, format!("{} on /dev", mount.filesystem))
+                .advice(
+                    "In the systemd unit set PrivateDevices=no; DeviceAllow=/dev/nvidia* rw keeps other devices away.",
+                ),
+            None => Judged::lack(ID, "the driver is loaded, but its devices do not exist").advice(
+                Advice::from("Create them: ")
+                    .command("sudo nvidia-modprobe -c=0 -u")
+                    .text(". To create them at boot, enable nvidia-persistenced."),
+            ),
+        }
+    };
+    Some(judged.found("/dev/nvidiactl", "does not exist").missing(Cost::Setting, EVERY))
+}
+
+/// The group that may use the GPU, if the driver restricts its devices to one (NVreg_DeviceFileGID).
+fn of_a_group(ctx: &Context<'_>) -> Option<String> {
+    let params = ctx.root.read_text(machine::registry::PARAMS_FILE).ok()?;
+    let number = |name: &str| {
+        let line = params.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(':')?.trim().parse::<u32>().ok()
+    };
+    let (mode, group) = (number("DeviceFileMode")?, number("DeviceFileGID")?);
+    let is_restricted = mode & 0o006 != 0o006 && mode & 0o060 == 0o060 && group != 0;
+    let groups = ctx.root.read_text("/etc/group").unwrap_or_default();
+    let name = groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, id) = (fields.next()?, fields.nth(1)?);
+        (id.parse() == Ok(group)).then(|| name.to_owned())
+    });
+    is_restricted.then(|| name.unwrap_or_else(|| format!("\"$(getent group {group} | cut -d: -f1)\"")))
 }
 
 fn present(ctx: &Context<'_>) -> Judged {
@@ -173,6 +235,11 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         }
     } else if let Some(judged) = installed(ctx) {
         judged
+    } else if let Some((package, kernel)) = built_by_ubuntu(ctx, &release) {
+        Judged::lack(ID, format!("Ubuntu's driver is installed for {kernel}, but {release} is running"))
+            .found(format!("/lib/modules/{kernel}/kernel"), "has the driver")
+            .missing(Cost::Install, EVERY)
+            .advice(Advice::run(format!("sudo apt-get install {package}")).text(", then reboot."))
     } else {
         let built: Vec<&str> =
             rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
@@ -187,10 +254,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             Judged::lack(ID, format!("DKMS has not built the NVIDIA driver {}", row.version))
                 .found("dkms status", format!("nvidia/{}: {}", row.version, row.state))
                 .missing(Cost::Root, EVERY)
-                .advice(
-                    Advice::from(format!("Install the headers of {release}, then run "))
-                        .command(format!("sudo dkms install nvidia/{} -k {release}", row.version)),
-                )
+                .advice(with_headers(ctx, &release, format!("sudo dkms install nvidia/{} -k {release}", row.version)))
         } else if built.is_empty() {
             Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded")
                 .missing(Cost::Install, EVERY)
@@ -201,13 +265,39 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
                 .found("dkms status", format!("nvidia for {}", built.join(", ")))
                 .missing(Cost::Install, EVERY)
                 .advice(
-                    Advice::from(format!("An update installed this kernel. Install the headers of {release} and run "))
-                        .command("sudo dkms autoinstall")
-                        .text(", or boot the other kernel."),
+                    with_headers(ctx, &release, "sudo dkms autoinstall".to_owned())
+                        .text(" Or boot the kernel for which the driver is built."),
                 )
         }
     };
     ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
+}
+
+/// How to build modules for a kernel whose headers may be missing.
+fn with_headers(ctx: &Context<'_>, release: &str, build: String) -> Advice {
+    let advice = match machine::packages::install_headers(ctx.root, release) {
+        Some(install) => Advice::run(format!("{install} && {build}")),
+        None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
+    };
+    advice.text(", then reboot.")
+}
+
+/// The package of Ubuntu with a built driver for the running kernel, if only another kernel has such a driver. Ubuntu
+/// keeps it in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.
+fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)> {
+    let of = |kernel: &str| {
+        let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
+        names.into_iter().find(|name| {
+            name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    if machine::packages::id(ctx.root) != "ubuntu" || of(release).is_some() {
+        return None;
+    }
+    let mut kernels = ctx.root.entries("/lib/modules").ok()?;
+    kernels.sort();
+    let (kernel, name) = kernels.into_iter().rev().find_map(|kernel| Some((kernel.clone(), of(&kernel)?)))?;
+    Some((format!("linux-modules-{}-{release}", name.replace("srv", "-server")), kernel))
 }
 
 /// The version of the driver that is installed for the running kernel.

@@ -160,6 +160,50 @@ fn is_of_a_program(line: &str) -> bool {
     number.is_some_and(|number| OF_PROGRAMS.contains(&number))
 }
 
+/// How to recover a GPU after an Xid that ends its use until then (NVIDIA's list of Xid errors). `None` for other Xids.
+/// Xid 154 names the action itself.
+fn recovery(line: &str, address: &str) -> Option<Advice> {
+    let (_, rest) = line.split_once("): ")?;
+    let number: u32 = rest.split(',').next()?.trim().parse().ok()?;
+    let reset = || {
+        Advice::from("End all programs on the GPU, then run ")
+            .command(format!("sudo nvidia-smi --gpu-reset -i {address}"))
+            .text(". If it fails, reboot.")
+    };
+    match number {
+        79 => Some("Power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU.".into()),
+        119 | 120 => Some("Power the machine off and on: the GPU System Processor does not answer.".into()),
+        48 | 95 => Some(reset()),
+        154 => match rest.rsplit_once(" to ")?.1 {
+            action if action.contains("None") => None,
+            action if action.contains("Reboot") => {
+                Some(Advice::run("sudo reboot").text(": the driver reports that the machine must be rebooted."))
+            }
+            _ => Some(reset()),
+        },
+        _ => None,
+    }
+}
+
+/// Whether CUDA failed when libcufile opened.
+fn cuda_fails(ctx: &Context<'_>) -> bool {
+    let open = ctx.root.libcufile().open.as_ref();
+    open.is_some_and(|open| open.cuda_code.is_some_and(|code| code != 0))
+}
+
+/// Whether the kernel log has the reason why CUDA does not start: a GPU that must be recovered.
+pub(crate) fn must_recover(ctx: &Context<'_>) -> bool {
+    let log = machine::kernel_log(ctx.root).unwrap_or_default();
+    cuda_fails(ctx)
+        && ctx.root.nvml().gpus.iter().any(|gpu| {
+            let lines = log.lines().filter(|line| line.contains("NVRM: Xid") && is_fault_of(ctx, gpu, line));
+            lines
+                .rev()
+                .find(|line| !is_of_a_program(line))
+                .is_some_and(|line| recovery(line, &gpu.pci_bus_id).is_some())
+        })
+}
+
 /// ECC, and GPU faults in the kernel log.
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuEcc;
@@ -175,9 +219,17 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
             Judged::info(ID, "the kernel log reports a fault of a program on the GPU (Xid)")
                 .found(machine::KERNEL_LOG, lines[0].trim())
         }
-        (Some(line), _) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
-            .found(machine::KERNEL_LOG, line.trim())
-            .advice(Advice::run("gds-top explain").text(" with the line, and repair the GPU before you examine GDS.")),
+        (Some(line), _) => match recovery(line, &nvml.pci_bus_id).filter(|_| cuda_fails(ctx)) {
+            Some(todo) => Judged::lack(ID, "the GPU failed (Xid), and CUDA does not start until it is recovered")
+                .found(machine::KERNEL_LOG, line.trim())
+                .missing(Cost::Root, EVERY)
+                .advice(todo),
+            None => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
+                .found(machine::KERNEL_LOG, line.trim())
+                .advice(
+                    Advice::run("gds-top explain").text(" with the line, and repair the GPU before you examine GDS."),
+                ),
+        },
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
         (None, Some(_)) => Judged::info(ID, "ECC is off, so memory errors are not noticed"),
         (None, None) => return None,

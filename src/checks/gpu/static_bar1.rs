@@ -5,11 +5,43 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::spec::CheckId;
 use crate::core::{FixId, Route};
-use crate::machine;
+use crate::machine::{self, modprobe};
 
 /// Whether a file contains this text.
 fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
     ctx.root.read_text(path).is_ok_and(|text| text.contains(words))
+}
+
+/// The finding if a list of registry keys in force lacks these keys, although another file sets them, or if the list on
+/// the kernel command line lacks them. The driver uses only one list.
+fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
+    const ID: CheckId = CheckId::GpuStaticBar1;
+    const PARAMETER: &str = "NVreg_RegistryDwords";
+    let set = modprobe::in_force(ctx.root, "nvidia", PARAMETER)?;
+    if absent.iter().all(|key| set.value.contains(key)) {
+        return None;
+    }
+    let keys = absent.join(";");
+    let judged = |summary: String| {
+        Judged::lack(ID, summary)
+            .found(&set.source, format!("{PARAMETER}={}", set.value))
+            .missing(Cost::Reboot, &[Route::P2pdma])
+    };
+    if set.source == modprobe::COMMAND_LINE {
+        return Some(
+            judged(format!("the kernel command line sets nvidia.{PARAMETER} without {}", absent.join(" and ")))
+                .advice(format!("Add {keys} to nvidia.{PARAMETER} in the boot loader's configuration, then reboot. It overrides modprobe.d.")),
+        );
+    }
+    let files = modprobe::files(ctx.root);
+    let settings = modprobe::settings(&files, "nvidia", PARAMETER);
+    let earlier = settings.iter().find(|setting| absent.iter().all(|key| setting.value.contains(key)))?;
+    let earlier = &files[earlier.file].path;
+    Some(
+        judged(format!("{} overrides the registry keys of {earlier}", set.source)).fix(FixId::P2pdmaRegistryKeys).advice(
+            format!("Add {keys} to {PARAMETER} in {}, rebuild the initramfs, then reboot. The driver reads only the last list.", set.source),
+        ),
+    )
 }
 
 /// P2PDMA on x86 needs a statically mapped BAR1.
@@ -30,6 +62,9 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
             if absent.is_empty() {
                 Judged::pass(ID, "BAR1 is mapped statically").found(machine::registry::PARAMS_FILE, line)
             } else {
+                if let Some(judged) = overridden(ctx, &absent) {
+                    return judged.found(machine::registry::PARAMS_FILE, line);
+                }
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
                     .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
                 let lack = format!("the driver lacks {}", absent.join(" and "));

@@ -23,7 +23,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     let judged = if numbers < (4, 15) {
         Judged::lack(ID, format!("Linux {release} is older than 4.15"))
             .missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
-    } else if numbers < (6, 2) && carries_p2pdma_back(ctx, &release) {
+    } else if numbers < (6, 2) && carries_p2pdma_back(&release) {
         Judged::pass(ID, format!("Linux {release} has P2PDMA as a backport of Red Hat"))
     } else if numbers < (6, 2) {
         Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
@@ -39,7 +39,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
 /// Whether the kernel release supports P2PDMA for user memory.
 pub(crate) fn has_p2pdma(ctx: &Context<'_>) -> bool {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
-    ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
+    ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(&release))
 }
 
 /// The evidence of gVisor: the name of its release, or the build string of its first releases.
@@ -54,11 +54,11 @@ fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
 }
 
 /// RHEL 9.6 and later backport P2PDMA to kernel 5.14 (NVIDIA's steps for P2PDMA name 9.6 and 10). RHEL 9.5 does not
-/// work and has a separate check.
-fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
-    let minor = machine::os_release(ctx.root, "VERSION_ID")
-        .and_then(|version| version.strip_prefix("9.").and_then(|minor| minor.parse::<u32>().ok()));
-    release.contains(".el9") && minor.is_some_and(|minor| minor >= 5)
+/// work and has a separate check. The kernel's build is compared, because RHEL CoreOS and CentOS Stream have other
+/// version numbers: 9.4 has build 427, 9.5 has 503, 9.6 has 570.
+fn carries_p2pdma_back(release: &str) -> bool {
+    let build = release.strip_prefix("5.14.0-").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    release.contains(".el9") && build.is_some_and(|build| build >= 503)
 }
 
 pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {

@@ -214,6 +214,11 @@ fn options(ctx: &Context<'_>) -> Vec<Line> {
     out
 }
 
+/// Whether a reboot gives a parameter this value: no later line and no kernel argument sets another one.
+fn is_in_force(ctx: &Context<'_>, module: &str, parameter: &str, value: &str) -> bool {
+    machine::modprobe::in_force(ctx.root, module, parameter).is_some_and(|set| set.value.contains(value))
+}
+
 fn effect(ctx: &Context<'_>, line: &str) -> Effect {
     let known = |there: Option<bool>| match there {
         Some(true) => Effect::There,
@@ -225,10 +230,16 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
         return driver;
     }
     if line.starts_with("options nvidia ") && line.contains("RMForceStaticBar1=1") {
+        if !is_in_force(ctx, "nvidia", "NVreg_RegistryDwords", "RMForceStaticBar1=1") {
+            return driver;
+        }
         let params = ctx.root.read_text("/proc/driver/nvidia/params").ok();
         return known(params.map(|params| machine::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1)));
     }
     if line.starts_with("options nvme_core ") && line.contains("multipath=N") {
+        if !is_in_force(ctx, "nvme_core", "multipath", "N") {
+            return driver;
+        }
         let now = ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").ok();
         return match now.as_deref().map(str::trim) {
             Some("Y") => Effect::Waits,

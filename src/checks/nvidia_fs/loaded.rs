@@ -2,10 +2,11 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{Finding, FixId, Route};
 use crate::machine::{self, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -63,12 +64,27 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
                 _ => Judged::lack(ID, "its device cannot be opened"),
             };
             let judged = judged.unread(NODE, &why).missing(Cost::Root, NVFS);
+            let denial = matches!(why, Unread::Denied(_)).then(|| surroundings::selinux_denial(ctx)).flatten();
+            if let Some(line) = denial {
+                return judged.found(machine::KERNEL_LOG, line).advice(surroundings::allow_in_selinux(ctx));
+            }
             match (&inside, &why) {
                 (Some(container), _) => judged.fix(FixId::ContainerDevices).advice(bring(container, Lack::NvidiaFs)),
                 (None, Unread::Missing) => judged.advice(
                     Advice::from("Reload the module, which creates them: ")
                         .command("sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs"),
                 ),
+                (None, Unread::Denied(reason)) if is_of_a_cgroup(reason) => {
+                    let judged = Judged {
+                        finding: Finding { summary: "a device cgroup denies its device".to_owned(), ..judged.finding },
+                        ..judged
+                    };
+                    judged.advice(match own_slice(ctx) {
+                        Some(line) if line.contains("slurm") => "Ask the administrator of Slurm to allow /dev/nvidia-fs* in the device cgroup of jobs (cgroup.conf, gres.conf).",
+                        Some(line) if line.contains(".service") => "Add DeviceAllow=/dev/nvidia-fs0 rw to the systemd unit, and the same for each of these devices.",
+                        _ => "Start the program outside the cgroup that denies the device, or allow /dev/nvidia-fs* there.",
+                    })
+                }
                 (None, _) => judged.advice(
                     Advice::run("sudo chmod 0666 /dev/nvidia-fs*")
                         .text(", and remove the udev rule that sets another mode."),
@@ -76,6 +92,18 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
             }
         }
     }
+}
+
+/// Whether a device cgroup denied the device: the kernel then returns EPERM, and EACCES because of the mode.
+fn is_of_a_cgroup(reason: &str) -> bool {
+    reason.contains("EPERM") || reason.contains("Operation not permitted")
+}
+
+/// The cgroup of this process, in version 2 or of the devices controller.
+fn own_slice(ctx: &Context<'_>) -> Option<String> {
+    let text = ctx.root.read_text("/proc/self/cgroup").ok()?;
+    let line = text.lines().find(|line| line.contains(":devices:")).or_else(|| text.lines().next())?;
+    Some(line.to_owned())
 }
 
 /// Checks whether the counters of the module are on, and whether they contain errors.

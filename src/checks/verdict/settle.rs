@@ -26,7 +26,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         let unused = judged.explains
             && any_gpu
             && judged.finding.cause.is_none()
-            && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
+            && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct() && pair.goal.is_some());
         let provisional = if unused { Status::Warn } else { judged.finding.status };
         judged.finding.status = if status.weight() >= provisional.weight() { status } else { provisional };
         // Some warnings block a route too: those that nothing can fix, and those about a route that is not the goal.

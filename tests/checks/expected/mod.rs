@@ -8,6 +8,7 @@ pub(crate) mod reported;
 pub(crate) mod starts;
 pub(crate) mod storage;
 pub(crate) mod systems;
+pub(crate) mod unusual;
 pub(crate) mod variations;
 
 use crate::machine::*;
@@ -35,6 +36,9 @@ pub(crate) fn expected() -> Vec<Variant> {
         reported::elsewhere(),
         logs::logs(),
         logs::lists(),
+        unusual::devices(),
+        unusual::modules(),
+        unusual::stores(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -120,6 +124,21 @@ fn lists_and_files_in_their_full_length() {
 }
 
 #[test]
+fn devices_cgroups_and_policies() {
+    judge(unusual::devices());
+}
+
+#[test]
+fn overridden_settings_and_packages_of_kernels() {
+    judge(unusual::modules());
+}
+
+#[test]
+fn storage_that_looks_like_other_storage() {
+    judge(unusual::stores());
+}
+
+#[test]
 fn what_is_advised_is_what_helps_there() {
     for (name, id, part, not) in [
         // The result of gds-nvidia-fs#87: the cause is the driver of DOCA 26.01 and not nvidia-fs.
@@ -144,6 +163,44 @@ fn what_is_advised_is_what_helps_there() {
         ("a model in an image that is mounted by loop", "dm-lvm", "Copy the model out of that file", "md raid0"),
         ("a download that broke off behind fallocate", "sparse-or-delalloc", "download the file again", "cp --sparse"),
         ("Apptainer without the host's udev", "udev-database", "--bind /run/udev", "-v /run/udev"),
+        (
+            "a systemd unit that denies the devices of nvidia-fs",
+            "nvfs-devnodes",
+            "DeviceAllow=/dev/nvidia-fs0",
+            "chmod",
+        ),
+        ("SELinux denies a container the devices of nvidia-fs", "nvfs-devnodes", "label=disable", "--device"),
+        ("a systemd unit with PrivateDevices", "gpu-present", "PrivateDevices=no", "NVSwitch"),
+        ("a driver that allows its devices to one group", "gpu-present", "usermod -aG video", "0666"),
+        ("a node whose driver runs in a container of the GPU Operator", "gpu-present", "in a pod", "nvidia-smi"),
+        ("a container to which only nvidia-smi was given", "lib-open-probe", "compute,utility", "check -v"),
+        ("the stub of libcuda in LD_LIBRARY_PATH", "lib-open-probe", "lib64/stubs", "check -v"),
+        ("a GPU that the driver reports as to be reset", "gpu-ecc", "--gpu-reset -i 0000:be:00.0", "nvidia-modprobe"),
+        (
+            "the registry keys of P2PDMA in one file, and another list in a later one",
+            "gpu-static-bar1",
+            "in /etc/modprobe.d/zz-cluster.conf",
+            "fix initramfs",
+        ),
+        (
+            "the registry keys of P2PDMA in a file, and another list on the kernel command line",
+            "gpu-static-bar1",
+            "boot loader",
+            "fix initramfs",
+        ),
+        (
+            "Ubuntu's built driver, for the kernel before",
+            "gpu-present",
+            "linux-modules-nvidia-580-server-open-6.8.0-90-generic",
+            "nvidia-open",
+        ),
+        (
+            "Proxmox VE without the headers of its kernel",
+            "gpu-present",
+            "proxmox-headers-6.8.12-15-pve",
+            "linux-headers",
+        ),
+        ("an NFS server that does not know the handle any more", "odirect-open", "sudo umount -l /data", "bench"),
     ] {
         let report = check(machine(name).path());
         let advice = report.finding(id).unwrap().advice.clone().unwrap();

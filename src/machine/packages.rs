@@ -1,0 +1,115 @@
+//! The distribution family, which determines the package manager and the names of packages.
+
+use super::root::Root;
+use super::summary::os_release;
+
+/// The distribution family, which determines the tools for packages and boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Debian, Ubuntu and their relatives, with apt.
+    Debian,
+    /// RHEL, Fedora and their relatives, with dnf or tdnf.
+    RedHat,
+    /// SLES and openSUSE, with zypper.
+    Suse,
+}
+
+/// The family; Debian if it is not known.
+#[must_use]
+pub fn family(root: &Root) -> Family {
+    named_family(root).unwrap_or(Family::Debian)
+}
+
+/// Whether `/etc/os-release` names one of the families.
+#[must_use]
+pub fn known_family(root: &Root) -> bool {
+    named_family(root).is_some()
+}
+
+fn named_family(root: &Root) -> Option<Family> {
+    let named: Vec<String> = [os_release(root, "ID"), os_release(root, "ID_LIKE")]
+        .into_iter()
+        .flatten()
+        .flat_map(|words| words.split_whitespace().map(str::to_ascii_lowercase).collect::<Vec<_>>())
+        .collect();
+    let is = |known: &[&str]| named.iter().any(|word| known.contains(&word.as_str()));
+    if is(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux"]) {
+        Some(Family::RedHat)
+    } else if named.iter().any(|word| word.contains("suse") || word.starts_with("sle") || word.starts_with("sl-")) {
+        Some(Family::Suse)
+    } else if is(&["debian", "ubuntu"]) {
+        Some(Family::Debian)
+    } else {
+        None
+    }
+}
+
+/// `ID` in `/etc/os-release`.
+#[must_use]
+pub fn id(root: &Root) -> String {
+    os_release(root, "ID").unwrap_or_default()
+}
+
+/// The release as numbers: `22.04` is (22, 4).
+#[must_use]
+pub fn release(root: &Root) -> Option<(u32, u32)> {
+    // Some images have only the name for display: `Ubuntu 24.04.3 LTS`.
+    let shown = || {
+        let name = os_release(root, "PRETTY_NAME")?;
+        name.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
+    };
+    let version = os_release(root, "VERSION_ID").or_else(shown)?;
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+    let major = parts.next()??;
+    Some((major, parts.next().flatten().unwrap_or(0)))
+}
+
+/// The packages that are needed to compile a module for a kernel.
+#[must_use]
+pub fn headers(root: &Root, family: Family, kernel: &str) -> String {
+    match family {
+        // Proxmox VE is Debian with its own kernels.
+        Family::Debian if kernel.ends_with("-pve") => format!("proxmox-headers-{kernel}"),
+        Family::Debian => format!("linux-headers-{kernel}"),
+        Family::RedHat if kernel.contains("uek") => format!("kernel-uek-devel-{kernel}"),
+        Family::RedHat if kernel.ends_with("+64k") => {
+            format!("kernel-64k-devel-{} kernel-headers", kernel.trim_end_matches("+64k"))
+        }
+        // On Amazon Linux, the packages of later kernels contain the kernel version in their name: kernel6.12-devel.
+        Family::RedHat if id(root) == "amzn" && !kernel.starts_with("6.1.") => {
+            let branch: Vec<&str> = kernel.split('.').take(2).collect();
+            format!("kernel{}-devel-{kernel}", branch.join("."))
+        }
+        // The newer of the two kernels in Azure Linux 3 has its own packages.
+        Family::RedHat if id(root) == "azurelinux" && release(root) == Some((3, 0)) && !kernel.starts_with("6.6.") => {
+            format!("kernel-hwe-devel-{kernel}")
+        }
+        Family::RedHat => format!("kernel-devel-{kernel} kernel-headers"),
+        Family::Suse => {
+            // NVIDIA's guide pins the version in this way. The packages provide it without their rebuild number.
+            let (version, flavour) = kernel.rsplit_once('-').unwrap_or((kernel, "default"));
+            format!("kernel-{flavour}-devel={version}")
+        }
+    }
+}
+
+/// The command that installs the packages to compile a module for a kernel. `None` if the distribution is not known.
+#[must_use]
+pub fn install_headers(root: &Root, kernel: &str) -> Option<String> {
+    if !known_family(root) || !kernel.contains('.') {
+        return None;
+    }
+    let family = family(root);
+    let packages = headers(root, family, kernel);
+    Some(match family {
+        Family::Debian => format!("sudo apt-get install {packages}"),
+        Family::RedHat => format!("sudo {} install {packages}", dnf(root)),
+        Family::Suse => format!("sudo zypper install {packages}"),
+    })
+}
+
+/// The package manager of RHEL and its relatives. Azure Linux has tdnf.
+#[must_use]
+pub fn dnf(root: &Root) -> &'static str {
+    if id(root) == "azurelinux" && release(root).is_none_or(|(major, _)| major < 4) { "tdnf" } else { "dnf" }
+}
