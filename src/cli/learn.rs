@@ -38,7 +38,7 @@ pub(super) fn run(
 }
 
 /// A session that measures the model when the user requests it. Without a model it creates a small synthetic one.
-fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
+pub(super) fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
     config.model = model;
     config.repeat = race.repeat.unwrap_or(1);

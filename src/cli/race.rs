@@ -84,8 +84,8 @@ fn screens_of(
         keys: settings::keys(),
         first_screen: first,
         captured,
-        // The lesson runs no checks.
-        unasked: !replay && first == tui::ScreenId::Learn,
+        // The lesson and 'top' run no checks.
+        unasked: !replay && matches!(first, tui::ScreenId::Learn | tui::ScreenId::System),
         speed,
         export: Some(export_here),
         baseline: Some(keep_baseline),

@@ -1,13 +1,16 @@
-//! The command `top`: lists the processes that use cuFile and GPUs, for scripts.
+//! The command `top`: lists the processes that use cuFile and GPUs, or shows them on the System screen.
 
-use super::args::ResultArgs;
-use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_coloured};
-use super::race::ended_by_signals;
+use super::args::{RaceArgs, ResultArgs};
+use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print, print_coloured};
+use super::race::{ended_by_signals, screens};
 use super::terminal::{columns, headless_options};
+use super::{learn, settings};
 use crate::core::SystemSample;
 use crate::present::top;
 use crate::report;
+use crate::session::REAL_TIME;
 use crate::telemetry::SystemWatch;
+use crate::tui::ScreenId;
 use clap::Args;
 use crossbeam_channel::RecvTimeoutError;
 use std::sync::atomic::Ordering;
@@ -19,7 +22,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// The options of `top`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TopArgs {
-    /// Show them once, after half a second of counting, and end; without it, every two seconds until Ctrl-C
+    /// Print them once, after half a second of counting, and end. Without it, a terminal shows the System screen;
+    /// elsewhere, and with --plain or --json, they are printed every two seconds until Ctrl-C
     #[arg(long)]
     once: bool,
     /// Print the text format of Prometheus once, for the textfile collector
@@ -30,6 +34,12 @@ pub(super) struct TopArgs {
 }
 
 pub(super) fn run(args: &TopArgs) -> Ran {
+    let output = args.output.output();
+    if !(args.once || args.prom || output.json || output.plain) && has_terminal() {
+        let look = settings::look(&output)?;
+        let feed = learn::feed(None, &RaceArgs::default())?;
+        return screens(feed, look, ScreenId::System, REAL_TIME, None);
+    }
     let (sender, samples) = crossbeam_channel::unbounded();
     let watch = SystemWatch::start(move |sample| _ = sender.send(sample));
     if let Err(error) = &watch {

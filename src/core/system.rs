@@ -14,8 +14,11 @@ pub struct SystemSample {
     pub disks: Vec<DiskUse>,
     /// The processes that have libcuda or libcufile mapped, by process id.
     pub processes: Vec<ProcessUse>,
-    /// The number of processes of other users whose mappings could not be read. They may use GPUs.
+    /// The number of processes whose mappings could not be read, usually those of other users. They may use GPUs.
     pub hidden_processes: u32,
+    /// Whether root made the sample.
+    #[serde(default)]
+    pub by_root: bool,
 }
 
 /// The state of a GPU at one moment (NVML).

@@ -156,6 +156,12 @@ pub fn plural(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// Like [`plural`], for a noun like 'process': `1 process`, `3 processes`.
+#[must_use]
+pub fn plural_es(value: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(value), if value == 1 { "" } else { "es" })
+}
+
 /// A sum that saturates, because recordings and watched programs can contain any numbers.
 #[must_use]
 pub fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {

@@ -1,7 +1,7 @@
 //! The processes that use cuFile and GPUs now, as an answer and as tables.
 
 use super::view::{Answer, GAP, Table, number, or_gap, text};
-use crate::core::units::{bytes, plural, rate};
+use crate::core::units::{bytes, plural_es, rate};
 use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
 
 /// Reads below this rate, in bytes per second, are not mentioned.
@@ -11,17 +11,17 @@ const LEAST_READ: f64 = 1e6;
 #[must_use]
 pub fn answer(sample: &SystemSample) -> Answer {
     let found = sample.processes.iter().filter(|process| process.cufile.is_some()).count() as u64;
-    let es = if found == 1 { "" } else { "es" };
-    let hidden = match sample.hidden_processes {
-        0 => String::new(),
-        n => format!(
-            "{} of other users could not be examined; run as root to see them.",
-            plural(u64::from(n), "program")
-        ),
+    let hidden = match (u64::from(sample.hidden_processes), sample.by_root) {
+        (0, _) => String::new(),
+        (n, true) => format!("The kernel denies access to the mappings of {}.", plural_es(n, "process")),
+        (n, false) => {
+            format!("{} of other users cannot be examined. Run as root to see them.", plural_es(n, "process"))
+        }
     };
     let headline = match found {
         0 => "No process has libcufile mapped.".to_owned(),
-        n => format!("{n} process{es} with libcufile mapped."),
+        1 => "1 process has libcufile mapped.".to_owned(),
+        n => format!("{n} processes have libcufile mapped."),
     };
     Answer::new(Status::Info, headline, hidden)
 }
@@ -113,7 +113,7 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
             process.pid.to_string(),
             process.name.clone(),
             process.cufile.clone().unwrap_or_else(|| GAP.to_owned()),
-            route(process.route).to_owned(),
+            method(process.route).to_owned(),
             per_second(process.storage_bytes_per_s),
             per_second(process.call_bytes_per_s),
             or_gap(process.gpu_memory_bytes.map(bytes)),
@@ -125,15 +125,18 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
         number("process"),
         text("name"),
         text("libcufile"),
-        text("route"),
+        text("seems to read by"),
         number("from storage"),
         number("by calls"),
         number("GPU memory"),
         number("page cache"),
         number("CPU"),
     ];
-    let note = "The route is inferred from open files and mappings; only 'gds-top watch' can prove one.".to_owned();
-    let mut tables = vec![Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() }];
+    let note = "Inferred from open files and mappings; only 'gds-top watch' can prove a route.".to_owned();
+    let mut tables = Vec::new();
+    if !processes.is_empty() {
+        tables.push(Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() });
+    }
     let gpus: Vec<_> = (sample.gpus.iter())
         .map(|gpu| {
             vec![
@@ -178,7 +181,13 @@ mod tests {
         assert_eq!(tables.len(), 1);
         assert_eq!(tables[0].rows[0][0], "2");
         assert_eq!(tables[0].rows[1][4..], [GAP; 5]);
-        assert!(answer(&sample).headline.starts_with("1 process "));
-        assert!(answer(&sample).conditions.starts_with("3 programs"));
+        assert_eq!(answer(&sample).headline, "1 process has libcufile mapped.");
+        assert_eq!(
+            answer(&sample).conditions,
+            "3 processes of other users cannot be examined. Run as root to see them."
+        );
+        let by_root = SystemSample { by_root: true, hidden_processes: 1, ..SystemSample::default() };
+        assert_eq!(answer(&by_root).conditions, "The kernel denies access to the mappings of 1 process.");
+        assert!(super::tables(&by_root).is_empty());
     }
 }

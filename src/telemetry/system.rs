@@ -129,7 +129,8 @@ impl Machine {
 
     fn look(&mut self, now: Instant) -> SystemSample {
         let (processes, hidden_processes) = self.processes.look(now);
-        SystemSample { disks: self.look_at_disks(now), processes, hidden_processes, ..SystemSample::default() }
+        let by_root = rustix::process::geteuid().is_root();
+        SystemSample { disks: self.look_at_disks(now), processes, hidden_processes, by_root, ..SystemSample::default() }
     }
 
     fn look_at_disks(&mut self, now: Instant) -> Vec<DiskUse> {

@@ -70,6 +70,12 @@ impl App {
         self.screens.iter().position(|screen| screen.id() == self.current).unwrap_or(0)
     }
 
+    /// Enters the first screen.
+    pub(crate) fn start(&mut self) -> Effect {
+        let (screen, ctx) = self.screen_mut();
+        screen.enter(ctx)
+    }
+
     /// The screen that is shown.
     pub(crate) fn screen(&self) -> &dyn Screen {
         &*self.screens[self.at()]

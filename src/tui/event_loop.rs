@@ -80,6 +80,7 @@ pub(crate) fn run<B: Backend>(
     let mut thread = JobThread::new();
     let mut theme = look.theme();
     app.jobs.at_once = AT_ONCE;
+    app.start().commands.into_iter().for_each(|command| send(&wires, command));
     loop {
         let taken = take_events(&mut wires, &mut state, &mut app);
         if taken.any {

@@ -107,6 +107,17 @@ fn a_race_can_be_stopped_from_any_screen_and_says_so() {
 }
 
 #[test]
+fn top_opens_the_system_screen_on_a_terminal_without_any_check() {
+    let folder = folder();
+    let home = folder.path().to_str().unwrap();
+    let mut terminal = Terminal::start(&["top"], &[("HOME", home), ("XDG_CACHE_HOME", home)]);
+    // A sample has arrived.
+    terminal.until("Processes with CUDA or cuFile");
+    assert!(terminal.is_alternate());
+    terminal.leave("q", 0, "top");
+}
+
+#[test]
 fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_small_model() {
     let folder = folder();
     let cache = folder.path().to_str().unwrap();
