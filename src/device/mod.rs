@@ -14,6 +14,7 @@ pub mod heap;
 mod mapping;
 mod memory;
 mod perf;
+mod perf_keeper;
 mod scatter;
 mod shared;
 mod staging;

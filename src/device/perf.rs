@@ -1,6 +1,7 @@
 //! Probes of user-space functions through perf_event_open(2). A hit contains the registers and a part of the stack of
 //! the thread.
 
+use super::perf_keeper::Keeper;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -93,6 +94,8 @@ pub struct Probes {
     events: Vec<OwnedFd>,
     /// The probe index and whether it records the stack, by the identifier that the kernel assigned.
     ids: std::collections::HashMap<u64, (usize, bool)>,
+    /// It is closed after the events. `None` if it could not be started; then the end takes longer.
+    _keeper: Option<Keeper>,
 }
 
 impl Probes {
@@ -104,7 +107,8 @@ impl Probes {
         let kind: u64 = number(&format!("{DEVICE}/type"))?;
         let return_bit = fs::read_to_string(format!("{DEVICE}/format/retprobe"))?;
         let return_bit: u32 = return_bit.trim().strip_prefix("config:").and_then(|bit| bit.parse().ok()).unwrap_or(0);
-        let mut open = Self { rings: Vec::new(), events: Vec::new(), ids: std::collections::HashMap::new() };
+        let mut open =
+            Self { rings: Vec::new(), events: Vec::new(), ids: std::collections::HashMap::new(), _keeper: None };
         for cpu in cpus {
             let mut leader: Option<i32> = None;
             for (number, probe) in probes.iter().enumerate() {
@@ -141,6 +145,7 @@ impl Probes {
                 open.events.push(event);
             }
         }
+        open._keeper = Keeper::start(&open.events).ok();
         Ok(open)
     }
 
