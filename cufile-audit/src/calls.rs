@@ -3,18 +3,10 @@
 
 use crate::capture::{self, Before};
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
-use crate::{children, mappings, names, plain, statistics, system};
+use crate::originals::{REAL, real};
+use crate::{children, lists, mappings, names, plain, statistics, system};
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicUsize, Ordering};
-
-/// The original functions of each copy of libcufile. 0 if the program has not looked up the function.
-static REAL: [[AtomicUsize; FUNCTION_COUNT]; LIBRARIES] =
-    [const { [const { AtomicUsize::new(0) }; FUNCTION_COUNT] }; LIBRARIES];
-
-/// The original function for a recording function.
-fn real<const L: usize, const F: usize>() -> usize {
-    REAL[L][F].load(Ordering::Relaxed)
-}
+use core::sync::atomic::Ordering;
 
 /// Like [`redirect`], for a function of libc or libcuda. It can have several original functions: for several link
 /// namespaces, or for per-thread streams.
@@ -84,6 +76,16 @@ fn of<const F: usize>(library: usize) -> Option<usize> {
 // (x86-64 System V and AAPCS64) pass them in the same registers as `usize`, so one function works for all of them.
 // Unused registers are passed on without being read.
 
+/// Whether a function opens the driver, or opens it if it is not open.
+const fn opens_driver(function: usize) -> bool {
+    function == Function::DriverOpen as usize
+        || function == Function::DriverGetProperties as usize
+        || function == Function::HandleRegister as usize
+        || function == Function::BufRegister as usize
+        || function == Function::BatchSetUp as usize
+        || function == Function::StreamRegister as usize
+}
+
 unsafe extern "C" fn six<const L: usize, const F: usize>(
     a: usize,
     b: usize,
@@ -93,7 +95,8 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
     f: usize,
 ) -> usize {
     let real = REAL[L][F].load(Ordering::Relaxed);
-    if F == Function::DriverOpen as usize {
+    let must_enable = opens_driver(F) && statistics::must_enable(L, F == Function::DriverOpen as usize);
+    if must_enable {
         statistics::before_open(L);
     }
     if F == Function::DriverClose as usize || F == Function::DriverCloseV2 as usize {
@@ -109,7 +112,7 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
     };
     // SAFETY: the arguments belong to a call of this function that has returned.
     unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, 0], result, &before, system::now_ns()) };
-    if F == Function::DriverOpen as usize && result as u32 == 0 {
+    if must_enable && result as u32 == 0 {
         statistics::after_open(L);
     }
     if F == Function::Read as usize || F == Function::Write as usize || F == Function::BatchGetStatus as usize {
@@ -152,6 +155,15 @@ const PROT_EXEC: usize = 4;
 
 fn plain_replacement<const F: usize>(variant: usize) -> Option<usize> {
     const { assert!(LIBRARIES == 4) };
+    if Function::ALL[F].has_list() {
+        return Some(match variant {
+            0 => lists::replacement::<0, F> as *const () as usize,
+            1 => lists::replacement::<1, F> as *const () as usize,
+            2 => lists::replacement::<2, F> as *const () as usize,
+            3 => lists::replacement::<3, F> as *const () as usize,
+            _ => return None,
+        });
+    }
     if Function::ALL[F].starts_program() {
         return Some(match variant {
             0 => starter::<0, F> as *const () as usize,

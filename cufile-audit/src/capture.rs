@@ -1,6 +1,7 @@
 //! Fills the fields of the record for each call.
 
-use crate::layout::{Answer, FUNCTIONS, Function, Record, kind};
+use crate::children;
+use crate::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, Record, kind};
 use crate::rings::Writer;
 use crate::system;
 
@@ -79,6 +80,10 @@ pub(crate) unsafe fn record<const F: usize>(
         ..Record::default()
     };
     let is = |function: Function| F == function as usize;
+    // cuFile returns -1 for an error of the operating system, and the code is in `errno`.
+    if FUNCTIONS[F].answer as u8 == Answer::Bytes as u8 && result == usize::MAX {
+        record.extra[ERRNO_WORD] = children::errno() as u64;
+    }
     let mut bytes = 0;
     if is(Function::Read) || is(Function::Write) {
         (record.base, record.size) = (b as u64, c as u64);

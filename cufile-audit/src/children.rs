@@ -19,6 +19,8 @@ const TEXT: usize = 4096;
 static ENVIRON: AtomicUsize = AtomicUsize::new(0);
 static EXECVE: AtomicUsize = AtomicUsize::new(0);
 static EXECVPE: AtomicUsize = AtomicUsize::new(0);
+/// The address of `__errno_location` of the program. This library has another libc and therefore another `errno`.
+static ERRNO: AtomicUsize = AtomicUsize::new(0);
 
 type Variables = *const *const c_char;
 
@@ -31,7 +33,7 @@ pub(crate) unsafe fn remember_program(map: &LinkMap) {
     unsafe { remember_environ(map) };
 }
 
-/// Remembers the functions of the libc of the program, which is loaded before those of other namespaces.
+/// Remembers functions of the libc of the program, which is loaded before those of other namespaces.
 ///
 /// # Safety
 /// The same as for [`remember_program`].
@@ -39,10 +41,22 @@ pub(crate) unsafe fn remember_libc(map: &LinkMap) {
     // SAFETY: by the condition of this function.
     unsafe {
         remember_environ(map);
-        for (name, place) in [(c"execve", &EXECVE), (c"execvpe", &EXECVPE)] {
+        for (name, place) in [(c"execve", &EXECVE), (c"execvpe", &EXECVPE), (c"__errno_location", &ERRNO)] {
             let address = linker::symbol(map, name).unwrap_or(0);
             let _ = place.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
         }
+    }
+}
+
+/// The `errno` of the program in this thread. 0 if it is unknown.
+pub(crate) fn errno() -> i32 {
+    match ERRNO.load(Ordering::Relaxed) {
+        0 => 0,
+        // SAFETY: this is the address of `int *__errno_location(void)`.
+        address => unsafe {
+            let location: extern "C" fn() -> *const i32 = core::mem::transmute::<usize, _>(address);
+            *location()
+        },
     }
 }
 
@@ -68,15 +82,7 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
     let is = |function: Function| F == function as usize;
     let uses_environ = is(Function::LibcExecv) || is(Function::LibcExecvp);
     let is_spawn = is(Function::LibcSpawn) || is(Function::LibcSpawnp);
-    let variables = if uses_environ {
-        match ENVIRON.load(Ordering::Relaxed) {
-            0 => None,
-            // SAFETY: `environ` of the program is a pointer to its variables.
-            place => Some(unsafe { *(place as *const Variables) }),
-        }
-    } else {
-        Some(if is_spawn { f } else { c } as Variables)
-    };
+    let variables = if uses_environ { environ() } else { Some(if is_spawn { f } else { c } as Variables) };
     // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
     unsafe {
         match variables.filter(|variables| is_missing(*variables)) {
@@ -84,6 +90,59 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
             None => call(real, arguments),
         }
     }
+}
+
+/// The environment of this process.
+fn environ() -> Option<Variables> {
+    match ENVIRON.load(Ordering::Relaxed) {
+        0 => None,
+        // SAFETY: `environ` of the program is a pointer to its variables.
+        place => Some(unsafe { *(place as *const Variables) }),
+    }
+}
+
+/// Like [`start`], for a function whose arguments are a list. Calls no function if no variable is missing, and returns
+/// `real` then. Returns 0 if the program could not be started.
+///
+/// # Safety
+/// The same as for [`start`]. `argument` must return each argument up to a null pointer, and one more for `execle`.
+pub(crate) unsafe fn start_list<const F: usize>(real: usize, argument: impl Fn(usize) -> usize) -> usize {
+    // The first argument is the program.
+    let Some(end) = (1..VARIABLES).find(|number| argument(*number) == 0) else { return real };
+    let has_environment = F == Function::LibcExecle as usize;
+    let variables = if has_environment { Some(argument(end + 1) as Variables) } else { environ() };
+    // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
+    match variables.filter(|variables| unsafe { is_missing(*variables) }) {
+        // SAFETY: as above.
+        Some(variables) => unsafe { start_list_changed::<F>(real, end, argument, variables) },
+        None => real,
+    }
+}
+
+#[inline(never)]
+#[cold]
+unsafe fn start_list_changed<const F: usize>(
+    real: usize,
+    end: usize,
+    argument: impl Fn(usize) -> usize,
+    variables: Variables,
+) -> usize {
+    let by_path = F == Function::LibcExeclp as usize;
+    let function = if by_path { &EXECVPE } else { &EXECVE }.load(Ordering::Relaxed);
+    let mut room = Room { variables: [core::ptr::null(); VARIABLES], audit: [0; TEXT], file: [0; TEXT] };
+    // The last one stays null.
+    let mut list = [0_usize; VARIABLES];
+    for (slot, number) in list.iter_mut().zip(1..end) {
+        *slot = argument(number);
+    }
+    // SAFETY: as in `start_changed`.
+    unsafe {
+        if function == 0 || !add(variables, &mut room) {
+            return real;
+        }
+        call(function, [argument(0), list.as_ptr() as usize, room.variables.as_ptr() as usize, 0, 0, 0]);
+    }
+    0
 }
 
 /// Starts the program with the added variables. A separate function, so that other starts do not need its stack.

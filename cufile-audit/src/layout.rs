@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = 16_384;
@@ -204,6 +204,9 @@ functions! {
     LibcMmap64 = "mmap64" Bytes;
     LibcMunmap = "munmap" Plain;
     LibcExit = "_exit" Plain;
+    LibcExecl = "execl" Plain;
+    LibcExeclp = "execlp" Plain;
+    LibcExecle = "execle" Plain;
     LibcExecv = "execv" Plain;
     LibcExecvp = "execvp" Plain;
     LibcExecve = "execve" Plain;
@@ -237,7 +240,13 @@ impl Function {
     #[must_use]
     pub const fn starts_program(self) -> bool {
         let number = self as u16;
-        number >= Self::LibcExecv as u16 && number <= Self::LibcSpawnp as u16
+        number >= Self::LibcExecl as u16 && number <= Self::LibcSpawnp as u16
+    }
+
+    /// Whether it starts a program whose arguments are a list in registers and on the stack.
+    #[must_use]
+    pub const fn has_list(self) -> bool {
+        matches!(self, Self::LibcExecl | Self::LibcExeclp | Self::LibcExecle)
     }
 
     /// Whether it is a function of libcuda.
@@ -279,6 +288,9 @@ pub mod kind {
     /// its offset in the file and its size.
     pub const TOUCHED: u16 = 1007;
 }
+
+/// The index in [`Record::extra`] of the `errno` of a transfer that returned -1. 0 if it is unknown.
+pub const ERRNO_WORD: usize = 6;
 
 /// The bytes of text in a text record.
 pub const TEXT_BYTES: usize = (RECORD_WORDS - 1) * 8;

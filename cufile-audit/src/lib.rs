@@ -24,9 +24,13 @@ pub mod layout;
 #[cfg(any(audit_library, test))]
 mod linker;
 #[cfg(any(audit_library, test))]
+mod lists;
+#[cfg(any(audit_library, test))]
 mod mappings;
 #[cfg(any(audit_library, test))]
 mod names;
+#[cfg(any(audit_library, test))]
+mod originals;
 #[cfg(any(audit_library, test))]
 mod plain;
 #[cfg(any(audit_library, test))]
@@ -40,7 +44,7 @@ mod system;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 14] = [
+pub const SOURCES: [(&str, &str); 16] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -48,8 +52,10 @@ pub const SOURCES: [(&str, &str); 14] = [
     ("children.rs", include_str!("children.rs")),
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
+    ("lists.rs", include_str!("lists.rs")),
     ("mappings.rs", include_str!("mappings.rs")),
     ("names.rs", include_str!("names.rs")),
+    ("originals.rs", include_str!("originals.rs")),
     ("plain.rs", include_str!("plain.rs")),
     ("relocations.rs", include_str!("relocations.rs")),
     ("rings.rs", include_str!("rings.rs")),

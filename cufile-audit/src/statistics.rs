@@ -3,7 +3,7 @@
 use crate::layout::{LIBRARIES, options};
 use crate::linker::{self, LinkMap};
 use crate::{capture, rings, system};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The functions that this library calls itself if statistics are requested. They are looked up when libcufile is
 /// loaded. 0 if the version does not have them.
@@ -46,6 +46,19 @@ pub(crate) fn forget(library: usize) {
     if let Some(read_at) = READ_AT_NS.get(library) {
         read_at.store(0, Ordering::Relaxed);
     }
+    if let Some(tried) = TRIED.get(library) {
+        tried.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Whether the statistics of a copy were enabled, or this was tried.
+static TRIED: [AtomicBool; LIBRARIES] = [const { AtomicBool::new(false) }; LIBRARIES];
+
+/// Whether a call must enable the statistics: each explicit opening of the driver, and the first call that opens it
+/// implicitly.
+pub(crate) fn must_enable(library: usize, opens_explicitly: bool) -> bool {
+    rings::option(options::STATISTICS)
+        && TRIED.get(library).is_some_and(|tried| !tried.swap(true, Ordering::Relaxed) || opens_explicitly)
 }
 
 /// Sets level 3 before the driver is opened, because libcufile rejects it afterwards.

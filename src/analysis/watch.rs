@@ -72,6 +72,8 @@ pub enum WatchAdvice {
     },
     /// The program loaded libcufile and read most bytes without it.
     NotByCuFile {
+        /// Whether it called any function of cuFile.
+        called: bool,
         /// The bytes of read calls and touched mappings.
         plain_bytes: u64,
         /// The bytes that cuFile transferred.
@@ -133,9 +135,11 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     let plain: u64 = units::sum(report.files.iter().map(|file| file.plain.bytes));
     let mapped: u64 = units::sum(report.files.iter().map(|file| file.plain.touched_bytes));
     let cufile_bytes: u64 = units::sum(all().map(|t| t.bytes));
-    if !report.libraries.is_empty() && plain + mapped >= MUCH_PLAIN && plain + mapped > cufile_bytes {
-        let is_mapped = mapped > plain;
-        advice.push(WatchAdvice::NotByCuFile { plain_bytes: plain + mapped, cufile_bytes, mapped: is_mapped });
+    let without = plain.saturating_add(mapped);
+    // A program may read files with cuFile and once more without it, for example to verify them.
+    if !report.libraries.is_empty() && without >= MUCH_PLAIN && without / 2 > cufile_bytes {
+        let called = !report.calls.is_empty();
+        advice.push(WatchAdvice::NotByCuFile { called, plain_bytes: without, cufile_bytes, mapped: mapped > plain });
     }
     if report.unfinished > 0 {
         advice.push(WatchAdvice::Unfinished(report.unfinished));
@@ -254,9 +258,9 @@ mod tests {
         let buffers = BufferUse { registered: 100, ..BufferUse::default() };
         assert_eq!(ids(&WatchReport { buffers, ..report.clone() }), ["registration-per-call"]);
         let mut fallen_back = WatchReport { libraries: vec![WatchedLibrary::default()], ..report.clone() };
-        fallen_back.files[0].plain.bytes = fallen_back.files[0].reads.bytes;
+        fallen_back.files[0].plain.bytes = fallen_back.files[0].reads.bytes * 2;
         assert_eq!(ids(&fallen_back), Vec::<&str>::new());
-        fallen_back.files[0].plain.touched_bytes = 1;
+        fallen_back.files[0].plain.touched_bytes = 2;
         assert_eq!(ids(&fallen_back), ["not-by-cufile"]);
         assert_eq!(ids(&WatchReport { lost_events: 1, ..report.clone() }), ["lost-events"]);
         for (incomplete, id) in [

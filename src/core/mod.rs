@@ -16,6 +16,7 @@ pub(crate) mod grid_testdata;
 pub mod guide;
 mod histogram;
 mod inks;
+mod library_name;
 pub mod lossy;
 pub mod machine;
 pub mod median;
@@ -52,6 +53,7 @@ pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colo
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use histogram::Histogram;
 pub use inks::LaneInks;
+pub use library_name::is_libcufile;
 pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen, Storage};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use nixl_plugin::NixlPlugin;
@@ -68,9 +70,9 @@ pub use span_columns::SpanColumns;
 pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
-    AttachedFile, AttachedProcess, BufferUse, CallTotal, DriverProperties, KvName, LatencyClass, PlainReads, ProcessIo,
-    ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedCall, WatchedConfiguration,
-    WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    AttachedFile, AttachedProcess, BufferUse, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, PlainReads,
+    ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedCall,
+    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use workload::{
     BesideWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,

@@ -32,6 +32,8 @@ pub struct WatchReport {
     pub uncounted: u64,
     /// The number of copies of libcufile beyond the first four in one process. Their calls are not recorded.
     pub libraries_left_out: u64,
+    /// The reason why no program loaded the recording library. `None` if one did, or if the reason is unknown.
+    pub not_loaded: Option<NotLoaded>,
     /// The programs whose calls are not recorded although they have libcufile mapped, or whose mappings cannot be read.
     pub unrecorded: Vec<String>,
     /// The number of recorded processes that were still running when the program ended.
@@ -60,6 +62,18 @@ pub struct WatchReport {
     pub properties: Option<DriverProperties>,
     /// The cuFile calls by duration. Each class has the calls above the previous class and up to `up_to_ns`.
     pub latencies: Vec<LatencyClass>,
+}
+
+/// The reason why the dynamic linker did not load the recording library into a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NotLoaded {
+    /// The program has the set-user-ID or set-group-ID bit, or capabilities. The linker then ignores `LD_AUDIT`.
+    ElevatedRights,
+    /// The program is statically linked.
+    Static,
+    /// The linker of the program is not that of glibc.
+    OtherLibc,
 }
 
 /// The procfs counters of all observed processes.
@@ -148,6 +162,8 @@ pub struct AttachedProcess {
     pub not_recorded: Option<String>,
     /// Whether its mappings and descriptors could be read.
     pub readable: bool,
+    /// Whether another user owns it.
+    pub other_user: bool,
     /// The libcufile that it has mapped.
     pub libcufile: Option<String>,
     /// The files that it has open or mapped, without devices and libraries.
@@ -353,8 +369,11 @@ pub struct WatchedFailure {
     pub function: String,
     /// The code of cuFile, or the negative result of a transfer.
     pub code: i64,
-    /// Its name. `None` if cufile.h has none.
+    /// Its name, or the text for `errno`. `None` if cufile.h has none.
     pub name: Option<String>,
+    /// The `errno` of a transfer that returned -1. `None` if it is unknown.
+    #[serde(default)]
+    pub errno: Option<i32>,
     /// The number of times it was returned.
     pub count: u64,
     /// The first file with this error.

@@ -1,7 +1,7 @@
 //! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
 //! method of reading models.
 
-use crate::core::{OpenFile, ProcessUse, SeenRoute};
+use crate::core::{OpenFile, ProcessUse, SeenRoute, is_libcufile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -208,7 +208,7 @@ fn libraries(folder: &Path) -> Libraries {
         let name = path.rsplit('/').next().unwrap_or_default();
         if name.starts_with("libcuda.so") {
             found.cuda = true;
-        } else if name.starts_with("libcufile.so") {
+        } else if is_libcufile(Path::new(path)) {
             found.cufile = Some(name.to_owned());
         } else if is_model(path) && !found.mapped.iter().any(|known| known == path) {
             found.mapped.push(path.to_owned());
@@ -305,7 +305,7 @@ mod tests {
         let proc = tempfile::tempdir().unwrap();
         let model = proc.path().join("model-1.safetensors");
         fs::write(&model, [0; 100]).unwrap();
-        let maps = "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.580.1\n7f1 r-xp 0 08:01 6 /opt/a b/libcufile.so.1.15.1\n7f2 rw-p 0 00:00 0\n";
+        let maps = "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.580.1\n7f1 r-xp 0 08:01 6 /opt/a b/libcufile-6a1b.so.1.15.1\n7f2 rw-p 0 00:00 0\n";
         process(proc.path(), 4_000_001, maps, 100, 1_000);
         process(proc.path(), 4_000_002, "7f0 r-xp 0 08:01 5 /usr/lib/libc.so.6\n", 5, 5);
         let fd = proc.path().join("4000001/fd");
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!((seen.name.as_str(), seen.command.as_str()), ("py (x) thon", "python -m vllm"));
         assert_eq!((seen.storage_bytes_per_s, seen.call_bytes_per_s), (Some(2_000.0), Some(4_000.0)));
         assert_eq!((seen.rss_bytes, seen.threads), (Some(2 << 20), Some(9)));
-        assert_eq!(seen.cufile.as_deref(), Some("libcufile.so.1.15.1"));
+        assert_eq!(seen.cufile.as_deref(), Some("libcufile-6a1b.so.1.15.1"));
         assert!(seen.cuda && seen.files[0].direct && seen.files[0].offset == 64 && seen.files[0].bytes == Some(100));
         assert_eq!(seen.route, SeenRoute::Cufile);
         assert!(seen.evidence.contains("P2PDMA or compat"), "{}", seen.evidence);

@@ -3,6 +3,7 @@
 //! The use of an ended process is added to the process that waited for it: wait(2) adds its CPU time, faults and I/O
 //! to the parent's counters. The root of the tree adopts orphans, so the sum over the tree is complete.
 
+use crate::core::is_libcufile;
 use procfs::ProcResult;
 use procfs::process::{MMapPath, Process, Stat};
 use rustix::process::{Pid, Signal};
@@ -174,9 +175,7 @@ pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
             continue;
         };
         let found = maps.iter().find_map(|map| match &map.pathname {
-            MMapPath::Path(path) if path.file_name()?.to_str()?.starts_with("libcufile.so") => {
-                Some(path.to_string_lossy().into_owned())
-            }
+            MMapPath::Path(path) if is_libcufile(path) => Some(path.to_string_lossy().into_owned()),
             _ => None,
         });
         if found.is_some() {

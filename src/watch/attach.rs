@@ -6,8 +6,9 @@ use super::outside;
 use super::probes::{self, Recorder};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
-use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport, WatchedCall};
+use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport, WatchedCall, is_libcufile};
 use procfs::process::{FDTarget, MMapPath, Process};
+use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,7 +46,13 @@ pub struct Attached {
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
     let process = Process::new(number).map_err(|error| WatchError::Attach(pid, error.to_string()))?;
-    let started = process.stat().map_err(|error| WatchError::Attach(pid, error.to_string()))?.starttime;
+    let failed = |error: procfs::ProcError| WatchError::Attach(pid, error.to_string());
+    let stat = process.stat().map_err(failed)?;
+    if stat.state == 'Z' {
+        return Err(WatchError::Attach(pid, "it has ended".to_owned()));
+    }
+    let other_user = process.uid().map_err(failed)? != geteuid().as_raw();
+    let started = stat.starttime;
     let attached_at = Instant::now();
     let mut attached = Attached {
         started,
@@ -56,7 +63,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
             command: process.cmdline().unwrap_or_default(),
-            attached: Some(AttachedProcess { pid, ..AttachedProcess::default() }),
+            attached: Some(AttachedProcess { pid, other_user, ..AttachedProcess::default() }),
             ..WatchReport::default()
         },
         process,
@@ -219,10 +226,6 @@ fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a 
 
 fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or("")
-}
-
-fn is_libcufile(path: &Path) -> bool {
-    name(path).strip_prefix("libcufile").is_some_and(|rest| rest.starts_with(['.', '-']) && rest.contains(".so"))
 }
 
 fn is_library(path: &Path) -> bool {

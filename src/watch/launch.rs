@@ -2,11 +2,12 @@
 
 use super::error::WatchError;
 use super::library::{self, Library};
+use super::not_loaded;
 use super::outside::Outside;
 use super::rings::{Group, Reader};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
-use crate::core::{ProgramEnd, WatchReport, WatchedCall};
+use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
 use cufile_audit::layout::{ENV_FILE, header};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
@@ -52,6 +53,7 @@ pub enum Output {
 pub struct Watched {
     library: Library,
     child: Child,
+    program: OsString,
     command: Vec<String>,
     started_ns: u64,
     reader: Reader,
@@ -65,6 +67,7 @@ pub struct Watched {
     next_search: Instant,
     still_running: u64,
     ended: Option<ProgramEnd>,
+    not_loaded: Option<NotLoaded>,
     nvfs_reads_before: Option<u64>,
 }
 
@@ -102,6 +105,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         library,
         outside: Outside::new(child.id()),
         child,
+        program: program.clone(),
         command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
         started_ns,
         reader: Reader::new(),
@@ -112,6 +116,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         next_search: Instant::now(),
         still_running: 0,
         ended: None,
+        not_loaded: None,
         nvfs_reads_before,
     })
 }
@@ -186,6 +191,9 @@ impl Watched {
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
+        if self.library.words.load(header::PROCESSES) == 0 {
+            self.not_loaded = not_loaded::reason(&self.program);
+        }
     }
 
     /// The current report.
@@ -202,6 +210,7 @@ impl Watched {
             uncounted,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
+            not_loaded: self.not_loaded,
             unrecorded: self.outside.unrecorded(),
             cuda_processes: self.outside.cuda_processes(),
             still_running: self.still_running,

@@ -9,6 +9,7 @@ mod files;
 mod kv_names;
 mod launch;
 mod library;
+mod not_loaded;
 mod outside;
 mod plain;
 mod probes;

@@ -2,7 +2,7 @@
 //! the requests of io_uring.
 
 use super::tally::Tally;
-use crate::core::{ProcessIo, WatchedConfiguration};
+use crate::core::{ProcessIo, WatchedConfiguration, is_libcufile};
 use procfs::process::{MMPermissions, MMapPath, Process};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -82,15 +82,17 @@ impl Outside {
             return;
         }
         let maps = process.maps();
-        let has = |start: &str| {
-            let is = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
+        let maps_one = |is: &dyn Fn(&Path) -> bool| {
             (maps.iter().flatten()).any(|map| matches!(&map.pathname, MMapPath::Path(path) if is(path)))
+        };
+        let has = |start: &str| {
+            maps_one(&|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
         };
         if has("libcuda.so") {
             self.cuda.insert(pid);
         }
         let is_recorded = has(super::library::NAME);
-        let may_use_cufile = maps.is_err() || has("libcufile.so") || has("libcufile-");
+        let may_use_cufile = maps.is_err() || maps_one(&is_libcufile);
         if is_recorded || !may_use_cufile {
             self.without.remove(&pid);
             return;
@@ -118,10 +120,14 @@ impl Outside {
         if !self.io.contains_key(&pid) {
             self.configuration(process);
         }
-        let mut io = ProcessIo { io_uring_requests: self.rings(pid), ..ProcessIo::default() };
-        if let Ok(counted) = process.io() {
-            (io.read_call_bytes, io.storage_read_bytes) = (counted.rchar, counted.read_bytes);
-        }
+        // Without the right to examine the process, its counters are missing, not zero.
+        let Ok(counted) = process.io() else { return };
+        let mut io = ProcessIo {
+            read_call_bytes: counted.rchar,
+            storage_read_bytes: counted.read_bytes,
+            io_uring_requests: self.rings(pid),
+            ..ProcessIo::default()
+        };
         if let Ok(stat) = process.stat() {
             (io.major_faults, io.minor_faults) = (stat.majflt, stat.minflt);
         }

@@ -6,7 +6,7 @@ use super::symbols;
 use crate::device::{Hit, Probe, Probes};
 use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -144,6 +144,9 @@ impl Recorder {
             return Ok(None);
         }
         self.known.push(path.to_owned());
+        if !geteuid().is_root() {
+            return Err("kernel probes need root".to_owned());
+        }
         // This is the mapped file itself. The process can put another file at its path at any time, and the kernel
         // writes the probes into the file that is named here.
         let mapped = format!("/proc/{process}/map_files/{:x}-{:x}", range.0, range.1);

@@ -8,7 +8,7 @@ use crate::core::{
     BufferUse, CallTotal, DriverProperties, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure,
     WatchedLibrary,
 };
-use cufile_audit::layout::{Answer, FUNCTIONS, Function, Record, kind};
+use cufile_audit::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, Record, kind};
 use cufile_ffi::values::BATCH_COMPLETE;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -55,6 +55,9 @@ struct Entry {
 /// Identifies a copy of libcufile in a process.
 type Counted = (u32, u8);
 
+/// The function, the code, errno, and whether the error came after the submission.
+type FailureKey = (String, i64, i32, bool);
+
 /// Everything that is known from the calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
@@ -81,7 +84,8 @@ pub(super) struct Tally {
     pub(super) waiting: Vec<Group>,
     /// The calls for timelines.
     pub(super) recent: Recent,
-    failures: BTreeMap<(String, i64, bool), (u64, Option<usize>)>,
+    /// The count and the first file of each kind of failure.
+    failures: BTreeMap<FailureKey, (u64, Option<usize>)>,
     buffers: BufferUse,
     pub(super) streams: Streams,
     statistics: HashMap<Counted, RouteStatistics>,
@@ -198,7 +202,9 @@ impl Tally {
                 Answer::Status => i64::from(status.cast_signed()),
                 _ => record.result.cast_signed(),
             };
-            self.failure(FUNCTIONS[function as usize].name, code, concerned, false);
+            let is_transfer = FUNCTIONS[function as usize].answer == Answer::Bytes;
+            let errno = if is_transfer && code == -1 { record.extra[ERRNO_WORD] as u32 } else { 0 };
+            self.failure(FUNCTIONS[function as usize].name, code, errno.cast_signed(), concerned, false);
         }
         let file = concerned.map(|file| self.files[file].path.as_str());
         self.recent.put(function, group, file, code);
@@ -260,9 +266,9 @@ impl Tally {
         self.library_of.get(&(process, library)).or_else(parents).copied()
     }
 
-    fn failure(&mut self, function: &str, code: i64, file: Option<usize>, later: bool) {
-        let code = if self.failures.len() < MOST_FAILURES { code } else { -1 };
-        let seen = self.failures.entry((function.to_owned(), code, later)).or_insert((0, file));
+    fn failure(&mut self, function: &str, code: i64, errno: i32, file: Option<usize>, later: bool) {
+        let (code, errno) = if self.failures.len() < MOST_FAILURES { (code, errno) } else { (-1, 0) };
+        let seen = self.failures.entry((function.to_owned(), code, errno, later)).or_insert((0, file));
         seen.0 += 1;
     }
 
@@ -346,7 +352,7 @@ impl Tally {
         for (pending, result) in ended {
             self.files[pending.file].finish(pending.transfer.write, pending.transfer.offset, *result);
             if *result < 0 {
-                self.failure("stream transfer", *result, Some(pending.file), true);
+                self.failure("stream transfer", *result, 0, Some(pending.file), true);
             }
         }
     }
@@ -397,7 +403,7 @@ impl Tally {
         let result = if failed { result.min(-1) } else { result };
         self.files[entry.file].finish(entry.write, entry.offset, result);
         if failed {
-            self.failure("batch entry", result, Some(entry.file), true);
+            self.failure("batch entry", result, 0, Some(entry.file), true);
         }
     }
 
@@ -437,10 +443,11 @@ impl Tally {
                 .map(|(class, size)| SizeClass { up_to_bytes: largest(class), ..*size })
                 .collect(),
             failures: (self.failures.iter())
-                .map(|((function, code, after_submission), (count, file))| WatchedFailure {
+                .map(|((function, code, errno, after_submission), (count, file))| WatchedFailure {
                     function: function.clone(),
                     code: *code,
-                    name: name_of(*code),
+                    name: if *errno == 0 { name_of(*code) } else { Some(text_of(*errno)) },
+                    errno: Some(*errno).filter(|errno| *errno != 0),
                     count: *count,
                     file: file.map(|file| self.files[file].path.clone()),
                     after_submission: *after_submission,
@@ -484,6 +491,12 @@ impl Tally {
 /// The largest size of a class in bytes.
 const fn largest(class: usize) -> u64 {
     if class + 1 == CLASSES { u64::MAX } else { 4096 << (2 * class) }
+}
+
+/// The text of an error of the operating system, without its number.
+fn text_of(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split_once(" (os error").map_or(text.clone(), |(text, _)| text.to_owned())
 }
 
 /// The name of a cuFile error code. The code may be positive, or negative as in the result of a transfer.

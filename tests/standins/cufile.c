@@ -16,6 +16,7 @@
  * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
  * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing but reports success
  * STANDIN_CUFILE_SHORT=1           a transfer of more than a page moves and reports half of it
+ * STANDIN_CUFILE_IMPLICIT=1        the registration of a file opens the driver, as in real ones
  * STANDIN_CUFILE_RUDE=1            the open prints to standard output and closes descriptor 0, as real ones did
  */
 #include "standin.h"
@@ -209,6 +210,8 @@ EXPORT CUfileError_t cuFileHandleRegister(CUfileHandle_t *out, CUfileDescr_t *wh
     int code = standin_fail("STANDIN_CUFILE_FAIL", "cuFileHandleRegister");
     struct stat s;
     int flags = -1;
+    if (!code && !opened && standin_number("STANDIN_CUFILE_IMPLICIT", 0))
+        code = cuFileDriverOpen().err;
     if (!code && !opened)
         code = 5001;
     if (!code && (!out || !what || what->type != 1))

@@ -23,7 +23,12 @@ fn a_good_program_gets_no_advice() {
 fn each_habit_gets_its_advice_with_its_counts() {
     let Some(place) = Place::new() else { return };
     for (route, words, id, proof) in [
-        ("p2p", ["each", "20", "0"].as_slice(), "registration-per-call", "cuFileBufRegister 20, transfers 20"),
+        (
+            "p2p",
+            ["each", "20", "0"].as_slice(),
+            "registration-per-call",
+            "20 registrations of buffers for 20 transfers",
+        ),
         ("p2p", &["register", "each", "20", "1"], "unaligned-transfers", "20 transfers of 20"),
         ("p2p", &["read", "20"], "unregistered-buffers", "20 transfers of 20"),
         ("p2p", &["register", "read", "20"], "small-reads", "20 reads of 20"),

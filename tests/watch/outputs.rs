@@ -25,6 +25,15 @@ fn the_trace_has_a_track_for_each_thread() {
         events.iter().any(|e| e["name"] == "thread_name" && e["tid"].to_string().as_str() == track.as_str())
     };
     assert!(tracks.iter().all(named));
+    // A viewer drops events that overlap on a track without one containing the other.
+    for track in &tracks {
+        let of_track = events.iter().filter(|e| e["ph"] == "X" && e["tid"].to_string().as_str() == track.as_str());
+        let mut times: Vec<(f64, f64)> = of_track
+            .map(|e| (e["ts"].as_f64().unwrap(), e["ts"].as_f64().unwrap() + e["dur"].as_f64().unwrap()))
+            .collect();
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(times.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 0.001), "{times:?}");
+    }
     let data = place.data().canonicalize().unwrap();
     assert!(reads.iter().all(|event| event["args"]["file"] == *data.to_string_lossy() && event["dur"].is_f64()));
     assert!(events.iter().any(|event| event["name"] == "pread"));

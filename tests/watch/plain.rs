@@ -94,15 +94,19 @@ int cuGetProcAddress_v2(const char *name, void **place, int version, unsigned lo
     assert!(built.status().unwrap().success());
 }
 
-#[test]
-fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
-    let Some(place) = Place::new() else { return };
+/// Runs the program with the stand-in for libcuda.
+fn with_libcuda(place: &Place, words: &[&str]) -> Seen {
     libcuda(place.folder.path());
     let mut command = place.watch(&["--json"]);
     let folders = format!("{}:{}", place.folder.path().display(), place.built.folder.display());
-    command.env("LD_LIBRARY_PATH", folders);
-    command.arg(place.file("linked")).arg(place.data()).args(["copies", "5"]);
-    let seen = Seen::of(command);
+    command.env("LD_LIBRARY_PATH", folders).arg(place.file("linked")).arg(place.data()).args(words);
+    Seen::of(command)
+}
+
+#[test]
+fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
+    let Some(place) = Place::new() else { return };
+    let seen = with_libcuda(&place, &["copies", "5"]);
     assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
     assert_eq!(other(&seen, "cuMemcpyHtoD"), (5, 5 * 4096), "{}", seen.report["program"]["other_calls"]);
     assert_eq!(other(&seen, "cuMemcpyHtoDAsync"), (5, 5 * LARGE));
@@ -114,12 +118,7 @@ fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
 #[test]
 fn a_program_with_libcuda_but_without_recorded_copies_says_so() {
     let Some(place) = Place::new() else { return };
-    libcuda(place.folder.path());
-    let mut command = place.watch(&["--json"]);
-    let folders = format!("{}:{}", place.folder.path().display(), place.built.folder.display());
-    command.env("LD_LIBRARY_PATH", folders);
-    command.arg(place.file("linked")).arg(place.data()).args(["copies", "0", "sleep", "300"]);
-    let seen = Seen::of(command);
+    let seen = with_libcuda(&place, &["copies", "0", "sleep", "300"]);
     assert_eq!((seen.status(), &seen.report["program"]["cuda_processes"]), (Some(0), &1.into()));
     assert_eq!(other(&seen, "cuMemcpyHtoD"), (0, 0));
 }

@@ -111,7 +111,19 @@ fn threads_that_live_for_one_read_are_all_recorded() {
 #[test]
 fn children_with_another_environment_are_recorded() {
     let Some(place) = Place::new() else { return };
-    for how in ["posix_spawn", "posix_spawnp", "vfork", "execve", "execvpe", "fexecve", "execv", "execvp"] {
+    for how in [
+        "posix_spawn",
+        "posix_spawnp",
+        "vfork",
+        "execve",
+        "execvpe",
+        "fexecve",
+        "execv",
+        "execvp",
+        "execl",
+        "execlp",
+        "execle",
+    ] {
         let words = ["start", if how == "execve" { "vfork" } else { how }, "3"];
         let seen = place.seen("linked", &[], &words);
         assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3), "{how}");
@@ -224,6 +236,24 @@ fn errors_are_counted_and_named() {
 }
 
 #[test]
+fn errors_of_the_operating_system_have_their_errno() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json"]);
+    command.env("STANDIN_CUFILE_FAIL", "cuFileRead:5:2").arg(place.file("linked")).arg(place.data());
+    let seen = Seen::of({
+        command.args(["each", "3", "0"]);
+        command
+    });
+    let failure = &seen.report["program"]["failures"][0];
+    assert_eq!(
+        (&failure["function"], &failure["code"], &failure["errno"]),
+        (&"cuFileRead".into(), &(-1).into(), &5.into())
+    );
+    let advice = seen.report["watch"]["advice"][0]["proof"].as_str().unwrap();
+    assert!(advice.contains("failed once with -1 Input/output error"), "{advice}");
+}
+
+#[test]
 fn two_million_calls_are_all_counted() {
     let Some(place) = Place::new() else { return };
     let seen = place.seen("linked", &[], &["time", "2000000"]);
@@ -297,4 +327,29 @@ fn a_static_program_is_reported_as_not_recorded() {
     command.arg(place.file("s"));
     let seen = Seen::of(command);
     assert_eq!((seen.status(), &seen.report["program"]["processes"]), (Some(0), &0.into()));
+    assert_eq!(seen.report["program"]["not_loaded"], "static");
+}
+
+#[test]
+fn a_program_with_elevated_rights_is_reported_as_not_recorded() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let Some(place) = Place::new() else { return };
+    const NOBODY: u32 = 65_534;
+    let program = place.file("linked");
+    if std::os::unix::fs::chown(&program, Some(NOBODY), None).is_err() {
+        standins::skipped("only root can give a file to another user");
+        return;
+    }
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    assert_eq!(std::fs::metadata(&program).unwrap().uid(), NOBODY);
+    let seen = place.seen("linked", &[], &[]);
+    assert_eq!(
+        (&seen.report["program"]["processes"], &seen.report["program"]["not_loaded"]),
+        (&0.into(), &"elevated-rights".into())
+    );
+    // Its own rights are not elevated.
+    std::os::unix::fs::chown(&program, Some(0), None).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let seen = place.seen("linked", &[], &["read", "2"]);
+    assert_eq!((seen.count("cuFileRead"), &seen.report["program"]["not_loaded"]), (2, &serde_json::Value::Null));
 }

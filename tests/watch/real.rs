@@ -80,6 +80,16 @@ fn calls_of_the_real_library_are_counted_as_it_counts_them() {
             assert_eq!(loaded, &*library.to_string_lossy());
             if options.len() > 1 {
                 assert_eq!(seen.report["program"]["statistics"]["reads"], 42, "{}", library.display());
+                let mut command = place.watch(options);
+                command.env("LD_PRELOAD", &place.built.redirect).env("GDS_TOP_TEST_REDIRECT", &machine);
+                command.env("LIBRARY", &library).arg(place.file("loaded")).arg(place.data());
+                // The registration of the file opens the driver.
+                let seen = Seen::of({
+                    command.args(["implicit", "read", "7"]);
+                    command
+                });
+                assert_eq!((seen.status(), seen.count("cuFileDriverOpen")), (Some(0), 0), "{}", library.display());
+                assert_eq!(seen.report["program"]["statistics"]["reads"], 7, "{}", library.display());
             }
         }
     }

@@ -22,6 +22,19 @@ fn statistics_prove_the_route_and_decide_the_exit_status() {
 }
 
 #[test]
+fn statistics_of_a_driver_that_is_opened_implicitly_prove_the_route() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json", "--statistics"]);
+    command.env("STANDIN_CUFILE_ROUTE", "p2p").env("STANDIN_CUFILE_IMPLICIT", "1");
+    command.arg(place.file("linked")).arg(place.data()).args(["implicit", "read", "5", "read", "2"]);
+    let seen = Seen::of(command);
+    let file = seen.file(&place.data());
+    assert_eq!((seen.status(), seen.count("cuFileDriverOpen")), (Some(0), 0));
+    assert_eq!((&file["route"], &file["proven"]), (&"p2pdma".into(), &true.into()), "{}", seen.report["program"]);
+    assert_eq!(seen.report["program"]["statistics"]["reads"], 7);
+}
+
+#[test]
 fn without_statistics_no_route_is_proven() {
     let Some(place) = Place::new() else { return };
     let seen = with_route(&place, "nvfs", &[], &["read", "5"]);

@@ -1,7 +1,7 @@
 //! The advice for a watched program, each with the calls that prove it.
 
 use crate::analysis::{WatchAdvice, watch_advice};
-use crate::core::units::{bytes, duration, plural};
+use crate::core::units::{bytes, count, duration, plural};
 use crate::core::{WatchReport, WatchedFailure};
 
 /// The advice, each with the calls that are the evidence for it.
@@ -17,12 +17,17 @@ pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
 }
 
 fn sentence(advice: &WatchAdvice) -> (String, String) {
-    let of = |count: u64, of: u64| format!("{} of {of}", plural(count, "transfer"));
+    let of = |part: u64, of: u64| format!("{} of {}", plural(part, "transfer"), count(of));
     match advice {
         WatchAdvice::Failed { failure, ignored } => failed(failure, *ignored),
         WatchAdvice::RegistersPerCall { registered, transfers, total_ns } => (
             "Register one large buffer once and use parts of it.".to_owned(),
-            format!("cuFileBufRegister {}, transfers {transfers}, {} to register", registered, duration(*total_ns)),
+            format!(
+                "{} of buffers for {}, {} to register",
+                plural(*registered, "registration"),
+                plural(*transfers, "transfer"),
+                duration(*total_ns)
+            ),
         ),
         WatchAdvice::Unregistered { count, of: all } => (
             "Register the buffers: unregistered memory goes through a bounce buffer.".to_owned(),
@@ -33,9 +38,9 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 .to_owned(),
             format!("{} are not aligned", of(*count, *all)),
         ),
-        WatchAdvice::SmallReads { count, of } => (
+        WatchAdvice::SmallReads { count: small, of } => (
             "Read at least 1 MiB at a time: small reads are dominated by the time of the call.".to_owned(),
-            format!("{} of {of} are below 1 MiB", plural(*count, "read")),
+            format!("{} of {} are below 1 MiB", plural(*small, "read"), count(*of)),
         ),
         WatchAdvice::OneThread { reads, bytes: read } => (
             "Read with several threads, or in batches: one synchronous reader rarely fills the device.".to_owned(),
@@ -49,9 +54,13 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
             format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
         ),
-        WatchAdvice::NotByCuFile { plain_bytes, cufile_bytes, mapped } => (
-            "Check why the program does not use the libcufile that it loaded: 'gds-top check' shows what blocks it."
-                .to_owned(),
+        WatchAdvice::NotByCuFile { called, plain_bytes, cufile_bytes, mapped } => (
+            if *called {
+                "Check why the program reads without cuFile: 'gds-top check' shows what blocks GDS.".to_owned()
+            } else {
+                "Use a loader with cuFile. This program loads libcufile, as PyTorch does, but calls none of its functions."
+                    .to_owned()
+            },
             format!(
                 "{} {}, {} by cuFile",
                 bytes(*plain_bytes),
@@ -75,7 +84,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             )
         }
         WatchAdvice::Unrecorded(programs) => (
-            "Calls of these programs are missing. Start them without sudo and without an environment of their own, or use 'sudo gds-top watch --pid'."
+            "Calls of these programs are missing. Start gds-top as the user that they run as, or use 'sudo gds-top watch --pid'."
                 .to_owned(),
             format!("not recorded: {}", programs.join(", ")),
         ),

@@ -1,8 +1,8 @@
 //! The answer about a watched program, and its facts.
 
 use crate::analysis::is_proven_direct;
-use crate::core::units::{self, bytes, count, duration, plural};
-use crate::core::{AttachedProcess, DriverProperties, ProgramEnd, Route, RouteProof, Status, WatchReport};
+use crate::core::units::{self, bytes, count, duration, plural, plural_es};
+use crate::core::{AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, Status, WatchReport};
 use crate::present::view::Answer;
 
 /// The sentence if the program does not meet `--require direct`.
@@ -18,20 +18,31 @@ pub fn answer(report: &WatchReport) -> Answer {
     let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
     let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
     if report.processes == 0 {
-        return Answer::new(
-            Status::Warn,
-            "The program could not be recorded.",
-            "It is statically linked, uses another libc than glibc or runs with elevated rights.",
-        );
+        return Answer::new(Status::Warn, "The program could not be recorded.", not_loaded(report.not_loaded));
     }
     let plain = plain_bytes(report);
     let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
     if report.libraries.is_empty() {
-        let conditions = format!("None of {} loaded libcufile.{read}", plural_es(report.processes, "process"));
+        let of = match report.processes {
+            1 => "It did not load libcufile.".to_owned(),
+            n => format!("None of {} recorded programs loaded libcufile.", count(n)),
+        };
+        let conditions = of + &read;
+        if !report.unrecorded.is_empty() {
+            let headline = "The recorded processes do not use cuFile; other programs were not recorded.";
+            return Answer::new(
+                Status::Warn,
+                headline,
+                format!("Not recorded: {}.{read}", report.unrecorded.join(", ")),
+            );
+        }
         return Answer::new(Status::Info, "The program does not use cuFile.", conditions);
     }
     if reads + writes == 0 {
-        let headline = "The program loaded libcufile but transferred nothing with it.";
+        let headline = match report.attached {
+            Some(_) => "The process made no cuFile transfer while it was watched.",
+            None => "The program loaded libcufile but transferred nothing with it.",
+        };
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
     let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
@@ -42,7 +53,12 @@ pub fn answer(report: &WatchReport) -> Answer {
         bytes(moved),
         duration(report.wall_ns)
     );
-    let used = || report.files.iter().filter(|file| file.reads.count + file.writes.count > 0);
+    let all = || report.files.iter().filter(|file| file.reads.count + file.writes.count > 0);
+    if all().all(|file| file.proof == RouteProof::AllFailed) {
+        return Answer::new(Status::Fail, "All cuFile transfers failed.", conditions);
+    }
+    // Failed transfers take no route.
+    let used = || all().filter(|file| file.proof != RouteProof::AllFailed);
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
     match (is_proven_direct(report), first) {
@@ -57,9 +73,6 @@ pub fn answer(report: &WatchReport) -> Answer {
             let headline = format!("The cuFile transfers go through host memory (compat), {proven}.");
             Answer::new(Status::Warn, headline, conditions)
         }
-        (_, Route::None) if used().all(|file| file.proof == RouteProof::AllFailed) => {
-            Answer::new(Status::Fail, "All cuFile transfers failed.", conditions)
-        }
         (_, Route::None) if one_route => {
             Answer::new(Status::Info, "The route of the cuFile transfers is not proven.", conditions)
         }
@@ -67,6 +80,18 @@ pub fn answer(report: &WatchReport) -> Answer {
             Answer::new(Status::Info, format!("The cuFile transfers seem to take {route}; not proven."), conditions)
         }
         _ => Answer::new(Status::Warn, "The cuFile transfers take different routes.", conditions),
+    }
+}
+
+/// The reason why no program loaded the recording library.
+const fn not_loaded(reason: Option<NotLoaded>) -> &'static str {
+    match reason {
+        Some(NotLoaded::ElevatedRights) => {
+            "It has the set-user-ID bit or capabilities, so the linker ignores LD_AUDIT. Use 'sudo gds-top watch --pid'."
+        }
+        Some(NotLoaded::Static) => "It is statically linked, so no dynamic linker loads the recording library.",
+        Some(NotLoaded::OtherLibc) => "It uses another libc than glibc, whose linker does not support LD_AUDIT.",
+        None => "The dynamic linker did not load the recording library.",
     }
 }
 
@@ -91,7 +116,12 @@ fn attached(process: &AttachedProcess) -> Answer {
         (None, false) => Answer::new(
             Status::Warn,
             "The process could not be examined.",
-            "Its mappings belong to another user. Run gds-top as that user or as root.",
+            match process.other_user {
+                true => {
+                    "It belongs to another user, and the kernel denies access. Run gds-top as that user or as root."
+                }
+                false => "The kernel denies access to its mappings and descriptors.",
+            },
         ),
     }
 }
@@ -114,7 +144,9 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
     if let Some(process) = &report.attached {
         let gap = || crate::present::view::GAP.to_owned();
         facts.push(("process", process.pid.to_string()));
-        facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
+        if report.libraries.is_empty() {
+            facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
+        }
         facts.push(("read calls", process.read_call_bytes.map_or_else(gap, bytes)));
         facts.push(("storage", process.storage_read_bytes.map_or_else(gap, bytes)));
         let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
@@ -123,7 +155,8 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
             return facts;
         }
     }
-    facts.push(("processes", count(report.processes)));
+    let what = if report.attached.is_some() { "processes" } else { "programs" };
+    facts.push((what, count(report.processes)));
     facts.push(("threads", format!("{} called cuFile, {} read", count(report.threads), count(report.reading_threads))));
     for library in &report.libraries {
         let version = library.version.map_or_else(String::new, |v| format!(", version {}.{}", v / 1000, v % 1000 / 10));
@@ -188,6 +221,8 @@ fn gpu_copies(report: &WatchReport) -> Option<String> {
     let copies = units::sum(report.other_calls.iter().filter(is_copy).map(|call| call.count));
     match (copies, report.cuda_processes) {
         (0, 0) => None,
+        // libcufile copies for its transfers itself.
+        (0, _) if report.transfers() > 0 => None,
         (0, _) => Some(
             "none recorded, although libcuda is loaded; 'gds-top top' shows the PCIe traffic of each GPU by NVML"
                 .to_owned(),
@@ -210,11 +245,6 @@ fn driver(properties: &DriverProperties) -> String {
     parts.extend(set(properties.control_flags, &control));
     parts.extend(set(properties.features, &features));
     parts.join(", ")
-}
-
-/// `1 process`, `3 processes`.
-fn plural_es(value: u64, thing: &str) -> String {
-    format!("{} {thing}{}", count(value), if value == 1 { "" } else { "es" })
 }
 
 /// `1 entry`, `3 entries`.
@@ -264,6 +294,11 @@ pub(in crate::present) mod tests {
             (vec![file(Route::None, RouteProof::Nothing)], Status::Info, "not proven"),
             (vec![file(Route::None, RouteProof::AllFailed)], Status::Fail, "failed"),
             (
+                vec![file(Route::Compat, RouteProof::Statistics), file(Route::None, RouteProof::AllFailed)],
+                Status::Warn,
+                "compat), proven",
+            ),
+            (
                 vec![file(Route::Compat, RouteProof::Statistics), file(Route::Nvfs, RouteProof::Statistics)],
                 Status::Warn,
                 "different",
@@ -276,5 +311,19 @@ pub(in crate::present) mod tests {
             assert!(answer.headline.split_whitespace().count() <= 12, "{answer:?}");
         }
         assert_eq!(answer(&WatchReport::default()).status, Status::Warn);
+    }
+
+    #[test]
+    fn a_program_that_was_not_recorded_is_not_said_to_use_no_cufile() {
+        let unrecorded = WatchReport { processes: 2, unrecorded: vec!["su".to_owned()], ..WatchReport::default() };
+        let shown = answer(&unrecorded);
+        assert_eq!((shown.status, shown.conditions.as_str()), (Status::Warn, "Not recorded: su."));
+        let mut reasons = std::collections::BTreeSet::new();
+        for not_loaded in [None, Some(NotLoaded::ElevatedRights), Some(NotLoaded::Static), Some(NotLoaded::OtherLibc)] {
+            let shown = answer(&WatchReport { not_loaded, ..WatchReport::default() });
+            assert_eq!(shown.status, Status::Warn);
+            reasons.insert(shown.conditions);
+        }
+        assert_eq!(reasons.len(), 4);
     }
 }

@@ -7,6 +7,8 @@ use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
+/// If a file without cuFile has at least this many bytes, a terminal shows no smaller ones.
+const LARGE_FILE: u64 = 1 << 20;
 
 /// The tables. A terminal shows only the first rows of long tables.
 #[must_use]
@@ -90,6 +92,10 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
         number("touched"),
     ];
     let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
+    // Next to a model, the modules of an interpreter do not matter.
+    let large =
+        all.iter().filter(|file| file.plain.bytes.saturating_add(file.plain.touched_bytes) >= LARGE_FILE).count();
+    let most = if most == usize::MAX || large == 0 { most } else { most.min(large) };
     let rows: Vec<_> = (all.iter().take(most))
         .map(|file| {
             let plain = &file.plain;
@@ -111,7 +117,8 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
 fn left_out(all: usize, most: usize, thing: &str) -> String {
     match all.saturating_sub(most) {
         0 => String::new(),
-        more => format!("{} more are in the JSON report.", plural(more as u64, thing)),
+        1 => format!("1 more {thing} is in the JSON report."),
+        more => format!("{} more {thing}s are in the JSON report.", count(more as u64)),
     }
 }
 

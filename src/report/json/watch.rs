@@ -37,6 +37,7 @@ pub(super) fn program(report: &WatchReport) -> Value {
         "reading_threads": report.reading_threads,
         "uncounted": report.uncounted,
         "libraries_left_out": report.libraries_left_out,
+        "not_loaded": report.not_loaded,
         "unrecorded": report.unrecorded,
         "still_running": report.still_running,
         "cuda_processes": report.cuda_processes,
