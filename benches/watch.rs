@@ -1,81 +1,114 @@
-//! Measures the time that `watch` adds to a call. A C program calls a stand-in for libcufile and reads a file,
-//! alternately with and without `watch`.
+//! Measures the time that `watch` adds to a call and to a run, alternately with and without it. A C program calls a
+//! stand-in for libcufile and reads a file. If `GDS_TOP_TEST_WHEELS` is set, it also reads with the newest libcufile
+//! there, on host memory.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "../tests/standins/mod.rs"]
 mod standins;
 
-use std::path::Path;
+use gds_top::core::median::{median, median_u64};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
-const CALLS: &str = "3000000";
-const READS: &str = "200000";
 const ROUNDS: usize = 7;
 
-fn median(mut values: Vec<u64>) -> u64 {
-    values.sort_unstable();
-    values[values.len() / 2]
-}
-
-/// Nanoseconds per call, which the program prints first.
-fn ns(command: &mut Command) -> u64 {
+/// Nanoseconds per call, which the program prints first, and of the complete run.
+fn ns(command: &mut Command) -> (u64, u64) {
+    let began = Instant::now();
     let output = command.output().expect("the program starts");
+    let run = u64::try_from(began.elapsed().as_nanos()).unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("no time: {text}"))
+    (text.lines().next().and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("no time: {text}")), run)
 }
 
-/// Prints the medians of the differences and of the ratios of all pairs.
+/// Prints the medians of both times, and the medians of the differences and the ratios of all pairs. They are medians
+/// of different values, so they need not agree.
 fn compare(what: &str, pairs: &[(u64, u64)]) {
-    let (bare, watched) = (median(pairs.iter().map(|p| p.0).collect()), median(pairs.iter().map(|p| p.1).collect()));
-    let mut differences: Vec<i64> =
-        pairs.iter().map(|(bare, watched)| watched.cast_signed() - bare.cast_signed()).collect();
-    differences.sort_unstable();
-    let mut ratios: Vec<f64> = pairs.iter().map(|(bare, watched)| *watched as f64 / (*bare).max(1) as f64).collect();
-    ratios.sort_by(f64::total_cmp);
+    let bare = median_u64(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()).unwrap();
+    let watched = median_u64(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>()).unwrap();
+    let mut differences: Vec<f64> = pairs.iter().map(|(bare, watched)| *watched as f64 - *bare as f64).collect();
+    differences.sort_by(f64::total_cmp);
+    let ratios: Vec<f64> = pairs.iter().map(|(bare, watched)| *watched as f64 / (*bare).max(1) as f64).collect();
     println!(
-        "{what}: {bare} ns, with watch {watched} ns; median difference {} ns ({} to {}), ratio {:.3}, {} pairs",
-        differences[differences.len() / 2],
+        "{what}: {bare} ns, with watch {watched} ns; median difference {:.0} ns ({:.0} to {:.0}), median ratio {:.3}, {} pairs",
+        median(&differences).unwrap(),
         differences[0],
         differences[differences.len() - 1],
-        ratios[ratios.len() / 2],
+        median(&ratios).unwrap(),
         pairs.len()
     );
+}
+
+/// The newest libcufile of the wheels.
+fn real() -> Option<PathBuf> {
+    let root = std::env::var_os("GDS_TOP_TEST_WHEELS").filter(|root| !root.is_empty())?;
+    let version = |path: &Path| -> Vec<u32> {
+        path.file_name().unwrap().to_string_lossy().split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    let folders = std::fs::read_dir(root).unwrap().flatten().map(|entry| entry.path());
+    let newest =
+        folders.filter(|path| path.join("nvidia/cu13/lib/libcufile.so.0").is_file()).max_by_key(|p| version(p));
+    newest.map(|path| std::path::absolute(path.join("nvidia/cu13/lib/libcufile.so.0")).unwrap())
 }
 
 fn main() {
     let Some(built) = standins::build() else { return };
     let folder = tempfile::Builder::new().prefix("watch-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let program = folder.path().join("linked");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/watch/program.c");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-DLINKED", "-o"]).arg(&program).arg(source).arg("-L").arg(&built.folder);
-    assert!(cc.args(["-lcufile", "-lpthread", "-ldl"]).status().unwrap().success());
-    std::fs::write(folder.path().join("data"), vec![7; 1 << 20]).unwrap();
-    let prepared = |mut command: Command| {
-        command.current_dir(folder.path()).env("LD_LIBRARY_PATH", &built.folder);
-        command
+    let compiled = |name: &str, options: &[&str]| {
+        let program = folder.path().join(name);
+        let mut cc = Command::new("cc");
+        cc.arg("-O1").arg("-o").arg(&program).arg(&source).args(options).arg("-L").arg(&built.folder);
+        assert!(cc.args(["-lpthread", "-ldl"]).status().unwrap().success());
+        program
     };
-    for (what, words) in [
-        ("a cuFileRead of a stand-in that answers at once", ["-", "time", CALLS]),
-        ("a pread of 64 KiB from the page cache", ["data", "timeplain", READS]),
-    ] {
-        let mut pairs = Vec::new();
+    let linked = compiled("linked", &["-DLINKED", &format!("-L{}", built.folder.display()), "-lcufile"]);
+    let loaded = compiled("loaded", &[]);
+    std::fs::write(folder.path().join("data"), vec![7; 1 << 20]).unwrap();
+    let machine = folder.path().join("machine");
+    standins::machine(&machine, folder.path());
+    let library = real();
+    let mut rows = vec![
+        ("a cuFileRead of a stand-in that answers at once", &linked, ["-", "time", "3000000", "0"]),
+        ("a pread of 64 KiB from the page cache", &linked, ["data", "timeplain", "200000", "0"]),
+    ];
+    if library.is_some() {
+        rows.push(("a cuFileRead of 4 KiB of the real libcufile", &loaded, ["data", "timecufile", "50000", "4096"]));
+        rows.push(("a cuFileRead of 1 MiB of the real libcufile", &loaded, ["data", "timecufile", "2000", "1048576"]));
+    } else {
+        println!("GDS_TOP_TEST_WHEELS is not set, so the real libcufile is not measured (run .ci/wheels)");
+    }
+    for (what, program, words) in rows {
+        // The preload is only for the program, not for gds-top.
+        let preload = format!("LD_PRELOAD={}", built.redirect.display());
+        let call = |command: &mut Command| {
+            command.current_dir(folder.path()).env("LD_LIBRARY_PATH", &built.folder);
+            if let Some(library) = library.as_ref().filter(|_| *program == loaded) {
+                command.env("GDS_TOP_TEST_REDIRECT", &machine).env("LIBRARY", library);
+                command.args(["env", &preload]);
+            } else {
+                command.arg("env");
+            }
+            ns(command.arg(program).args(words))
+        };
+        let (mut calls, mut runs) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
-            let bare = || ns(prepared(Command::new(&program)).args(words));
-            let watched = || {
-                let mut command = prepared(Command::new(env!("CARGO_BIN_EXE_gds-top")));
-                ns(command.args(["watch", "-q", "--"]).arg(&program).args(words))
-            };
+            let bare = || call(Command::new("env").arg("--"));
+            let watched = || call(Command::new(env!("CARGO_BIN_EXE_gds-top")).args(["watch", "-q", "--"]));
             // The order alternates, so that a trend does not favour one of them.
-            pairs.push(if round % 2 == 0 {
+            let (bare, watched) = if round % 2 == 0 {
                 let first = bare();
                 (first, watched())
             } else {
                 let first = watched();
                 (bare(), first)
-            });
+            };
+            calls.push((bare.0, watched.0));
+            runs.push((bare.1, watched.1));
         }
-        compare(what, &pairs);
+        compare(what, &calls);
+        compare("    the complete run", &runs);
     }
 }
