@@ -4,7 +4,7 @@
 use super::fit::fit;
 use super::rows::TensorRow;
 use crate::core::median::median;
-use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, Span};
+use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, SettingName, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Timings {
     pub cpus: Option<u32>,
     /// The settings of the engine.
     #[serde(alias = "knobs")]
-    pub settings: BTreeMap<String, u64>,
+    pub settings: BTreeMap<SettingName, u64>,
     /// The lowest ceiling measured in that session for such a load, in bytes per second. `None` if none was measured,
     /// or if an earlier version wrote the report.
     #[serde(default)]

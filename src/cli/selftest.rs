@@ -6,9 +6,10 @@ use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, pr
 use super::race::{config, labelled};
 use super::sweep::end_on_signals;
 use super::terminal::headless_options;
-use crate::core::{CacheState, EventBody, units};
+use crate::core::{CacheState, EventBody, Note, RunResult, units};
 use crate::headless::Progress;
 use crate::models::{self, Profile, SynthOptions};
+use crate::present::notes;
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, LaneStatus, State};
 use std::fmt::Write as _;
@@ -88,9 +89,9 @@ impl Failed<'_> {
     }
 
     /// The notes of the engine. They can explain the failure.
-    fn notes(&self) -> Vec<&str> {
-        let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(String::as_str);
-        notes.filter(|note| **note != self.why).collect()
+    fn notes(&self) -> Vec<String> {
+        let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(notes::sentence);
+        notes.filter(|note| *note != self.why).collect()
     }
 
     fn json(&self) -> serde_json::Value {
@@ -139,7 +140,10 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
     };
     let repeated: u64 = lanes().map(|(_, lane)| repeated(lane)).sum();
     if output.json {
-        let runs: Vec<_> = lanes().filter_map(|(_, l)| l.result.as_deref()).collect();
+        let mut runs: Vec<RunResult> = lanes().filter_map(|(_, l)| l.result.as_deref().cloned()).collect();
+        for note in runs.iter_mut().flat_map(|run| &mut run.notes) {
+            *note = Note::Text(notes::sentence(note));
+        }
         let unavailable: Vec<_> = states
             .first()
             .map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect())

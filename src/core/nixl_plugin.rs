@@ -1,7 +1,10 @@
 //! The plugins of NIXL that read and write files.
 
+use serde::{Deserialize, Serialize};
+
 /// A plugin of NIXL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NixlPlugin {
     /// `GDS`: the batch calls of cuFile.
     Gds,

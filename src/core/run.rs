@@ -4,8 +4,10 @@ use super::engine::{CacheState, Engine, Target};
 use super::failure::Failure;
 use super::finding::Route;
 use super::model::ModelInfo;
+use super::note::Note;
 use super::phase::PhaseTimes;
 use super::settings::EngineSettings;
+use super::settings::SettingName;
 use super::spec::Setting;
 use super::workload::{WorkloadOrder, WorkloadResult};
 use serde::{Deserialize, Serialize};
@@ -212,10 +214,10 @@ pub struct RunResult {
     pub cpu_ns: Option<u64>,
     /// The settings that the engine used, by name.
     #[serde(alias = "knobs")]
-    pub settings: BTreeMap<String, u64>,
+    pub settings: BTreeMap<SettingName, u64>,
     /// The reason for each setting in a few words: the machine, the model, or the user's order.
     #[serde(default, alias = "knobs_why", skip_serializing_if = "BTreeMap::is_empty")]
-    pub settings_why: BTreeMap<String, String>,
+    pub settings_why: BTreeMap<SettingName, String>,
     /// The parts of the set-up time in nanoseconds, by name: `process`, `context`, `library`, `driver_open`.
     pub setup_parts_ns: BTreeMap<String, u64>,
     /// The engine that `auto` chose. `None` for other engines.
@@ -229,7 +231,7 @@ pub struct RunResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated_reads: Option<u64>,
     /// Notes of the engine: fallbacks, limits, values that could not be measured.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The reason why the run failed, in a sentence. `None` if it succeeded.
     pub error: Option<String>,
     /// Measurements of a command from outside. `None` for engines of gds-top.

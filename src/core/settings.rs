@@ -4,6 +4,8 @@ use super::engine::Engine;
 use super::engine_name::EngineError;
 use super::spec::Setting;
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -46,6 +48,78 @@ impl FromIterator<(Setting, u64)> for EngineSettings {
 impl Extend<(Setting, u64)> for EngineSettings {
     fn extend<I: IntoIterator<Item = (Setting, u64)>>(&mut self, settings: I) {
         self.0.extend(settings);
+    }
+}
+
+/// The name of a setting in a result. In files it is the name as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingName {
+    /// A setting of an engine.
+    Engine(Setting),
+    /// A setting of a workload, or of a version that has other settings.
+    Other(String),
+}
+
+impl SettingName {
+    /// The name as text.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Engine(setting) => setting.name(),
+            Self::Other(name) => name,
+        }
+    }
+
+    /// A value with its unit.
+    #[must_use]
+    pub fn text(&self, value: u64) -> String {
+        match self {
+            Self::Engine(setting) => setting.text(value),
+            Self::Other(_) => value.to_string(),
+        }
+    }
+}
+
+impl From<&str> for SettingName {
+    fn from(name: &str) -> Self {
+        Setting::named(name).map_or_else(|| Self::Other(name.to_owned()), Self::Engine)
+    }
+}
+
+// Results are ordered and found by the text of the name.
+impl Borrow<str> for SettingName {
+    fn borrow(&self) -> &str {
+        self.name()
+    }
+}
+
+impl Ord for SettingName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl PartialOrd for SettingName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for SettingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for SettingName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for SettingName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|name| Self::from(name.as_str()))
     }
 }
 
@@ -222,6 +296,16 @@ mod tests {
 
     fn order(text: &str) -> SettingOrder {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn names_in_results_are_typed_and_unknown_ones_are_kept() {
+        let read: BTreeMap<SettingName, u64> = serde_json::from_str(r#"{"threads": 8, "chunk_size": 256}"#).unwrap();
+        let names: Vec<&SettingName> = read.keys().collect();
+        let other = SettingName::Other("chunk_size".to_owned());
+        assert_eq!(names, [&other, &SettingName::Engine(Setting::Threads)]);
+        assert_eq!((read["threads"], read["chunk_size"]), (8, 256));
+        assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"chunk_size":256,"threads":8}"#);
     }
 
     #[test]

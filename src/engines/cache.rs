@@ -3,19 +3,19 @@
 use super::context::EngineContext;
 use super::error::LoadError;
 use super::files;
-use crate::core::{CacheState, ModelInfo};
+use crate::core::{CacheState, ModelInfo, NotCold, Note};
 use crate::device;
 use rustix::fs::Advice;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Brings the page cache into the requested state. Returns notes for the result.
-pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
+/// Brings the page cache into the requested state. Returns a note for the result.
+pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Option<Note>, LoadError> {
     match context.order.cache {
-        CacheState::AsIs => Ok(Vec::new()),
+        CacheState::AsIs => Ok(None),
         CacheState::Cold => make_cold(context),
-        CacheState::Hot => make_hot(context).map(|()| Vec::new()),
+        CacheState::Hot => make_hot(context).map(|()| None),
     }
 }
 
@@ -39,42 +39,21 @@ const COLD_ENOUGH: f64 = 0.005;
 /// Drops the files of the model from the page cache with posix_fadvise, which skips pages that other processes map.
 /// If pages stay and the order permits it, the complete page cache is dropped, which slows down all programs on the
 /// machine.
-fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
+fn make_cold(context: &EngineContext<'_>) -> Result<Option<Note>, LoadError> {
     drop_files(context.model())?;
     if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     if let Some(path) = context.model().shards.iter().map(|shard| &shard.path).find(|path| lives_in_memory(path)) {
-        return Ok(vec![format!(
-            "not cold: {} is in memory (tmpfs); for cold loads put the model on a disk",
-            path.display()
-        )]);
+        return Ok(Some(Note::NotCold(NotCold::InMemory { path: path.display().to_string() })));
     }
     if !context.order.drop_caches {
-        return Ok(vec![
-            "the model is not completely cold: dropping its files from the page cache (posix_fadvise) left pages; --drop-caches drops the complete \
-             page cache (as root)"
-                .to_owned(),
-        ]);
+        return Ok(Some(Note::NotCold(NotCold::PagesLeft)));
     }
-    let mut told = match std::fs::write("/proc/sys/vm/drop_caches", "3") {
-        Ok(()) => {
-            "the complete page cache was dropped, because dropping this model's files alone (posix_fadvise) left pages"
-                .to_owned()
-        }
-        Err(error) => {
-            return Ok(vec![format!(
-                "the model is not completely cold: it was dropped from the page cache file by file (posix_fadvise), which left pages, and dropping the complete cache needs root ({error})"
-            )]);
-        }
-    };
-    if let Some(share) = resident_fraction(context).filter(|share| *share > COLD_ENOUGH) {
-        told += &format!(
-            "; {:.0} % of the model is still cached, because a process maps, locks or reads its files: this load is not completely cold",
-            (share * 100.0).max(1.0)
-        );
+    if let Err(error) = std::fs::write("/proc/sys/vm/drop_caches", "3") {
+        return Ok(Some(Note::NotCold(NotCold::NeedsRoot { error: error.to_string() })));
     }
-    Ok(vec![told])
+    Ok(Some(Note::PageCacheDropped { cached: resident_fraction(context).filter(|share| *share > COLD_ENOUGH) }))
 }
 
 /// Whether the content of a file exists only in memory, so that it cannot be dropped.

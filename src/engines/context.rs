@@ -4,7 +4,7 @@ use super::blocks::PAGE;
 use super::clock::Clock;
 use super::error::LoadError;
 use super::settings::Chosen;
-use crate::core::{AutoChoice, LaneOrder, ModelInfo, Route, RouteCounts, Setting, Span, TensorInfo};
+use crate::core::{AutoChoice, LaneOrder, ModelInfo, Note, Route, RouteCounts, Setting, Span, TensorInfo};
 use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
 use crate::models::plan::{self, Block};
 use std::ops::Range;
@@ -73,7 +73,7 @@ pub struct Loaded {
     /// The settings that the engine used.
     pub settings: Vec<Chosen>,
     /// Notes for the result.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The number of cuFile reads that failed and were repeated with pread. `None` for engines that do not repeat
     /// reads.
     pub repeated_reads: Option<u64>,

@@ -4,7 +4,7 @@
 use super::context::EngineContext;
 use super::error::{LoadError, explain};
 use super::files;
-use crate::core::ModelInfo;
+use crate::core::{ModelInfo, Note};
 use cufile_ffi::Error;
 use std::fs::File;
 use std::path::Path;
@@ -14,14 +14,11 @@ use std::path::Path;
 pub(super) fn open_for_cufile(
     context: &EngineContext<'_>,
     odirect: bool,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Note>,
 ) -> Result<Vec<File>, LoadError> {
     match files::open_shards(context.model(), odirect) {
         Err(LoadError::NoDirect { path, source }) => {
-            notes.push(format!(
-                "{} was opened without O_DIRECT, which its file system does not support ({source})",
-                path.display()
-            ));
+            notes.push(Note::WithoutOdirect { path: path.display().to_string(), error: source.to_string() });
             files::open_shards(context.model(), false)
         }
         other => other,

@@ -6,7 +6,7 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Leftover, Loaded};
 use super::error::{LoadError, explain};
 use super::slab::{self, Opening, Slab};
-use crate::core::{self, Phase, Setting, Span};
+use crate::core::{self, Note, Phase, Setting, Span};
 use crate::models::plan::Block;
 use cufile_ffi::{Batch, BatchEntry, Direction, Route};
 use std::sync::{Mutex, PoisonError};
@@ -63,14 +63,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     loaded.staging = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
     let compat = loaded.route.as_ref().is_some_and(|told| told.route == core::Route::Compat);
     if compat && moved_in_the_submit(&mut loaded.spans) {
-        loaded.notes.push(
-            "in compat mode cuFile moves the bytes of a batch inside the call that submits it, so that time is counted as transfer".to_owned(),
-        );
+        loaded.notes.push(Note::BatchMovesInSubmit);
     }
     if wanted_entries > depth {
-        loaded.notes.push(format!(
-            "{depth} entries were in flight instead of {wanted_entries}: in compat mode each entry needs a buffer of the library's pool, and a batch without a free buffer never ends"
-        ));
+        loaded.notes.push(Note::BatchLimited { entries: depth as u64, wanted: wanted_entries as u64 });
     }
     Ok(loaded)
 }

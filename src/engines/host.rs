@@ -10,7 +10,7 @@ use super::files::{self, Opened};
 use super::readers::{Made, Rings, ThreadSettings};
 use super::settings::Chosen;
 use super::slab::run_threads;
-use crate::core::{Phase, Setting};
+use crate::core::{Note, Phase, Setting, Unused};
 use crate::device::{DeviceError, DeviceMemory, HostPart, ReadRing};
 use crate::models::plan::Block;
 use std::os::fd::AsFd;
@@ -117,8 +117,8 @@ fn load(
     let mut spans = first.into_spans();
     spans.extend(others.into_iter().flat_map(Recorder::into_spans));
     let ordered = OF_STAGING.into_iter().filter(|setting| context.order.settings.has(*setting));
-    let idle: Vec<&str> = ordered.map(Setting::name).collect();
-    let note = || format!("{} not used: reads into host memory need no staging", idle.join(" and "));
+    let idle: Vec<Setting> = ordered.collect();
+    let unused = (!idle.is_empty()).then_some(Note::Unused { settings: idle, why: Unused::NoStaging });
     Ok(Loaded {
         repeated_reads: None,
         memory: target.memory,
@@ -127,7 +127,7 @@ fn load(
         slots: threads as u32,
         settings,
         auto_choice: None,
-        notes: if idle.is_empty() { Vec::new() } else { vec![note()] },
+        notes: unused.into_iter().collect(),
         route: None,
         staging: Vec::new(),
     })

@@ -13,7 +13,7 @@ use super::protocol::{LaneMessage, monotonic_ns};
 use super::settings::{AS_SET, Chosen};
 use super::verify;
 use super::{auto, cache};
-use crate::core::{Engine, LaneOrder, LaneStage, LogLevel, Route, RunResult, Setting, Span, units};
+use crate::core::{Engine, LaneOrder, LaneStage, LogLevel, Note, Route, RunResult, Setting, SettingName, Span, units};
 use crate::device::Device;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,7 +64,7 @@ impl Ready<'_> {
     }
 }
 
-fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<String>) -> Result<Ready<'o>, LoadError> {
+fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<Note>) -> Result<Ready<'o>, LoadError> {
     // A command opens the device itself.
     let device = if order.engine.is_outside() { Device::Host } else { open_device(&order.target)? };
     parts.end("context");
@@ -77,7 +77,7 @@ fn set_up<'o>(order: &'o LaneOrder, parts: &mut SetupParts, notes: &mut Vec<Stri
         if opened.is_err() {
             parts.end("cufile_refused");
         }
-        opened.map_err(|error| notes.push(format!("auto chose without cuFile: {error}"))).ok()
+        opened.map_err(|error| notes.push(Note::AutoWithoutCufile { error: error.to_string() })).ok()
     } else {
         None
     };
@@ -200,8 +200,8 @@ fn measured(
 /// recorded if the engine uses it in another way.
 fn record_settings(order: &LaneOrder, used: &[Chosen], result: &mut RunResult) {
     let mut record = |setting: Setting, value: u64, why: &str| {
-        result.settings.insert(setting.to_string(), value);
-        result.settings_why.insert(setting.to_string(), why.to_owned());
+        result.settings.insert(SettingName::Engine(setting), value);
+        result.settings_why.insert(SettingName::Engine(setting), why.to_owned());
     };
     for setting in Setting::of(&order.engine) {
         // Most engines report the settings that they used. NIXL uses the user's values directly.

@@ -10,7 +10,7 @@ use super::files;
 use super::gds_per_tensor::on_pages_of_their_own;
 use super::nixl_library::named;
 use super::route::Made;
-use crate::core::{Phase, Setting, units};
+use crate::core::{Note, Phase, Setting, units};
 use crate::device::{Device, DeviceMemory};
 use crate::models::plan::Block;
 use nixl_ffi::{Agent, Memory, Operation, Part};
@@ -22,12 +22,9 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let agent = nixl.agent.lock().unwrap_or_else(PoisonError::into_inner);
     let model = context.model();
     let mut rec = Recorder::new(context.clock, 0, 9 * model.tensors.len() + 16);
-    let mut notes = vec![format!("{}, plugin {}", named(&nixl.library), nixl.plugin.name())];
+    let mut notes = vec![Note::Nixl { library: named(&nixl.library), plugin: nixl.plugin }];
     if context.order.settings.get(Setting::ModeMt).is_some_and(|on| on != 0) {
-        notes.push(
-            "the plugin got the parameter mode=mt; the plugin GDS of NIXL 1.5.1 and earlier ignores it, so compare with nixl:GDS_MT"
-                .to_owned(),
-        );
+        notes.push(Note::NixlModeMt);
     }
     let mut at = rec.now();
     files::reopen_model(context.order)?;
@@ -44,9 +41,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // The POSIX plugin supports only host memory, so bytes for a GPU are copied from a buffer.
     let staging = if context.device.is_gpu() && !nixl.plugin.uses_cufile() {
         let longest = model.tensors.iter().map(|t| t.bytes).max().unwrap_or(0);
-        notes.push(
-            "the plugin POSIX reads into host memory; each tensor is then copied to the GPU from there".to_owned(),
-        );
+        notes.push(Note::NixlPosixCopies);
         Some(Arc::new(DeviceMemory::allocate(&Device::Host, longest)?))
     } else {
         None
@@ -124,9 +119,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     rec.end(Phase::Release, at, What::SETUP);
     let after = context.cufile.map(|cufile| cufile.counts());
     if let Some(failed) = counts.zip(after).map(|(b, a)| a.failed_since(b)).filter(|failed| *failed > 0) {
-        notes.push(format!(
-            "cuFile's statistics count {failed} failed reads in this load, but NIXL reported no failure"
-        ));
+        notes.push(Note::NixlHidFailures { failed });
     }
     Ok(Loaded {
         repeated_reads: None,

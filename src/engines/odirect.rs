@@ -14,7 +14,7 @@ use super::host;
 use super::pread::{self, CopyPipe};
 use super::readers::{Made, Rings, ThreadSettings};
 use super::settings::Chosen;
-use crate::core::{Phase, Setting, Span, units::MIB};
+use crate::core::{Note, Phase, Setting, Span, Unused, units::MIB};
 use crate::device::{CopyQueue, DeviceError, ReadRing, Slot, Staging};
 use crate::models::plan::Block;
 use std::collections::VecDeque;
@@ -59,13 +59,13 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     };
     let slots = context.setting_within(Setting::Slots, slots, (each, 8192));
     let io_uring = context.setting(Setting::IoUring, (1, "the kernel allows it"));
-    // The settings of the user that have no effect, in words.
-    let idle = |why: &str| {
-        (context.order.settings.get(Setting::Registered) == Some(1)).then(|| format!("registered not used: {why}"))
+    let unused = |why| {
+        let ordered = context.order.settings.get(Setting::Registered) == Some(1);
+        ordered.then(|| Note::Unused { settings: vec![Setting::Registered], why })
     };
     if !io_uring.is_on() {
         let mut loaded = by_threads(context, block_bytes, threads, depth, slots, io_uring)?;
-        loaded.notes.extend(idle("only io_uring registers buffers"));
+        loaded.notes.extend(unused(Unused::NeedsIoUring));
         return Ok(loaded);
     }
     let registered = match context.device.is_gpu() {
@@ -86,25 +86,23 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     };
     match read {
         Ok(mut loaded) => {
-            loaded.notes.extend(idle("reads into host memory need no staging").filter(|_| !context.device.is_gpu()));
+            loaded.notes.extend(unused(Unused::NoStaging).filter(|_| !context.device.is_gpu()));
             Ok(loaded)
         }
         Err(error) => {
             let refused = Chosen::fixed(Setting::IoUring, 0, format!("refused: {error}"));
             let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;
-            loaded.notes.push(format!("read by {} threads: {error}; {}", loaded.slots, why_no_ring(&error)));
+            let threads = u64::from(loaded.slots);
+            let (error, locked_memory) = (error.to_string(), is_locked_memory(&error));
+            loaded.notes.push(Note::NoIoUring { threads, error, locked_memory });
             Ok(loaded)
         }
     }
 }
 
-/// The usual cause if io_uring is not available.
-fn why_no_ring(error: &DeviceError) -> &'static str {
-    if error.errno == Some(libc::ENOMEM) {
-        "its memory counts as locked: raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK= of a systemd unit)"
-    } else {
-        "containers often forbid io_uring by seccomp, and machines by the setting kernel.io_uring_disabled"
-    }
+/// Whether RLIMIT_MEMLOCK is too low for io_uring.
+fn is_locked_memory(error: &DeviceError) -> bool {
+    error.errno == Some(libc::ENOMEM)
 }
 
 /// Without io_uring, each read in flight needs a thread. So there are as many threads as the larger of `depth` and
@@ -190,10 +188,8 @@ fn by_rings(
         staging.push(done.leftover);
         if let Some(error) = done.refused.filter(|_| rings.registered.is_on()) {
             rings.registered = Chosen::fixed(Setting::Registered, 0, format!("refused: {error}"));
-            notes.push(format!(
-                "read into buffers that are not registered with io_uring: {error}; {}",
-                why_no_ring(&error)
-            ));
+            let locked_memory = is_locked_memory(&error);
+            notes.push(Note::StagingNotRegistered { error: error.to_string(), locked_memory });
         }
     }
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();

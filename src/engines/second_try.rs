@@ -3,6 +3,7 @@
 use super::error::{LoadError, explain};
 use super::files;
 use super::route::Made;
+use crate::core::Note;
 use crate::device::DeviceMemory;
 use cufile_ffi::Error;
 use std::path::Path;
@@ -71,13 +72,9 @@ impl SecondTries {
         self.failed.load(Ordering::Relaxed) as u64
     }
 
-    /// A sentence about the repeated reads. `None` if there were none.
-    pub(super) fn note(&self) -> Option<String> {
-        let why = self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        Some(format!(
-            "{} of {} cuFile reads failed and were repeated with pread and a copy; the first: {why}",
-            self.repeated(),
-            self.reads
-        ))
+    /// The note about the repeated reads. `None` if there were none.
+    pub(super) fn note(&self) -> Option<Note> {
+        let first_error = self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Note::RepeatedReads { repeated: self.repeated(), reads: self.reads as u64, first_error })
     }
 }

@@ -10,11 +10,8 @@ use super::error::LoadError;
 use super::files;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Chosen;
-use crate::core::Setting;
-use crate::core::{
-    Phase, Span,
-    units::{self, MIB},
-};
+use crate::core::{Note, Setting, Unused};
+use crate::core::{Phase, Span, units::MIB};
 use crate::device::{DeviceMemory, MemoryPart};
 use crate::models::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
@@ -44,7 +41,7 @@ pub(super) struct Slab<'a> {
     register: Chosen,
     handles: Vec<Arc<FileHandle<'static>>>,
     counts: TransferCounts,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     tries: SecondTries,
     odirect: Chosen,
 }
@@ -92,14 +89,8 @@ impl<'a> Slab<'a> {
                 pieces.push(done.map(Arc::new));
             }
             if let Some((start, error)) = refused {
-                notes.push(match start {
-                    0 => format!("read into unregistered memory: registering the slab failed: {error}"),
-                    _ => format!(
-                        "read into unregistered memory from {} on, of {}: registering more of the slab failed: {error}",
-                        units::bytes(start as u64),
-                        units::bytes(all as u64)
-                    ),
-                });
+                let (from_bytes, slab_bytes) = (start as u64, all as u64);
+                notes.push(Note::SlabNotRegistered { from_bytes, slab_bytes, error: error.to_string() });
             }
             rec.end(Phase::RegisterBuffer, at, What::SETUP);
         }
@@ -217,7 +208,7 @@ impl<'a> Slab<'a> {
         if registered {
             settings.push(self.piece_bytes);
         } else if self.context.order.settings.has(Setting::SlabBytes) {
-            notes.push("slab_bytes not used: nothing was registered".to_owned());
+            notes.push(Note::Unused { settings: vec![Setting::SlabBytes], why: Unused::NothingRegistered });
         }
         settings.push(self.odirect);
         drop(self.pieces);

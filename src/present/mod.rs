@@ -20,6 +20,7 @@ pub(crate) mod layers;
 pub(crate) mod lesson;
 pub(crate) mod lesson_steps;
 pub mod machine;
+pub mod notes;
 pub mod phase_table;
 pub mod phases;
 pub mod prediction;

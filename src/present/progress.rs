@@ -173,5 +173,5 @@ fn measured(run: &RunResult) -> String {
 #[must_use]
 pub fn notes(run: &RunResult) -> Vec<String> {
     let chose = run.auto_choice.as_ref().map(|choice| labels::auto_choice(choice, run.cache_resident_before_fraction));
-    chose.into_iter().chain(run.notes.iter().cloned()).collect()
+    chose.into_iter().chain(run.notes.iter().map(super::notes::sentence)).collect()
 }

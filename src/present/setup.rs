@@ -3,7 +3,7 @@
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::cost::{heads, named};
 use super::view::{Table, number, text};
-use crate::core::{CacheState, RunResult, Setting, units};
+use crate::core::{CacheState, RunResult, units};
 
 /// The part of the set-up that happens after the clock stops.
 const AFTER: &str = "release_after_clock";
@@ -25,11 +25,6 @@ fn set_up_ns(run: &RunResult) -> u64 {
 /// The engine, followed by the model if there are several.
 fn label(run: &RunResult, several: bool) -> String {
     if several { format!("{}, {}", run.engine, run.model) } else { run.engine.to_string() }
-}
-
-/// The value of a setting with its unit.
-fn value_text(name: &str, value: u64) -> String {
-    Setting::named(name).map_or_else(|| value.to_string(), |setting| setting.text(value))
 }
 
 /// The table of the process start-up; `None` if nothing was loaded.
@@ -104,7 +99,7 @@ struct Row {
 fn in_a_line(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let line = |run: &&RunResult| {
         let all: Vec<String> =
-            run.settings.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
+            run.settings.iter().map(|(name, value)| format!("{name} {}", name.text(*value))).collect();
         Row { engine: label(run, several), caches: vec![run.cache], rest: vec![all.join(", ")] }
     };
     merged(runs.iter().filter(|run| !run.settings.is_empty()).map(line))
@@ -114,7 +109,7 @@ fn with_reasons(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let rows = runs.iter().flat_map(|run| {
         run.settings.iter().map(|(name, value)| {
             let why = run.settings_why.get(name).cloned().unwrap_or_default();
-            let rest = vec![name.clone(), value_text(name, *value), why];
+            let rest = vec![name.to_string(), name.text(*value), why];
             Row { engine: label(run, several), caches: vec![run.cache], rest }
         })
     });

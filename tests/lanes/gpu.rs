@@ -4,7 +4,7 @@
 use crate::harness::{ENGINES, Outcome, STANDIN_NAME, folder, gpu_order, run, run_until, standin_env, with_settings};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::core::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
+use gds_top::core::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Note, Phase, Route, RunResult, Target};
 use std::cell::Cell;
 
 const CUFILE: [Engine; 5] =
@@ -275,14 +275,20 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036")]);
     sound::check(&outcome, &model);
     let result = outcome.result();
-    assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
+    let failed_at = |result: &RunResult| {
+        result.notes.iter().find_map(|note| match note {
+            Note::SlabNotRegistered { from_bytes, error, .. } if error.contains("5036") => Some(*from_bytes),
+            _ => None,
+        })
+    };
+    assert_eq!(failed_at(result), Some(0), "{:?}", result.notes);
     assert_eq!(result.settings["register"], 0, "the settings are those that were used");
     // If there is space for some pieces, these are registered. The rest is read into unregistered memory.
     let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
     sound::check(&outcome, &model);
     let result = outcome.result();
-    assert!(result.notes.iter().any(|n| n.contains("from 128 KiB on") && n.contains("5036")), "{:?}", result.notes);
+    assert_eq!(failed_at(result), Some(128 << 10), "{:?}", result.notes);
     assert_eq!((result.settings["register"], result.settings["slab_bytes"]), (1, 65_536));
 }
 
@@ -313,7 +319,8 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
         LaneOrder { cache: CacheState::Cold, ..with_settings(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
     sound::check(&outcome, &model);
-    assert!(outcome.result().notes.iter().any(|n| n.contains("chose without cuFile") && n.contains("5001")));
+    let is_refusal = |note: &Note| matches!(note, Note::AutoWithoutCufile { error } if error.contains("5001"));
+    assert!(outcome.result().notes.iter().any(is_refusal), "{:?}", outcome.result().notes);
     assert!(outcome.result().setup_parts_ns.contains_key("cufile_refused"), "failed attempts are set-up too");
 }
 
@@ -334,7 +341,8 @@ fn single_reads_that_fail_are_done_again_another_way_and_said() {
         let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
         sound::check(&outcome, &model);
         let notes = &outcome.result().notes;
-        assert!(notes.iter().any(|note| note.contains(code)), "{engine} {fails}: {notes:?}");
+        let names = |note: &Note| matches!(note, Note::RepeatedReads { first_error, .. } if first_error.contains(code));
+        assert!(notes.iter().any(names), "{engine} {fails}: {notes:?}");
         // Each batch contains several reads, so fewer calls are made.
         let least = if engine == Engine::GdsBounce { 2 } else { 1 };
         assert!(outcome.result().repeated_reads >= Some(least), "{engine} {fails}");
@@ -383,7 +391,7 @@ fn a_batch_never_has_more_in_flight_than_the_pool_bears() {
     sound::check(&outcome, &model);
     let result = outcome.result();
     assert!(result.settings["depth"] <= 32, "{:?}", result.settings);
-    assert!(result.notes.iter().any(|n| n.contains("32 entries") && n.contains("pool")), "{:?}", result.notes);
+    assert!(result.notes.contains(&Note::BatchLimited { entries: 32, wanted: 256 }), "{:?}", result.notes);
 }
 
 #[test]

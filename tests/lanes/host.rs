@@ -2,7 +2,7 @@
 
 use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::{models, sound, standins};
-use gds_top::core::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, Phase};
+use gds_top::core::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, NotCold, Note, Phase, Setting, Unused};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -118,14 +118,15 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     assert!(set.iter().all(used), "{:?}", result.settings);
     let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
     assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
-    assert!(result.notes.iter().any(|note| note.starts_with("slots not used")), "{:?}", result.notes);
-    for (io_uring, why) in [(1, "no staging"), (0, "io_uring")] {
+    let unused = |setting, why| Note::Unused { settings: vec![setting], why };
+    assert!(result.notes.contains(&unused(Setting::Slots, Unused::NoStaging)), "{:?}", result.notes);
+    for (io_uring, why) in [(1, Unused::NoStaging), (0, Unused::NeedsIoUring)] {
         let set = [("registered", 1), ("io_uring", io_uring)];
         let Some(outcome) = sound(&with_settings(order(Engine::Odirect, &model), &set), &model) else { continue };
         let notes = &outcome.result().notes;
-        let told = |note: &String| note.starts_with("registered not used") && note.contains(why);
+        let expected = unused(Setting::Registered, why);
         // If the kernel does not allow io_uring, this is reported instead.
-        assert!(notes.iter().any(|note| told(note) || note.contains("setting up io_uring failed")), "{notes:?}");
+        assert!(notes.iter().any(|note| *note == expected || matches!(note, Note::NoIoUring { .. })), "{notes:?}");
     }
 }
 
@@ -140,7 +141,7 @@ fn host_memory_is_read_into_once_and_nothing_is_copied_or_pinned_on_the_way() {
         assert!(result.phases.get(Phase::Transfer) > 0, "{:?}", result.phases);
         assert_eq!([Phase::Copy, Phase::RegisterBuffer].map(|phase| result.phases.get(phase)), [0; 2]);
         // If the kernel does not allow io_uring, one note reports it.
-        let notes: Vec<_> = result.notes.iter().filter(|note| !note.contains("setting up io_uring failed")).collect();
+        let notes: Vec<_> = result.notes.iter().filter(|note| !matches!(note, Note::NoIoUring { .. })).collect();
         assert!(!result.settings.contains_key("slots") && notes.is_empty(), "{:?} {notes:?}", result.settings);
         let landed: u64 = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).map(|s| s.bytes).sum();
         assert!(landed >= model.tensor_bytes(), "{landed}");
@@ -218,11 +219,7 @@ fn a_model_in_memory_cannot_be_cold_and_nobody_else_pays_for_trying() {
     let outcome = run(&LaneOrder { cache: CacheState::Cold, ..order(Engine::Mmap, &model) }, &[]);
     let result = outcome.result();
     assert_eq!((result.verified, result.cache_resident_before_fraction), (Some(true), Some(1.0)));
-    assert!(
-        matches!(result.notes.as_slice(), [only] if only.starts_with("not cold") && only.contains("tmpfs")),
-        "{:?}",
-        result.notes
-    );
+    assert!(matches!(result.notes.as_slice(), [Note::NotCold(NotCold::InMemory { .. })]), "{:?}", result.notes);
 }
 
 #[test]

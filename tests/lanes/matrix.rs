@@ -6,6 +6,7 @@ use crate::harness::{ENGINES, Outcome, folder, gpu_order, run, standin_env, with
 use crate::models;
 use crate::standins::{self, Standins};
 use gds_top::core::{Engine, LaneOrder, ModelInfo};
+use gds_top::present::notes::sentence;
 use std::collections::BTreeMap;
 
 /// Calls of cuFile with the error codes that they can return.
@@ -91,6 +92,7 @@ fn judged(outcome: &Outcome, call: &str, code: &str) -> Result<&'static str, Str
             let told = result
                 .notes
                 .iter()
+                .map(sentence)
                 .any(|note| note.contains(code) || note.contains("failed") || note.contains("refused"));
             Ok(match result.repeated_reads {
                 Some(1..) => "repeated by pread",

@@ -2,7 +2,7 @@
 
 use crate::harness::{folder, gpu_order, order, run, standin_env, with_settings};
 use crate::{models, sound, standins};
-use gds_top::core::{Engine, LaneOrder, NixlPlugin, Phase, Route};
+use gds_top::core::{Engine, LaneOrder, NixlPlugin, Note, Phase, Route};
 use std::path::PathBuf;
 
 const PLUGINS: [NixlPlugin; 3] = [NixlPlugin::Gds, NixlPlugin::GdsMt, NixlPlugin::Posix];
@@ -43,7 +43,8 @@ fn every_plugin_lands_the_model_tensor_by_tensor_and_tells_its_phases_and_set_up
             }
             let copied = spans.iter().any(|s| s.phase == Phase::Copy);
             assert_eq!(copied, gpu && plugin == NixlPlugin::Posix, "{plugin:?} {gpu}");
-            assert!(result.notes.iter().any(|n| n.contains(plugin.name()) && n.contains("NIXL")), "{:?}", result.notes);
+            let named = |note: &Note| matches!(note, Note::Nixl { plugin: named, .. } if *named == plugin);
+            assert!(result.notes.iter().any(named), "{:?}", result.notes);
         }
     }
 }
@@ -132,7 +133,8 @@ fn the_real_library_lands_the_model_by_posix_reads() {
     let outcome = run(&order(Engine::Nixl(NixlPlugin::Posix), &model), &env);
     sound::check(&outcome, &model);
     let result = outcome.result();
-    assert!(result.notes.iter().any(|note| note.starts_with("NIXL 1.")), "{:?}", result.notes);
+    let is_version_1 = |note: &Note| matches!(note, Note::Nixl { library, .. } if library.starts_with("NIXL 1."));
+    assert!(result.notes.iter().any(is_version_1), "{:?}", result.notes);
 }
 
 #[test]

@@ -149,15 +149,15 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         pinned_peak_bytes: d.maybe(Dice::size),
         gpu_peak_bytes: d.maybe(Dice::size),
         cpu_ns: d.maybe(Dice::size),
-        settings: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
-        settings_why: (0..d.below(3)).map(|_| (d.text(), d.text())).collect(),
+        settings: (0..d.below(3)).map(|_| (d.text().as_str().into(), d.size())).collect(),
+        settings_why: (0..d.below(3)).map(|_| (d.text().as_str().into(), d.text())).collect(),
         outside: d.maybe(any_outside),
         workload: d.maybe(any_workload),
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
         auto_choice: d.maybe(|d| AutoChoice { engine: any_engine(d), reason: d.maybe(|_| AutoReason::Cached) }),
         first_difference: d.maybe(Dice::text),
         repeated_reads: d.maybe(Dice::size),
-        notes: (0..d.below(3)).map(|_| d.text()).collect(),
+        notes: (0..d.below(3)).map(|_| Note::Text(d.text())).collect(),
         error: if d.below(4) == 0 { Some(d.text()) } else { None },
     }
 }

@@ -236,8 +236,8 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 pinned_peak_bytes: Some(64 << 20),
                 gpu_peak_bytes: Some(landed),
                 cpu_ns: Some(clock / 2),
-                settings: BTreeMap::from([("threads".to_owned(), 1)]),
-                settings_why: BTreeMap::from([("threads".to_owned(), "one tensor after another".to_owned())]),
+                settings: BTreeMap::from([("threads".into(), 1)]),
+                settings_why: BTreeMap::from([("threads".into(), "one tensor after another".to_owned())]),
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),
                 ..RunResult::new(pace.engine.clone(), model.name.clone(), pace.cache, target.to_string())
             };

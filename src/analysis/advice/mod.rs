@@ -61,7 +61,9 @@ mod tests {
     use super::*;
     use crate::analysis::compare;
     use crate::analysis::compare::tests::run;
-    use crate::core::{CacheState, Engine, Phase, PhaseTimes, Route, RouteCounts, RunResult, Setting, Span};
+    use crate::core::{
+        CacheState, Engine, Phase, PhaseTimes, Route, RouteCounts, RunResult, Setting, SettingName, Span,
+    };
 
     fn with_phases(mut run: RunResult, phases: &[(Phase, u64)]) -> RunResult {
         run.phases = PhaseTimes::default();
@@ -100,7 +102,7 @@ mod tests {
         let pinned = |route, kib| {
             let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
             let mut slow = with_phases(slow, &[(Phase::RegisterBuffer, 230_000_000)]);
-            slow.settings = [(Setting::MaxDirectIoSizeKb.to_string(), kib)].into();
+            slow.settings = [(SettingName::Engine(Setting::MaxDirectIoSizeKb), kib)].into();
             slow.route = Some(RouteCounts::without_libcufile(route, None, String::new(), true));
             match lessons(&[fact(&slow, 311)]).as_slice() {
                 [(_, Lesson::Registrations { pinned_each_bytes, .. })] => *pinned_each_bytes,

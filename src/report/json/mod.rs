@@ -10,6 +10,7 @@ mod watch;
 use crate::analysis::{ComparisonGroup, Outcome, TensorRow, size_classes};
 use crate::core::{FixPlan, FixProgress};
 use crate::present::analysed::{SessionAnalysis, model_bytes};
+use crate::present::notes;
 use crate::present::{advice, ceilings};
 use crate::session::{Lane, LaneStatus, State};
 use crate::text::write_json;
@@ -203,7 +204,7 @@ fn run(state: &State, lane: &Lane) -> Value {
         "host_peak_bytes": r.host_peak_bytes, "host_anonymous_bytes": r.host_anonymous_bytes, "host_file_bytes": r.host_file_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "ceiling": ceiling(state, lane),
         "outside": r.outside, "cpu_ns": r.cpu_ns, "settings": r.settings, "settings_why": r.settings_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
-        "first_difference": r.first_difference, "repeated_reads": r.repeated_reads, "notes": r.notes, "workload": r.workload,
+        "first_difference": r.first_difference, "repeated_reads": r.repeated_reads, "notes": r.notes.iter().map(notes::sentence).collect::<Vec<_>>(), "workload": r.workload,
         "error": lane.error(), "stderr_tail": lane.stderr_tail,
     })
 }

@@ -2,7 +2,7 @@
 //! version 2.
 
 use crate::checks::CheckId;
-use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
+use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Note, Route, RunResult, Verdict};
 use std::collections::BTreeMap;
 
 /// Facts of earlier events that are needed to decode later events.
@@ -65,6 +65,7 @@ impl Version1 {
 
 fn run(result: &mut RunResult) {
     result.notes.retain(|note| {
+        let Note::Text(note) = note else { return true };
         if let Some(choice) = auto_choice(note) {
             result.auto_choice = Some(choice);
             return false;
@@ -203,7 +204,7 @@ mod tests {
         let reason = Some(AutoReason::DirectRoute(Route::P2pdma));
         assert_eq!(result.auto_choice, Some(AutoChoice { engine: Engine::GdsSlab, reason }));
         assert_eq!(result.first_difference.as_deref(), Some("tensor a, byte 7"));
-        assert_eq!(result.notes, ["another note"]);
+        assert_eq!(result.notes, [Note::Text("another note".to_owned())]);
         let provoked: Vec<bool> = result.workload.iter().flat_map(|w| &w.fallbacks).map(|f| f.provoked).collect();
         assert_eq!(provoked, [true, false]);
     }

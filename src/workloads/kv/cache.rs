@@ -1,7 +1,7 @@
 //! The page cache of stored files. It is made cold or hot before a read, and emptied before written files are
 //! checked.
 
-use crate::core::CacheState;
+use crate::core::{CacheState, Note};
 use crate::device;
 use crate::trust::open_regular;
 use rustix::fs::Advice;
@@ -12,19 +12,14 @@ use std::path::PathBuf;
 /// cached.
 const COLD_ENOUGH: f64 = 0.02;
 
-/// Brings the files into a cache state. Returns notes.
-pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
+/// Brings the files into a cache state. Returns a note if they stayed in the page cache.
+pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Option<Note> {
     match state {
-        CacheState::AsIs => Vec::new(),
+        CacheState::AsIs => None,
         CacheState::Cold => {
             evict(files);
-            match resident_fraction(files) {
-                Some(share) if share > COLD_ENOUGH => vec![format!(
-                    "the files are not completely cold: {:.0} % of them stayed in the page cache after posix_fadvise",
-                    share * 100.0
-                )],
-                _ => Vec::new(),
-            }
+            let share = resident_fraction(files).filter(|share| *share > COLD_ENOUGH)?;
+            Some(Note::FilesCached { share })
         }
         CacheState::Hot => {
             let mut buffer = vec![0; 1 << 20];
@@ -32,7 +27,7 @@ pub(super) fn prepare(files: &[PathBuf], state: CacheState) -> Vec<String> {
                 let Ok(mut file) = open_regular(path) else { continue };
                 while matches!(file.read(&mut buffer), Ok(1..)) {}
             }
-            Vec::new()
+            None
         }
     }
 }

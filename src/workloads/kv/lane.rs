@@ -11,14 +11,12 @@ use super::opening::tidy;
 use super::order::{KvOrder, Method};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::params::KvSetting;
-use super::prepare::{
-    Registered, WITHOUT_RDMA, Without, contents, headers, open_cufile, prepare_files, register, staging, threads,
-};
+use super::prepare::{Registered, Without, contents, headers, open_cufile, prepare_files, register, staging, threads};
 use super::shared::Shared;
 use super::store::{self, Limit};
 use super::verify;
 use super::work::{self, Done, Equipment};
-use crate::core::{Access, LaneOrder, LaneStage, LogLevel, NixlPlugin, RunResult, Span, WorkloadResult, units};
+use crate::core::{Access, LaneOrder, LaneStage, LogLevel, NixlPlugin, Note, RunResult, Span, WorkloadResult, units};
 use crate::device::{Device, DeviceMemory};
 use crate::engines::cufile::CuFile;
 use crate::engines::nixl_library::{Nixl, if_bytes_differ};
@@ -108,7 +106,7 @@ fn write_description(order: &KvOrder, layout: &Layout) -> Result<(), LoadError> 
 }
 
 /// The size of the handle cache: the setting, or less if the process may not open that many files.
-fn handle_limit(job: &Job, open_files: u64, notes: &mut Vec<String>) -> usize {
+fn handle_limit(job: &Job, open_files: u64, notes: &mut Vec<Note>) -> usize {
     let Job { settings, layout, .. } = job;
     if layout.is_slab() {
         return 1;
@@ -118,7 +116,7 @@ fn handle_limit(job: &Job, open_files: u64, notes: &mut Vec<String>) -> usize {
     if wanted <= most || layout.files.len() <= most {
         return wanted;
     }
-    notes.push(format!("the handle cache keeps {most} files, because the process may open {open_files} (ulimit -n)"));
+    notes.push(Note::HandleCacheLimited { files: most as u64, open_files });
     most
 }
 
@@ -129,7 +127,7 @@ fn set_up<'o>(
     result: &mut RunResult,
 ) -> Result<Ready<'o>, LoadError> {
     let job = Job::of(lane_order)?;
-    result.settings = job.settings.0.iter().map(|(setting, value)| (setting.name().to_owned(), *value)).collect();
+    result.settings = job.settings.0.iter().map(|(setting, value)| (setting.name().into(), *value)).collect();
     let open_files = crate::engines::raise_open_files();
     let device = open_device(&lane_order.target)?;
     parts.end("context");
@@ -147,9 +145,8 @@ fn set_up<'o>(
     let method = if job.lane.method == Method::Gds && cufile.is_none() { Method::Plain } else { job.lane.method };
     if let Some((reason, detail)) = &without {
         // If every lookup of a read misses, there is no transfer that could fall back.
-        let is_empty = job.layout.largest == 0;
-        let what = if is_empty { "cuFile could not be used" } else { "every transfer fell back to staging" };
-        result.notes.push(format!("{what} ({reason}): {detail}"));
+        let (reason, detail, transfers) = (*reason, detail.clone(), job.layout.largest > 0);
+        result.notes.push(Note::KvWithoutCufile { reason, detail, transfers });
     }
     Ok(Ready { lane_order, job, device, cufile, nixl, without, method, open_files })
 }
@@ -169,7 +166,7 @@ fn allocate(
     ready: &Ready<'_>,
     context: &EngineContext<'_>,
     parts: &mut SetupParts,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Note>,
 ) -> Result<(Memory, Equipment), LoadError> {
     let Ready { job, device, method, .. } = ready;
     let Job { order, settings, layout, .. } = job;
@@ -204,7 +201,7 @@ fn allocate(
     };
     parts.end("register_buffers");
     if context.cufile.is_some() && settings.get(KvSetting::Register) == 2 && !device.is_gpu() {
-        notes.push(WITHOUT_RDMA.to_owned());
+        notes.push(Note::RegisteredWithoutRdma);
     }
     // Concurrent writes have separate buffers, because a thread of llm-d has one for each direction.
     let side = Side::new(context, job, *method)?;

@@ -10,7 +10,7 @@ use super::pipeline;
 use super::shared::Shared;
 use super::store::failed;
 use super::work::{Done, look_up, stored};
-use crate::core::Phase;
+use crate::core::{Note, Phase};
 use crate::device::{CopyQueue, Device, DeviceMemory, Piece};
 use crate::engines::nixl_library::{Nixl, find, named};
 use crate::engines::{Block, LoadError, Recorder, What};
@@ -98,15 +98,13 @@ impl<'a> Pool<'a> {
     }
 
     /// A note about the registrations and the transfers.
-    pub(super) fn note(&self) -> String {
-        format!(
-            "{}, plugin {}: {} buffer pages and {} files were registered before the clock; a transfer moves up to {} chunks, and the latency of a chunk is that of its transfer",
-            named(&self.nixl.library),
-            self.nixl.plugin.name(),
-            self.pages.len(),
-            self.files.iter().flatten().count(),
-            self.pages.len()
-        )
+    pub(super) fn note(&self) -> Note {
+        Note::NixlRegistered {
+            library: named(&self.nixl.library),
+            plugin: self.nixl.plugin,
+            pages: self.pages.len() as u64,
+            files: self.files.iter().flatten().count() as u64,
+        }
     }
 
     fn refused(&self, error: &nixl_ffi::Error, first: &Task, chunks: usize) -> LoadError {

@@ -7,7 +7,7 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
 use super::work::Done;
 use crate::core::{
-    BesideWrites, Histogram, KvSystem, LaneOrder, Percentiles, Recompute, Span, Unchecked, WorkloadResult, units,
+    BesideWrites, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, Span, Unchecked, WorkloadResult, units,
 };
 use std::sync::atomic::Ordering;
 
@@ -107,61 +107,30 @@ fn recompute(shared: &Shared<'_>, hits: Option<u64>, wall_ns: u64) -> Option<Rec
 }
 
 /// The notes about a result.
-pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrites>, wall_ns: u64) -> Vec<String> {
+pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrites>, wall_ns: u64) -> Vec<Note> {
     let Shared { lane, method, settings, .. } = shared;
     let mut notes = Vec::new();
     if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
-        notes.push(format!(
-            "{} not taken as complete, so later chunks of the same sequence are missed too; the first: {}",
-            match found.refused {
-                1 => "1 file existed but was".to_owned(),
-                many => format!("{many} files existed but were"),
-            },
-            found.first_refusal.as_deref().unwrap_or_default()
-        ));
+        let first_error = found.first_refusal.clone().unwrap_or_default();
+        notes.push(Note::FilesRejected { files: found.refused, first_error });
     }
     notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
-    if lane.write && *method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !settings.on(KvSetting::Fsync)
-    {
-        notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 bypasses the cache".to_owned());
+    let waits = settings.on(KvSetting::Fsync);
+    if lane.write && *method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !waits {
+        notes.push(Note::WritesInPageCache);
     }
-    if lane.write && *method == Method::Gds && settings.on(KvSetting::Misalign) && !settings.on(KvSetting::Fsync) {
-        notes.push(
-            "in compat mode, writes off the 4 KiB grid seem to use the page cache and to end before the disk has the bytes (measured with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
-                .to_owned(),
-        );
+    if lane.write && *method == Method::Gds && settings.on(KvSetting::Misalign) && !waits {
+        notes.push(Note::MisalignedWritesInPageCache);
     }
     if !done.computing.is_empty() {
-        notes.push(format!(
-            "computing is simulated: each layer sleeps {} µs (compute_us), and the time and rate of the read are paced by it; the rate during transfers is reported separately",
-            settings.get(KvSetting::ComputeUs)
-        ));
+        notes.push(Note::ComputingSimulated { us: settings.get(KvSetting::ComputeUs) });
     }
-    if let Some(beside) = beside {
-        notes.push(format!(
-            "{} files were written during this read by the same threads, {}: {} of their {} transfers had ended when the last read did, and all after {}",
-            beside.files,
-            if beside.read_priority { "reads before writes on three of four threads" } else { "in the order of the requests" },
-            beside.before_last_read_operations,
-            beside.operations,
-            units::duration(beside.ended_ns)
-        ));
-    }
+    notes.extend(beside.cloned().map(Note::ConcurrentWrites));
     if let Some(seen) = done.on_streams {
-        let inside = seen.in_call_fraction(wall_ns).unwrap_or(0.0);
-        notes.push(format!(
-            "asynchronous on {} CUDA streams, with at most {} outstanding transfers per stream (async_depth is {}); the workers spent {:.0} % of their time inside the calls{}",
-            seen.streams,
-            seen.most_under_way,
-            seen.depth,
-            100.0 * inside,
-            if inside > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
-        ));
+        notes.push(Note::OnStreams { seen, in_call: seen.in_call_fraction(wall_ns).unwrap_or(0.0) });
     }
-    for (setting, what) in [(KvSetting::Misalign, "offsets"), (KvSetting::MisalignLength, "lengths")] {
-        if settings.get(setting) > 0 {
-            notes.push(format!("{what} are off the 4 KiB grid on purpose, by {} bytes", settings.get(setting)));
-        }
-    }
+    let amount = |setting| Some(settings.get(setting)).filter(|bytes| *bytes > 0);
+    notes.extend(amount(KvSetting::Misalign).map(|bytes| Note::MisalignedOffsets { bytes }));
+    notes.extend(amount(KvSetting::MisalignLength).map(|bytes| Note::MisalignedLengths { bytes }));
     notes
 }

@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::order::{KvOrder, Method, Settings};
 use super::params::KvSetting;
 use super::store;
-use crate::core::{FallbackReason, KvSystem, LaneOrder, units};
+use crate::core::{FallbackReason, KvSystem, LaneOrder, Note, units};
 use crate::device::{DeviceMemory, Slot, Staging};
 use crate::engines::cufile::CuFile;
 use crate::engines::{EngineContext, LoadError, run_workers};
@@ -16,9 +16,6 @@ use crate::trust::read_regular;
 use cufile_ffi::BufferRegistration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// The note if that flag is left out.
-pub(super) const WITHOUT_RDMA: &str = "each block is registered separately (register=2), but without cuFile's flag for RDMA, because libcufile rejects the flag for host memory";
 
 /// cuFile's flag for memory that is registered for RDMA. llm-d uses it when it registers blocks separately.
 const RDMA_REGISTER: u32 = 1;
@@ -82,7 +79,7 @@ pub(super) fn register(
     target: &Arc<DeviceMemory>,
     slab: Option<&Arc<DeviceMemory>>,
     on_gpu: bool,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Note>,
 ) -> Result<Registered, LoadError> {
     let Job { order, settings, layout, .. } = job;
     let how = settings.get(KvSetting::Register);
@@ -112,10 +109,11 @@ pub(super) fn register(
                 if order.kind != KvSystem::Llmd {
                     return Err(said);
                 }
-                notes.push(format!(
-                    "{} of {all} buffers are registered: {said}. llm-d's connector warns and continues, and so does this run",
-                    registered.len()
-                ));
+                notes.push(Note::BuffersNotRegistered {
+                    registered: registered.len() as u64,
+                    buffers: all as u64,
+                    error: said.to_string(),
+                });
                 return Ok(registered);
             }
         }
@@ -225,7 +223,7 @@ pub(super) fn headers(context: &EngineContext<'_>, job: &Job, method: Method) ->
 }
 
 /// Writes the files for a read, unless an earlier run wrote them.
-pub(super) fn prepare_files(context: &EngineContext<'_>, job: &Job) -> Result<Option<String>, LoadError> {
+pub(super) fn prepare_files(context: &EngineContext<'_>, job: &Job) -> Result<Option<Note>, LoadError> {
     let Job { order, layout, .. } = job;
     let missing: Vec<usize> =
         (0..layout.files.len()).filter(|index| layout.files.get(*index).is_some_and(|f| !f.path.exists())).collect();
@@ -246,10 +244,7 @@ pub(super) fn prepare_files(context: &EngineContext<'_>, job: &Job) -> Result<Op
         }
         Ok(())
     })?;
-    Ok(Some(format!(
-        "{} files were written by plain writes before the clock, because no earlier run wrote them",
-        missing.len()
-    )))
+    Ok(Some(Note::FilesPrepared { files: missing.len() as u64 }))
 }
 
 /// A hint about llm-d's many threads: opening the driver may fail, because some versions of libcufile have a lower

@@ -7,7 +7,7 @@ use super::keys::hex;
 use super::layout::{FileLayout, Layout};
 use super::order::{KvOrder, Settings};
 use super::params::KvSetting;
-use crate::core::KvSystem;
+use crate::core::{KvSystem, Note};
 use crate::engines::LoadError;
 use crate::trust::shown;
 use sha2::{Digest, Sha256};
@@ -42,20 +42,17 @@ pub(super) struct Found {
     pub(super) refused: u64,
     pub(super) first_refusal: Option<String>,
     /// The reason why files may be missing, if the store is too small for them.
-    pub(super) limited: Option<String>,
+    pub(super) limited: Option<Note>,
 }
 
 /// The reason why written files may be missing, if the store is too small for them. A lookup starts at the beginning
 /// of a sequence, which was written first and is removed first.
-fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
+fn limited(settings: &Settings, layout: &Layout) -> Option<Note> {
     let files = layout.files.len() as u64;
     let room = room_files(settings, layout).filter(|room| *room < files)?;
     let name =
         if settings.on(KvSetting::MaxCacheSizeMb) { KvSetting::MaxCacheSizeMb } else { KvSetting::MaxCacheSizeGb };
-    Some(format!(
-        "{name}={} keeps {room} of {files} files. The oldest files are removed first, even if they were read since, and a lookup ends at the first missing file",
-        settings.get(name)
-    ))
+    Some(Note::StoreLimited { setting: name.to_string(), value: settings.get(name), kept: room, files })
 }
 
 /// Number of bytes that fit into the store; `None` if it has no limit.

@@ -13,7 +13,7 @@ use super::store::{self, Found};
 use super::transfer::Worker;
 use super::turns::{Turn, Turns};
 use super::window::Window;
-use crate::core::{KvSystem, OnStreams, Phase, Span};
+use crate::core::{KvSystem, Note, OnStreams, Phase, Span};
 use crate::device::{CopyQueue, Slot};
 use crate::engines::{LoadError, Recorder, What, run_workers};
 use std::collections::VecDeque;
@@ -89,12 +89,14 @@ pub(super) fn look_up(shared: &Shared<'_>) -> Result<Option<Found>, LoadError> {
     // If no files are stored, all lookups are expected to miss.
     if looked.hits == 0 && !shared.layout.files.is_empty() {
         let asked = looked.lookups;
-        return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
-            Some(why) => format!("none of the {asked} requested files is in the store: {why}"),
-            None => format!(
-                "none of the {asked} requested files is in the store; the previous run should have written them, so see its error"
-            ),
-        }));
+        let why = match (looked.first_refusal, looked.limited) {
+            (Some(why), _) => format!(": {why}"),
+            (None, Some(Note::StoreLimited { setting, value, kept, files })) => {
+                format!(": {setting}={value} keeps {kept} of {files} files")
+            }
+            _ => "; the previous run should have written them, so see its error".to_owned(),
+        };
+        return Err(LoadError::CuFile(format!("none of the {asked} requested files is in the store{why}")));
     }
     Ok(Some(looked))
 }

@@ -12,7 +12,7 @@
 //! | `verified` | whether the bytes equal the file's bytes, if the command compared them |
 //! | `note`, `error` | a sentence for the report; `error` means that the run failed |
 
-use crate::core::{Phase, Span, units};
+use crate::core::{Note, Phase, Span, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::lines::{Line as Piece, Lines};
 use crate::session::live::process::plain;
@@ -54,15 +54,12 @@ impl LineStream {
     }
 
     /// A note about the dropped lines.
-    pub(super) fn note(&self) -> Option<String> {
-        let dropped = self.dropped.load(Ordering::Relaxed);
-        (dropped > 0).then(|| {
-            format!(
-                "{} lines of the command were dropped: longer than {} KiB, or more than {} in a second",
-                units::count(dropped),
-                LONGEST_LINE >> 10,
-                units::count(MOST_LINES_PER_S)
-            )
+    pub(super) fn note(&self) -> Option<Note> {
+        let lines = self.dropped.load(Ordering::Relaxed);
+        (lines > 0).then_some(Note::LinesDropped {
+            lines,
+            longest_kib: LONGEST_LINE >> 10,
+            most_per_s: MOST_LINES_PER_S,
         })
     }
 }
@@ -163,7 +160,7 @@ pub(super) struct CommandMessages {
     pub(super) bytes: Option<u64>,
     pub(super) landed: Option<u64>,
     pub(super) verified: Option<bool>,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
     pub(super) error: Option<String>,
     pub(super) ended: Option<Ended>,
     /// CLOCK_MONOTONIC time at which the command ended, in nanoseconds.
@@ -191,8 +188,8 @@ impl CommandMessages {
         let mut line: Line = match serde_json::from_str(text) {
             Ok(line) => line,
             Err(error) => {
-                let start: String = plain(text).chars().take(80).collect();
-                let note = format!("a line of the command was not understood ({error}): {start}");
+                let line = plain(text).chars().take(80).collect();
+                let note = Note::LineNotUnderstood { error: error.to_string(), line };
                 if !self.notes.contains(&note) {
                     self.garbled += 1;
                     if self.garbled <= MOST_GARBLED {
@@ -220,11 +217,9 @@ impl CommandMessages {
                 (Ok(phase), Some(ns)) if self.phases.len() < MOST_SPANS => {
                     self.phases.push((phase, line.slot, at_ns.saturating_sub(ns), at_ns, line.bytes.unwrap_or(0)));
                 }
-                (Ok(_), Some(_)) => {
-                    self.note(format!("the command sent more than {MOST_SPANS} phases; the rest is left out"))
-                }
-                (Ok(_), None) => self.note(format!("the phase {name} has no ns")),
-                (Err(_), _) => self.note(format!("'{name}' is not a phase of the report")),
+                (Ok(_), Some(_)) => self.note(Note::TooManyPhases { kept: MOST_SPANS as u64 }),
+                (Ok(_), None) => self.note(Note::PhaseWithoutTime { phase: name.clone() }),
+                (Err(_), _) => self.note(Note::UnknownPhase { phase: name.clone() }),
             }
         }
         if line.done && self.done_ns.is_none() {
@@ -234,8 +229,8 @@ impl CommandMessages {
         self.landed = line.landed.or(self.landed);
         self.verified = line.verified.or(self.verified);
         self.error = line.error.or(self.error.take());
-        if let Some(note) = line.note {
-            self.note(note);
+        if let Some(text) = line.note {
+            self.note(Note::Claim { text });
         }
         if line.supervisor.is_some() {
             self.ended = line.supervisor;
@@ -244,13 +239,12 @@ impl CommandMessages {
     }
 
     /// A note about invalid lines that were not reported one by one.
-    pub(super) fn more_garbled(&self) -> Option<String> {
-        let more = self.garbled.saturating_sub(MOST_GARBLED);
-        let lines = if more == 1 { "1 more line".to_owned() } else { format!("{} more lines", units::count(more)) };
-        (more > 0).then(|| format!("{lines} of the command were not understood either"))
+    pub(super) fn more_garbled(&self) -> Option<Note> {
+        let lines = self.garbled.saturating_sub(MOST_GARBLED);
+        (lines > 0).then_some(Note::MoreLinesNotUnderstood { lines })
     }
 
-    pub(super) fn note(&mut self, note: String) {
+    pub(super) fn note(&mut self, note: Note) {
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }

@@ -3,7 +3,7 @@
 use super::evidence::Seen;
 use super::lines::{Ended, clipped};
 use super::watch::Watched;
-use crate::core::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
+use crate::core::{Engine, LaneOrder, Note, Outside, PhaseTimes, RunResult, Span, units};
 use crate::engines::nvfs_reads;
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::process::signal_words;
@@ -44,9 +44,7 @@ impl Watched {
         let files = order.model.file_bytes();
         let believed = self.told.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
         if let (Some(claimed), None) = (self.told.bytes, believed) {
-            self.told.note(format!(
-                "it reported {claimed} loaded bytes for a model of {files}; this and its other claims about the bytes are ignored, and the bytes are counted from outside"
-            ));
+            self.told.note(Note::ImplausibleBytes { claimed, files_bytes: files });
         }
         let (bytes, bytes_source) = match (believed, self.moved(whole)) {
             (Some(bytes), _) => (bytes, "reported by the command".to_owned()),
@@ -104,12 +102,9 @@ impl Watched {
             rss_peak_bytes: self.most_rss,
             pss_peak_bytes: self.most_shared_once,
         });
-        result.notes.extend(self.notes(result, files, whole, &how));
+        result.notes.extend(self.notes(result, files, whole, how));
         if ended.left > 0 {
-            result.notes.push(format!(
-                "its main process ended while {} of its processes were still running; they were killed, and their remaining work is not in these figures",
-                ended.left
-            ));
+            result.notes.push(Note::ProcessesLeft { processes: ended.left.into() });
         }
     }
 
@@ -137,67 +132,45 @@ impl Watched {
         }
     }
 
-    /// A sentence if the counters do not match one load of the complete model.
-    fn doubts(&self, outside: &Outside, files: u64) -> Option<String> {
-        let (calls, storage) = (outside.read_call_bytes?, outside.storage_read_bytes?);
-        let seen = calls.max(storage);
-        if seen < files / 2 && self.told.bytes.is_none() {
-            return Some(format!(
-                "it read {}, but the model's files have {}: either it mapped files that were in the page cache, which /proc does not count, or it did not read the complete model",
-                units::bytes(seen),
-                units::bytes(files)
-            ));
+    /// A note if the counters do not match one load of the complete model.
+    fn doubts(&self, outside: &Outside, files_bytes: u64) -> Option<Note> {
+        let read_bytes = outside.read_call_bytes?.max(outside.storage_read_bytes?);
+        if read_bytes < files_bytes / 2 && self.told.bytes.is_none() {
+            return Some(Note::ReadTooLittle { read_bytes, files_bytes });
         }
-        (files > 0 && seen >= files.saturating_mul(3) / 2)
-            .then(|| format!("it read {:.1} times as many bytes as the model's files have", seen as f64 / files as f64))
+        (files_bytes > 0 && read_bytes >= files_bytes.saturating_mul(3) / 2)
+            .then(|| Note::ReadTooMuch { times: read_bytes as f64 / files_bytes as f64 })
     }
 
-    fn notes(&self, result: &RunResult, files: u64, whole: bool, how: &str) -> Vec<String> {
+    fn notes(&self, result: &RunResult, files: u64, whole: bool, evidence: String) -> Vec<Note> {
         let mut notes = Vec::new();
-        notes.extend(self.told.program.clone());
+        notes.extend(self.told.program.clone().map(|program| Note::Program { program }));
         notes.extend(self.told.notes.iter().cloned());
         notes.extend(self.told.more_garbled());
         if result.error.is_some() {
             return notes;
         }
         if whole {
-            notes.push(
-                "it reported no phases and no start, so the clock ran from the start of its process to its end and includes its set-up".to_owned(),
-            );
+            notes.push(Note::ClockIncludesSetup);
         } else if result.phases == PhaseTimes::default() {
-            notes.push("it reported no phases, so the time cannot be split".to_owned());
+            notes.push(Note::NoPhases);
         }
         if let Some(outside) = &result.outside {
-            notes.push(match (outside.read_call_bytes, outside.storage_read_bytes) {
-                (Some(calls), Some(storage)) => format!(
-                    "observed from outside: {} read by system calls, {} from storage; at least {} from the page cache",
-                    units::bytes(calls),
-                    units::bytes(storage),
-                    units::bytes(calls.saturating_sub(storage))
-                ),
-                (None, Some(storage)) => format!("observed from outside: {} read from storage", units::bytes(storage)),
-                (Some(calls), None) => format!("observed from outside: {} read by system calls", units::bytes(calls)),
-                (None, None) => {
-                    "its reads were not observed from outside: /proc had no counters before it ended".to_owned()
-                }
-            });
+            let Outside { read_call_bytes, storage_read_bytes, .. } = *outside;
+            notes.push(Note::SeenFromOutside { read_call_bytes, storage_read_bytes });
             notes.extend(self.doubts(outside, files));
             if self.told.bytes.is_none() {
-                notes.push(format!("bytes are {}", outside.bytes_source));
+                notes.push(Note::BytesSource { source: outside.bytes_source.clone() });
             }
         }
         if self.most_gpu_of_tree.is_some() {
-            notes.push(
-                "its GPU memory is the maximum that NVML counted for its processes, including CUDA contexts".to_owned(),
-            );
+            notes.push(Note::GpuMemoryOfProcesses);
         } else if self.gpu_memory.is_some() {
-            notes.push(
-                "NVML counts no GPU memory for its processes, so the growth of the GPU's total use is shown".to_owned(),
-            );
+            notes.push(Note::GpuMemoryOfGpu);
         }
-        notes.push(format!("route: {how}"));
+        notes.push(Note::RouteEvidence { evidence });
         if result.verified.is_some() {
-            notes.push("verified by the command itself".to_owned());
+            notes.push(Note::VerifiedByCommand);
         }
         notes
     }
