@@ -113,10 +113,17 @@ impl Layout {
         }
         let of_sequence = order.tokens / file_tokens;
         let stored = stored_of(of_sequence, order.hit_rate);
-        if of_sequence == 0 || (stored == 0 && order.hit_rate > 0.0) {
+        if of_sequence == 0 {
             return Err(format!(
-                "{} tokens at a hit rate of {} do not fill a file of {file_tokens} tokens; use more tokens or a higher rate",
-                order.tokens, order.hit_rate
+                "{} tokens do not fill a file of {file_tokens} tokens; use at least --tokens {file_tokens}",
+                order.tokens
+            ));
+        }
+        if stored == 0 && order.hit_rate > 0.0 {
+            return Err(format!(
+                "a hit rate of {} with {} per sequence stores no complete file; use more tokens or a higher rate",
+                order.hit_rate,
+                units::plural(of_sequence, "file")
             ));
         }
         let blocks = file_tokens / block_tokens;

@@ -149,13 +149,16 @@ fn a_hit_rate_stores_the_beginning_of_each_sequence() {
     assert_eq!(plan.files[8].key, plan.asked[1][0]);
     order.hit_rate = 0.01;
     let settings = order.settings(&"lmcache/ram/read".parse().unwrap());
-    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("do not fill a file"));
+    let rate = Layout::new(&order, &settings, false).unwrap_err();
+    assert!(rate.contains("10 files per sequence") && rate.contains("higher rate"), "{rate}");
     // A hit rate of 0 is valid. It measures the time of lookups that find nothing.
     order.hit_rate = 0.0;
     let plan = Layout::new(&order, &settings, false).unwrap();
     assert_eq!((plan.files.len(), plan.asked[1].len(), plan.tasks.len()), (0, 10, 0));
-    order.tokens = 1;
-    assert!(Layout::new(&order, &settings, false).unwrap_err().contains("do not fill a file"));
+    // A higher rate does not help if the tokens of a sequence fill no file.
+    (order.tokens, order.hit_rate) = (1, 1.0);
+    let tokens = Layout::new(&order, &settings, false).unwrap_err();
+    assert!(tokens.contains("--tokens 64") && !tokens.contains("rate"), "{tokens}");
 }
 
 #[test]
