@@ -26,6 +26,8 @@ pub struct RankedEngine {
     pub verified: Option<bool>,
     /// Whether there is no proof that it loaded the model, although other engines did. It ranks behind them.
     pub in_doubt: bool,
+    /// Whether its writes end in the page cache, before the disk has the bytes.
+    pub in_page_cache: bool,
     /// The engine that `auto` chose in all of its runs. `None` for other engines, or if `auto` chose different
     /// engines.
     pub auto_chose: Option<Engine>,
@@ -139,6 +141,7 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
             in_doubt: good.iter().any(|r| r.in_doubt(whole)),
+            in_page_cache: good.iter().any(|r| r.workload.as_ref().is_some_and(|w| w.in_page_cache)),
             auto_chose: good
                 .first()
                 .and_then(|first| first.chosen_engine())

@@ -131,6 +131,7 @@ mod tests {
             ratio_to_fastest: 1.0,
             verified: Some(true),
             in_doubt: false,
+            in_page_cache: false,
             auto_chose: None,
         }
     }

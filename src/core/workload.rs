@@ -72,6 +72,9 @@ pub struct WorkloadResult {
     pub computed_ns: Option<u64>,
     /// The share of the transfer time in which computing did not wait for transfers, 0 to 1.
     pub hidden_fraction: Option<f64>,
+    /// Whether the writes end in the page cache, before the disk has the bytes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_page_cache: bool,
     /// The writes during a read. `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<BesideWrites>,

@@ -76,6 +76,7 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     let mut conditions: Vec<String> = caveat.into_iter().collect();
     conditions.push(measured(group, conditions.is_empty() || group.engines.iter().any(|engine| engine.runs > 1)));
     conditions.extend(doubts(group));
+    conditions.extend(in_page_cache(group));
     Some(Answer::new(Status::Pass, headline, conditions.join(" ")))
 }
 
@@ -137,6 +138,13 @@ fn doubts(group: &ComparisonGroup) -> Vec<String> {
         .collect()
 }
 
+/// The sentence about writes that end before the disk has the bytes. Those of other engines take longer.
+fn in_page_cache(group: &ComparisonGroup) -> Option<String> {
+    let cached: Vec<String> = group.engines.iter().filter(|engine| engine.in_page_cache).map(ranked).collect();
+    (!cached.is_empty())
+        .then(|| format!("Writes of {} end in the page cache; --set fsync=1 waits for the disk.", cached.join(", ")))
+}
+
 /// The answer if all lookups missed. These runs are not compared, because they read no data.
 fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
     let what =
@@ -167,6 +175,7 @@ mod tests {
             ratio_to_fastest: 1.0,
             verified: Some(true),
             in_doubt: false,
+            in_page_cache: false,
             auto_chose: None,
         }
     }
@@ -177,6 +186,18 @@ mod tests {
 
     fn said(engines: Vec<RankedEngine>) -> String {
         answer(&group(engines), Naming::default()).map(|answer| answer.text()).unwrap_or_default()
+    }
+
+    #[test]
+    fn writes_that_end_in_the_page_cache_are_named() {
+        let writes = |variant: &str, ms, in_page_cache| {
+            let engine = format!("ucm/{variant}/write").parse().unwrap();
+            RankedEngine { in_page_cache, ..engine_of(engine, ms, 3) }
+        };
+        let told = said(vec![writes("gds:misalign=512", 158, true), writes("gds:misalign=0", 523, false)]);
+        let sentence = "Writes of gds:misalign=512 end in the page cache; --set fsync=1 waits for the disk.";
+        assert!(told.contains("gds:misalign=512 wins") && told.ends_with(sentence), "{told}");
+        assert!(!said(vec![writes("gds", 158, false), writes("disk", 523, false)]).contains("page cache"));
     }
 
     #[test]

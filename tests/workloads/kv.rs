@@ -158,6 +158,26 @@ fn offsets_that_miss_the_grid_are_moved_all_the_same() {
 }
 
 #[test]
+fn a_comparison_of_writes_names_those_that_end_in_the_page_cache() {
+    let Some(place) = Place::gpu() else { return };
+    let (compat, direct) = (("STANDIN_CUFILE_ROUTE", "posix"), ("STANDIN_CUFILE_ROUTE", "nvfs"));
+    let cached = |compare: &str, more: &[&str], env: (&str, &str)| {
+        let set = ["--variants", "gds", "--compare", compare, "--set", "block_tokens=64", "--repeat", "1"];
+        let (report, _) = place.report("ucm", &[&set[..], more].concat(), &[env]);
+        check_schema(&report);
+        let all = runs(&report);
+        let lanes = all.iter().filter(|run| run["workload"]["in_page_cache"] == true);
+        let lanes: Vec<&str> = lanes.map(|run| run["engine"].as_str().unwrap()).collect();
+        lanes.join(" ")
+    };
+    assert_eq!(cached("misalign=0,512", &[], compat), "ucm/gds:misalign=512/write");
+    assert_eq!(cached("misalign_length=0,512", &[], compat), "ucm/gds:misalign_length=512/write");
+    assert_eq!(cached("odirect=0,1", &[], compat), "ucm/gds:odirect=0/write");
+    assert_eq!(cached("misalign=0,512", &["--set", "fsync=1"], compat), "");
+    assert_eq!(cached("misalign=0,512", &[], direct), "");
+}
+
+#[test]
 fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
     let place = Place::host();
     let (report, _) = place.report(
@@ -398,9 +418,9 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
         (&["kv", "vllm-fs", dir, "--variants", "gds"], "vllm-fs has no variant gds"),
         (&["kv", "ucm", dir, "--gds-mode", "read_only"], "--gds-mode is a setting of llmd"),
         (&["kv", "llmd", dir, "--gds-mode", "on"], "not a gds_mode"),
-        (&["kv", "lmcache", dir, "--set", "async=1", "--set", "enable_layerwise=1"], "enable_layerwise at 0"),
+        (&["kv", "lmcache", dir, "--set", "region_bytes=4096"], "at least 1048576"),
         (&["kv", "ucm", dir, "--variants", "rdma"], "not a variant"),
-        (&["kv", "ucm", dir, "--tokens", "5"], "do not fill a file"),
+        (&["kv", "ucm", dir, "--tokens", "5"], "do not fill a file of 128 tokens; use at least --tokens 128"),
         // 2.4 TiB per sequence.
         (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),

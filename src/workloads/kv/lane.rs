@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::nixl_pool::{self, Pool};
 use super::opening::tidy;
 use super::order::{KvOrder, Method};
-use super::outcome::{mapped, measured, named, notes, within};
+use super::outcome::{in_page_cache, mapped, measured, named, notes, within};
 use super::params::KvSetting;
 use super::prepare::{Registered, Without, contents, headers, open_cufile, prepare_files, register, staging, threads};
 use super::shared::Shared;
@@ -275,7 +275,9 @@ fn measure(
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
     result.notes.extend(notes(shared, &done, beside_writes.as_ref(), wall_ns));
     result.notes.extend(pool.map(Pool::note));
-    result.workload = Some(WorkloadResult { beside: beside_writes, ..measured(shared, &done, wall_ns, fallbacks) });
+    let in_page_cache = in_page_cache(shared, result.route.as_ref());
+    result.workload =
+        Some(WorkloadResult { beside: beside_writes, in_page_cache, ..measured(shared, &done, wall_ns, fallbacks) });
     Ok(Measured { done, wall_ns })
 }
 

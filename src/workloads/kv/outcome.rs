@@ -7,7 +7,8 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
 use super::work::Done;
 use crate::core::{
-    BesideWrites, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, Span, Unchecked, WorkloadResult, units,
+    BesideWrites, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, RouteCounts, Span, Unchecked,
+    WorkloadResult, units,
 };
 use std::sync::atomic::Ordering;
 
@@ -98,6 +99,23 @@ pub(super) fn measured(
     }
 }
 
+/// Whether the writes end in the page cache, before the disk has the bytes. In compat mode libcufile writes buffered
+/// if the file was opened without O_DIRECT or the transfer is off the 4 KiB grid (measured with libcufile 1.15).
+pub(super) fn in_page_cache(shared: &Shared<'_>, route: Option<&RouteCounts>) -> bool {
+    let Shared { lane, method, settings, .. } = shared;
+    let off_grid = settings.on(KvSetting::Misalign) || settings.on(KvSetting::MisalignLength);
+    let buffered = match method {
+        Method::Ram => false,
+        Method::Plain => !settings.on(KvSetting::PlainOdirect),
+        Method::Gds => {
+            let direct = route.is_some_and(|counts| counts.route.is_direct());
+            !direct && (!settings.on(KvSetting::Odirect) || off_grid)
+        }
+        Method::Nixl(_) => !settings.on(KvSetting::Odirect),
+    };
+    lane.write && buffered && !settings.on(KvSetting::Fsync)
+}
+
 /// The comparison of a read with computing all tokens, if a time per token was given.
 fn recompute(shared: &Shared<'_>, hits: Option<u64>, wall_ns: u64) -> Option<Recompute> {
     let token_ns = shared.settings.get(KvSetting::RecomputeUs).saturating_mul(1000);
@@ -119,7 +137,8 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
     if lane.write && *method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !waits {
         notes.push(Note::WritesInPageCache);
     }
-    if lane.write && *method == Method::Gds && settings.on(KvSetting::Misalign) && !waits {
+    let off_grid = settings.on(KvSetting::Misalign) || settings.on(KvSetting::MisalignLength);
+    if lane.write && *method == Method::Gds && off_grid && !waits {
         notes.push(Note::MisalignedWritesInPageCache);
     }
     if !done.computing.is_empty() {
