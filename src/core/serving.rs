@@ -74,6 +74,10 @@ pub enum StoreKind {
     VllmHost,
     /// A NIXL back end.
     Nixl,
+    /// The LMCache server, which has a separate configuration.
+    LmcacheServer,
+    /// A connector of vLLM that gds-top does not know.
+    OtherConnector,
     /// The configuration names no storage.
     None,
 }

@@ -25,6 +25,8 @@ const fn store(kind: StoreKind) -> &'static str {
         StoreKind::VllmFs => "vLLM's file-system tier",
         StoreKind::VllmHost => "vLLM's offloading to host memory",
         StoreKind::Nixl => "a NIXL back end",
+        StoreKind::LmcacheServer => "the LMCache server, which has a separate configuration",
+        StoreKind::OtherConnector => "a connector that gds-top does not know",
         StoreKind::None => "no storage",
     }
 }
@@ -79,6 +81,14 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
     let place = config.paths.first().map_or_else(String::new, |path| format!(" in {}", path.display()));
     match config.store {
         StoreKind::None => say(Status::Fail, "The configuration names no storage for the KV cache.".to_owned()),
+        StoreKind::OtherConnector => {
+            let name = config.options.iter().find(|(name, _)| name == "kv_connector").map_or("", |(_, name)| name);
+            say(Status::Na, format!("gds-top does not know where the connector {name} stores the KV cache."));
+        }
+        StoreKind::LmcacheServer => say(
+            Status::Info,
+            "KV cache: in the LMCache server. Check its command line: gds-top check --for lmcache FILE.".to_owned(),
+        ),
         kind => say(Status::Info, format!("KV cache: {}{place}.", store(kind))),
     }
     let which = match (config.cufile_reads, config.cufile_writes) {
@@ -87,7 +97,8 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
         (false, true) => "Writes use cuFile, reads are staged in host memory",
         (false, false) => "Neither reads nor writes use cuFile",
     };
-    if !matches!(config.store, StoreKind::None | StoreKind::LlmdObjects) {
+    let without_files = [StoreKind::None, StoreKind::LlmdObjects, StoreKind::LmcacheServer, StoreKind::OtherConnector];
+    if !without_files.contains(&config.store) {
         let opened = match (config.store, config.direct_io) {
             (StoreKind::Nixl, _) => "the program that uses NIXL opens the files",
             (_, true) => "files are opened with O_DIRECT",

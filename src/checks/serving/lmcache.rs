@@ -2,9 +2,9 @@
 //! flags of the server in multi-process mode.
 
 use super::lmcache_names::NAMES;
-use super::parts::{ignored, nixl_backend, none, paths, rejected, switch, text_of, unknown};
+use super::parts::{check_numbers, ignored, nixl_backend, none, paths, rejected, switch, text_of, unknown};
 use super::source::Source;
-use crate::core::{Serving, ServingConfig, StoreKind, WithoutCufile};
+use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 
 /// Options of early guides and versions, and the options that replaced them.
@@ -20,6 +20,11 @@ const IGNORED: [(&str, &str); 9] = [
     ("enable_compression", "remote_serde"),
 ];
 
+/// Entries of `extra_config` of early versions, and the entries that replaced them.
+const IGNORED_EXTRA: [(&str, &str); 1] = [("gds_io_threads", "extra_config.disk_io_threads")];
+/// The plugins with which LMCache's back end on NIXL starts.
+const NIXL_PLUGINS: [&str; 5] = ["GDS", "GDS_MT", "POSIX", "HF3FS", "OBJ"];
+
 pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     let mut config = none(Serving::Lmcache);
     config.ignored = ignored(source.map(), "", &IGNORED);
@@ -27,6 +32,12 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     if source.map().get("kv_connector").is_none() {
         config.unknown = unknown(source.map(), &NAMES, &IGNORED);
     }
+    let variables = IGNORED.iter().map(|(name, instead)| (variable_of(name), *instead));
+    config.ignored.extend(variables.filter(|(name, _)| source.variable(name).is_some()).map(|(option, instead)| {
+        let instead =
+            instead.split(", ").filter(|name| !name.is_empty()).map(variable_of).collect::<Vec<_>>().join(", ");
+        IgnoredOption { option, instead }
+    }));
     if let Some(path) = source.flag("gds-l1-path") {
         slab(source, path, &mut config);
         return Ok(config);
@@ -37,8 +48,7 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
         if let Some(value) = connector.get(format!("lmcache.{name}")).filter(|value| !value.is_null()) {
             return Some(value.clone());
         }
-        let variable = format!("LMCACHE_{}", name.to_ascii_uppercase());
-        let value = source.variable(&variable).map(|text| Value::String(text.to_owned()));
+        let value = source.variable(&variable_of(name)).map(|text| Value::String(text.to_owned()));
         value.or_else(|| source.map().get(name).cloned()).filter(|value| !value.is_null())
     };
     let extra = match option("extra_config") {
@@ -53,6 +63,8 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     if let Value::Object(all) = &extra {
         config.options.extend(all.iter().map(|(name, value)| (format!("extra_config.{name}"), text_of(value))));
     }
+    config.ignored.extend(ignored(&extra, "extra_config.", &IGNORED_EXTRA));
+    check_numbers(&mut config, &["chunk_size", "gds_buffer_size", "nixl_buffer_size"], option);
     if let Some(path) = option("gds_path") {
         let named = switch(option("use_gds").as_ref());
         let on = named.unwrap_or(true);
@@ -74,7 +86,10 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
         let backend = extra.get("nixl_backend").map(text_of);
         nixl_backend(&mut config, backend.as_deref(), StoreKind::LmcacheNixl);
         config.direct_io = switch(extra.get("use_direct_io")).unwrap_or(false);
-        nixl(&option, &extra, backend.as_deref(), &mut config);
+        match backend.filter(|name| !NIXL_PLUGINS.contains(&name.as_str())) {
+            Some(other) => config.wrong.push(rejected("extra_config.nixl_backend", other, &NIXL_PLUGINS)),
+            None => nixl(&option, &extra, &mut config),
+        }
     } else if let Some(path) = option("local_disk") {
         config.store = StoreKind::LmcacheDisk;
         config.paths = paths(text_of(&path).trim_start_matches("file://"));
@@ -83,7 +98,8 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
 }
 
 /// The values without which LMCache's back end on NIXL does not start.
-fn nixl(option: &dyn Fn(&str) -> Option<Value>, extra: &Value, backend: Option<&str>, config: &mut ServingConfig) {
+fn nixl(option: &dyn Fn(&str) -> Option<Value>, extra: &Value, config: &mut ServingConfig) {
+    let backend = extra.get("nixl_backend").and_then(Value::as_str);
     if extra.get("nixl_pool_size").is_none() {
         config.missing.push("extra_config.nixl_pool_size".to_owned());
     }
@@ -107,6 +123,11 @@ fn nixl(option: &dyn Fn(&str) -> Option<Value>, extra: &Value, backend: Option<&
     if on_files && extra.get("nixl_path").is_none() {
         config.missing.push("extra_config.nixl_path".to_owned());
     }
+}
+
+/// The environment variable of an option.
+fn variable_of(option: &str) -> String {
+    format!("LMCACHE_{}", option.to_ascii_uppercase())
 }
 
 /// The GDS L1 tier of the server.

@@ -222,6 +222,37 @@ mod tests {
     }
 
     #[test]
+    fn old_variables_and_values_that_are_no_numbers_are_named() {
+        let wrong = |config: &ServingConfig| {
+            config.wrong.iter().map(|wrong| wrong.option.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let weka = "LMCACHE_WEKA_PATH=/mnt/weka LMCACHE_CUFILE_BUFFER_SIZE=8192 LMCACHE_LOCAL_CPU=False";
+        let config = of(Serving::Lmcache, weka);
+        assert_eq!(names(&config), ["LMCACHE_WEKA_PATH", "LMCACHE_CUFILE_BUFFER_SIZE"]);
+        assert_eq!(config.ignored[0].instead, "LMCACHE_GDS_PATH");
+        let config = of(
+            Serving::Lmcache,
+            "gds_path: /a\ngds_buffer_size: 4 GB\nchunk_size: 256\nextra_config: {gds_io_threads: 32}\n",
+        );
+        assert_eq!((wrong(&config).as_str(), names(&config)), ("gds_buffer_size", vec!["extra_config.gds_io_threads"]));
+        let config = of(Serving::Lmcache, "extra_config: {enable_nixl_storage: true, nixl_backend: GDSMT}\n");
+        assert_eq!((wrong(&config).as_str(), config.missing.len()), ("extra_config.nixl_backend", 0));
+        let config = of(Serving::Llmd, r#"{"shared_storage_path":"/a","threads_per_gpu":"many","block_size":256}"#);
+        assert_eq!(wrong(&config), "threads_per_gpu");
+    }
+
+    #[test]
+    fn a_connector_without_files_of_its_own_is_named_and_tiers_need_their_specification() {
+        let store = |text: &str| of(Serving::Vllm, text).store;
+        assert_eq!(store(r#"{"kv_connector":"LMCacheMPConnector","kv_role":"kv_both"}"#), StoreKind::LmcacheServer);
+        assert_eq!(store(r#"{"kv_connector":"ExampleConnector"}"#), StoreKind::OtherConnector);
+        assert_eq!(store(r#"{"kv_connector":"NixlConnector"}"#), StoreKind::None);
+        let tiers = r#"{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"secondary_tiers":[{"type":"fs","root_dir":"/a"}]}}"#;
+        let config = of(Serving::Vllm, tiers);
+        assert_eq!((config.store, names(&config)), (StoreKind::VllmHost, vec!["secondary_tiers"]));
+    }
+
+    #[test]
     fn what_is_no_configuration_is_an_error() {
         for text in ["", "[1, 2]", "a: [", "\u{1b}[31m"] {
             assert!(read(Serving::Lmcache, text, &BTreeMap::new()).is_err(), "{text:?}");

@@ -28,6 +28,14 @@ pub(super) fn rejected(option: &str, value: String, accepted: &[&str]) -> WrongV
     WrongValue { option: option.to_owned(), value, accepted: accepted.join(", "), used: None }
 }
 
+/// Adds the options among `names` whose value is not an integer. The programs convert them when they start.
+pub(super) fn check_numbers(config: &mut ServingConfig, names: &[&str], option: impl Fn(&str) -> Option<Value>) {
+    let is_integer = |text: &str| text.trim().replace('_', "").parse::<i64>().is_ok();
+    let values = names.iter().filter_map(|name| Some((*name, text_of(&option(name)?))));
+    let wrong = values.filter(|(_, text)| !is_integer(text));
+    config.wrong.extend(wrong.map(|(name, text)| rejected(name, text, &["an integer"])));
+}
+
 /// The names in a map that are neither known nor listed as ignored.
 pub(super) fn unknown(map: &Value, known: &[&str], ignored: &[(&str, &str)]) -> Vec<String> {
     let names = map.as_object().into_iter().flat_map(|map| map.keys());

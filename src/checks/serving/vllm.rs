@@ -1,7 +1,7 @@
 //! vLLM's `--kv-transfer-config`, and the options of llm-d's connector in it.
 
 use super::lmcache;
-use super::parts::{ignored, none, paths, text_of, unknown};
+use super::parts::{check_numbers, ignored, none, paths, text_of, unknown};
 use super::source::Source;
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
 use serde_json::Value;
@@ -27,6 +27,10 @@ const NAMES: [&str; 14] = [
 ];
 /// The values of `gds_mode`.
 const MODES: &str = "disabled, read_only, write_only, read_write, bb_read_only, bb_write_only, bb_read_write";
+/// The connectors of vLLM that move KV caches between instances and store none.
+const WITHOUT_STORAGE: [&str; 4] = ["NixlConnector", "P2pNcclConnector", "MooncakeConnector", "MoRIIOConnector"];
+/// The specification with which vLLM uses `secondary_tiers`.
+const TIERS: &str = "TieringOffloadingSpec";
 /// The default directory of llm-d.
 const USUAL_PATH: &str = "/tmp/shared-kv";
 
@@ -49,6 +53,7 @@ pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
     for name in ["shared_storage_path", "gds_mode", "block_size", "threads_per_gpu", "backend"] {
         config.options.extend(extra.get(name).map(|value| (name.to_owned(), text_of(value))));
     }
+    check_numbers(&mut config, &["block_size", "threads_per_gpu"], |name| extra.get(name).cloned());
     let mode = extra.get("gds_mode").map_or_else(|| "disabled".to_owned(), text_of);
     let direction = mode.strip_prefix("bb_").unwrap_or(&mode).to_owned();
     (config.cufile_reads, config.cufile_writes) = match direction.as_str() {
@@ -77,10 +82,14 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     let transfer = source.transfer_config()?;
     let connector = transfer.get("kv_connector").map(text_of).unwrap_or_default();
     let extra = transfer.get("kv_connector_extra_config").cloned().unwrap_or_default();
+    let mut config = none(Serving::Vllm);
+    if connector == "LMCacheMPConnector" {
+        config.store = StoreKind::LmcacheServer;
+        return Ok(config);
+    }
     if connector.starts_with("LMCache") {
         return lmcache::read(source);
     }
-    let mut config = none(Serving::Vllm);
     if connector.is_empty() {
         config.missing.push("kv_connector".to_owned());
         return Ok(config);
@@ -91,6 +100,11 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
     }
     config.options.push(("kv_connector".to_owned(), connector.clone()));
     let tiers = extra.get("secondary_tiers").and_then(Value::as_array);
+    if tiers.is_some() && spec != TIERS && connector == "OffloadingConnector" {
+        let instead = format!("it together with spec_name {TIERS}");
+        config.ignored.push(IgnoredOption { option: "secondary_tiers".to_owned(), instead });
+    }
+    let tiers = tiers.filter(|_| spec == TIERS);
     let tier =
         tiers.into_iter().flatten().find(|tier| tier.get("type").is_some_and(|kind| text_of(kind).starts_with("fs")));
     match (connector.as_str(), tier) {
@@ -103,7 +117,8 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
             }
         }
         ("OffloadingConnector", None) => config.store = StoreKind::VllmHost,
-        _ => {}
+        (other, _) if WITHOUT_STORAGE.contains(&other) => {}
+        _ => config.store = StoreKind::OtherConnector,
     }
     Ok(config)
 }
