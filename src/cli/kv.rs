@@ -126,27 +126,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     };
     let mut config = race::config(&shared)?;
     let look = settings::look(&output)?;
-    let mut settings = args.settings.clone();
-    if args.misalign {
-        settings.push("misalign=512".to_owned());
-    }
-    let write = !args.as_found && args.direction.as_deref() != Some("read");
-    let request = Request {
-        kind,
-        shape: args.shape.clone(),
-        tokens: args.tokens,
-        batch: args.batch,
-        hit_rate: args.hit_rate,
-        seed: args.seed,
-        gds_mode: args.gds_mode,
-        variants: args.variants.clone(),
-        compare: args.compare.clone(),
-        settings,
-        directions: (write, args.direction.as_deref() != Some("write")),
-        provoke: args.provoke,
-        cufile_json: args.cufile_json.clone(),
-        as_found: args.as_found,
-    };
+    let request = request(kind, args);
     let dir = &sharded(kind, dir, args.gpu.as_deref())?;
     super::consent::to_create(dir, args.yes && !args.as_found)?;
     // If the request is not possible, the files of earlier runs are kept.
@@ -183,6 +163,31 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         note(&text);
     }
     ran
+}
+
+/// The request of the arguments.
+fn request(kind: KvSystem, args: &KvArgs) -> Request {
+    let mut settings = args.settings.clone();
+    if args.misalign {
+        settings.push("misalign=512".to_owned());
+    }
+    let write = !args.as_found && args.direction.as_deref() != Some("read");
+    Request {
+        kind,
+        shape: args.shape.clone(),
+        tokens: args.tokens,
+        batch: args.batch,
+        hit_rate: args.hit_rate,
+        seed: args.seed,
+        gds_mode: args.gds_mode,
+        variants: args.variants.clone(),
+        compare: args.compare.clone(),
+        settings,
+        directions: (write, args.direction.as_deref() != Some("write")),
+        provoke: args.provoke,
+        cufile_json: args.cufile_json.clone(),
+        as_found: args.as_found,
+    }
 }
 
 /// Writes the files that the runs need, if the disk has enough space.
@@ -281,6 +286,39 @@ fn list(output: &OutputArgs) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The arguments behind `gds-top bench-kv` in the texts between backticks and in the lines of examples.
+    fn commands(page: &str) -> Vec<Vec<String>> {
+        let parts = page.split('`').flat_map(str::lines).filter_map(|line| line.strip_prefix("gds-top bench-kv "));
+        let without_comment = parts.map(|line| line.split(" #").next().unwrap_or(line));
+        without_comment.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    }
+
+    #[test]
+    fn every_command_of_the_documents_is_possible_and_asks_for_consent_if_it_writes_much() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: KvArgs,
+        }
+        let pages = [include_str!("../../docs/claims.md"), include_str!("../../docs/kv-caches.md")];
+        let mut planned = 0;
+        for words in pages.iter().flat_map(|page| commands(page)) {
+            if words.iter().any(|word| word == "--list" || word == "SYSTEM") {
+                continue;
+            }
+            let line = words.join(" ");
+            let parsed = <Line as clap::Parser>::try_parse_from([vec!["bench-kv".to_owned()], words].concat());
+            let args = parsed.unwrap_or_else(|error| panic!("{line}: {error}")).args;
+            let request = request(args.profile.unwrap_or(KvSystem::Ucm), &args);
+            match kv::plan(&request, Path::new("/nonexistent")) {
+                Ok(plan) => assert!(args.yes || plan.disk_bytes <= 1 << 30, "{line} writes {}", plan.disk_bytes),
+                Err(error) => panic!("{line}: {error}"),
+            }
+            planned += 1;
+        }
+        assert!(planned >= 15, "{planned} commands");
+    }
 
     #[test]
     fn the_number_of_the_gpu_selects_one_of_several_folders() {
