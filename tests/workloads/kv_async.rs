@@ -254,6 +254,50 @@ fn chunks_are_moved_asynchronously_through_places_in_the_slab() {
 }
 
 #[test]
+fn staged_layers_are_read_asynchronously_and_computed_after_they_were_scattered() {
+    let Some(place) = Place::gpu() else { return };
+    for (prefetch, region) in [(0, 0), (2, 0), (2, 1 << 20)] {
+        let (prefetch, region) = (format!("prefetch_factor={prefetch}"), format!("region_bytes={region}"));
+        let set = ["--set", "async=1", "--set", "enable_layerwise=1", "--set", "compute_us=200", "--set", &prefetch];
+        let more = ["--variants", "gds-registered", "--direction", "read", "--set", "chunk_size=64", "--set", &region];
+        for route in [ON_STREAM, COMPAT] {
+            let (report, status) = place.report("lmcache", &[&more[..], &set].concat(), &[route]);
+            assert_eq!(status, 0, "{report:#}");
+            let layers = run(&report, "lmcache/gds-registered/read")["workload"]["layers"].as_array().unwrap();
+            assert_eq!(layers.len(), 6);
+            let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
+            for layer in layers {
+                let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
+                assert!(loaded <= time(layer, "compute_start_ns"), "computed before it was there: {layer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_of_lmcache_cross_registered_regions_if_they_are_asked_for() {
+    let Some(place) = Place::gpu() else { return };
+    // Chunks of 1.5 MiB, so that each crosses a boundary of the regions of 1 MiB.
+    let set = ["--set", "chunk_size=512", "--tokens", "2560", "--set", "region_bytes=1048576"];
+    for route in [ON_STREAM, COMPAT] {
+        let more = [&["--variants", "gds-registered", "--compare", "async=1,0"][..], &set].concat();
+        let (report, status) = place.report("lmcache", &more, &[route]);
+        assert_eq!(status, 0, "{report:#}");
+        for value in [0, 1] {
+            let run = run(&report, &format!("lmcache/gds-registered:async={value}/read"));
+            assert_eq!((number(run, "/workload/operations"), &run["verified"]), (5, &Value::Bool(true)));
+            assert!(number(run, "/workload/buffer_registrations") >= 6, "{run:#}");
+        }
+    }
+    // A failure in one large registration names the regions.
+    let large = ["--variants", "gds-registered", "--set", "async=1", "--direction", "read"];
+    let env = [("STANDIN_CUFILE_FAIL", "cuFileReadAsync.later:5:1"), COMPAT];
+    let (report, _) = place.report("lmcache", &large, &env);
+    let error = runs(&report)[0]["error"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+    assert!(error.contains("region_bytes=16777216"), "{error}");
+}
+
+#[test]
 fn layers_are_waited_for_by_their_callbacks() {
     let Some(place) = Place::gpu() else { return };
     let set = ["--set", "async=1", "--set", "enable_layerwise=1", "--set", "compute_us=200"];

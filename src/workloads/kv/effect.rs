@@ -68,6 +68,9 @@ impl Settled<'_> {
             {
                 Effect::Nothing(NO_CUFILE)
             }
+            KvSetting::RegionBytes if order.kind == KvSystem::Lmcache => {
+                only_if(settings.on(KvSetting::Register), value, "it divides registered memory: use gds-registered")
+            }
             KvSetting::PlainOdirect
             | KvSetting::StagingBytes
             | KvSetting::Fsync

@@ -170,6 +170,9 @@ impl Worker<'_, '_> {
         if !self.shared.lane.write && self.shared.slab.is_some() {
             self.scatter(&task, flight.place)?;
             end_ns = self.rec.now();
+            if let Some(window) = self.flights.as_ref().and_then(|flights| flights.window.as_ref()) {
+                window.landed(task.layer as usize);
+            }
         }
         if let Some(flights) = &mut self.flights {
             flights.slots.extend(flight.slot);
@@ -206,6 +209,11 @@ impl Worker<'_, '_> {
         let unregistered = self.shared.registered.is_empty() && (offset > 0 || self.has_regions());
         let hint = match errno {
             Some(libc::ENOSPC) => return said,
+            Some(libc::EIO)
+                if self.shared.slab.is_some() && !self.shared.registered.is_empty() && !self.has_regions() =>
+            {
+                "; with libcufile 1.15 in compat mode, asynchronous transfers into one large registration fail or return wrong bytes: --set region_bytes=16777216 registers regions, as LMCache's GDS L1 does"
+            }
             Some(libc::EIO) if unregistered => {
                 "; in compat mode libcufile moves nothing at an offset of memory that is not registered: the variant gds-registered registers it"
             }

@@ -204,7 +204,7 @@ const VLLM_FS: [Parameter; 8] = [
     RECOMPUTE,
 ];
 
-const LMCACHE: [Parameter; 20] = [
+const LMCACHE: [Parameter; 21] = [
     CHUNK_SIZE,
     of(KvSetting::MaxConcurrentOps, 4, (1, 256), "concurrent transfers (disk_io_threads of today's LMCache)"),
     of(
@@ -232,7 +232,13 @@ const LMCACHE: [Parameter; 20] = [
         "with enable_layerwise: simulated computing time of a layer in microseconds",
     ),
     GPU_BLOCK,
-    of(KvSetting::Register, 0, SWITCH, "register the complete staging slab on the target with cuFile"),
+    of(KvSetting::Register, 0, SWITCH, "register the staging slab on the target with cuFile"),
+    of(
+        KvSetting::RegionBytes,
+        0,
+        (0, 1 << 30),
+        "with register: bytes of a registered region, at least 1 MiB; 0: the complete slab, as in LMCache",
+    ),
     of(
         KvSetting::DirectSlot,
         0,

@@ -19,6 +19,11 @@ const CHILD: &str = "__kv";
 /// The environment variable with the path of libcufile's settings.
 const CUFILE_JSON: &str = "CUFILE_ENV_PATH_JSON";
 
+/// The smallest region of registered memory in bytes. Each region is a registration.
+const LEAST_REGION: u64 = 1 << 20;
+/// The largest range that one asynchronous transfer was seen to read correctly in registered memory in compat mode.
+const ASYNC_REGION: u64 = 16 << 20;
+
 /// llm-d's settings files by name: the one in its documentation and the one in its repository.
 const CUFILE_PROFILES: [(&str, &str); 2] = [
     ("llmd", include_str!("../../../profiles/cufile/llmd.json")),
@@ -248,6 +253,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             model.get_or_insert(files);
             lanes.push(Engine::Workload(lane.lane.lane.clone()));
             unused.see(&lane);
+            warnings.extend(one_registration(&order, &lane).filter(|said| !warnings.contains(said)));
             if lanes.len() == 1 {
                 demand = Demand::of(&order, &lane);
                 warnings.extend(rounded(&order, request, &lane.layout));
@@ -273,8 +279,9 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
 
 /// Checks for settings that contradict each other.
 fn impossible(lane: &Planned) -> Result<(), PlanError> {
-    if lane.layout.scattered && lane.layout.layerwise && lane.settings.on(KvSetting::Async) {
-        return Err(PlanError("async=1 reads complete chunks; leave enable_layerwise at 0 with it".to_owned()));
+    let region = lane.settings.get(KvSetting::RegionBytes);
+    if (1..LEAST_REGION).contains(&region) {
+        return Err(PlanError(format!("region_bytes is {region}, but must be 0 or at least {LEAST_REGION}")));
     }
     if !lane.layout.scattered && lane.settings.on(KvSetting::DirectSlot) && lane.settings.on(KvSetting::Register) {
         return Err(PlanError(
@@ -282,6 +289,20 @@ fn impossible(lane: &Planned) -> Result<(), PlanError> {
         ));
     }
     Ok(())
+}
+
+/// A warning about asynchronous transfers into one large registration. On an H200 with libcufile 1.15 in compat mode
+/// they failed with -5 or returned wrong bytes. Neither LMCache's back end (synchronous) nor its GDS L1 (regions of
+/// 16 MiB) makes such transfers.
+fn one_registration(order: &KvOrder, lane: &Planned) -> Option<String> {
+    let (settings, layout) = (&lane.settings, &lane.layout);
+    let on = settings.on(KvSetting::Async) && settings.on(KvSetting::Register) && layout.scattered;
+    let large = layout.largest > ASYNC_REGION && settings.get(KvSetting::RegionBytes) == 0;
+    (order.kind == KvSystem::Lmcache && on && large).then(|| {
+        format!(
+            "async=1 with one registration: with libcufile 1.15 in compat mode such transfers failed or returned wrong bytes. LMCache does not make them: its back end is synchronous, and its GDS L1 registers regions: --set region_bytes={ASYNC_REGION}"
+        )
+    })
 }
 
 /// The named variants, or else the default ones. With `--gds-mode` they differ by direction.

@@ -343,7 +343,8 @@ impl Worker<'_, '_> {
 
     /// Whether the staging memory is divided into regions that are registered separately.
     pub(super) fn has_regions(&self) -> bool {
-        self.shared.slab.is_some() && self.shared.layout.is_slab()
+        let divided = self.shared.layout.is_slab() || !self.shared.registered.is_empty();
+        self.shared.slab.is_some() && divided && self.shared.settings.on(KvSetting::RegionBytes)
     }
 
     /// The memory for a cuFile call on a range of the target. It is a registration with the offset in it, or a region

@@ -55,6 +55,11 @@ impl Window {
         self.wait(|state| layer <= state.turn.saturating_add(self.ahead), stopped)
     }
 
+    /// Whether the transfers of a layer may begin.
+    pub(super) fn may_load_now(&self, layer: usize) -> bool {
+        layer <= self.lock().turn.saturating_add(self.ahead)
+    }
+
     /// Records that one transfer of a layer has ended.
     pub(super) fn landed(&self, layer: usize) {
         let mut state = self.lock();

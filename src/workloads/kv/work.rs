@@ -191,6 +191,10 @@ impl Pool<'_> {
             };
             let tasks = &layout.tasks[unit.clone()];
             let layer = tasks.first().map_or(0, |task| task.layer as usize);
+            // Staged layers are complete when this worker has scattered them, so it must not wait before that.
+            if self.window.as_ref().is_some_and(|window| !window.may_load_now(layer)) {
+                reader.land_all()?;
+            }
             if let Some(window) = &self.window
                 && !window.may_load(layer, &|| context.stopped())
             {
