@@ -28,7 +28,8 @@ pub enum Located {
 pub fn locate() -> Located {
     let named = std::env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty());
     let named: Vec<PathBuf> = named.map(|value| std::env::split_paths(&value).collect()).unwrap_or_default();
-    located(&Search::system(), &named, &cached(), &LAST.map(PathBuf::from))
+    let cached = cached();
+    located(&Search::with_cached(cached.clone()), &named, &cached, &LAST.map(PathBuf::from))
 }
 
 /// `named`: the folders of LD_LIBRARY_PATH; `cached`: the files of the loader's cache; `last`: the loader's folders.

@@ -49,6 +49,15 @@ impl Search {
 
     /// [`Search::system`] with a given environment. Built-in absolute paths are relative to `root`.
     pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Self {
+        Self::with_cache(env, root, if root == Path::new("/") { cached() } else { Vec::new() })
+    }
+
+    /// [`Search::system`] with files of the loader's cache that the caller has read.
+    pub(crate) fn with_cached(in_cache: Vec<PathBuf>) -> Self {
+        Self::with_cache(&|name| std::env::var_os(name).filter(|v| !v.is_empty()), Path::new("/"), in_cache)
+    }
+
+    fn with_cache(env: &dyn Fn(&str) -> Option<OsString>, root: &Path, in_cache: Vec<PathBuf>) -> Self {
         if let Some(path) = env(ENV_LIBCUFILE) {
             return Self::only(path);
         }
@@ -75,7 +84,7 @@ impl Search {
                 wheel_folders(&python.join("site-packages"), &mut folders);
             }
         }
-        let mut files = if root == Path::new("/") { cached() } else { Vec::new() };
+        let mut files = in_cache;
         for folder in folders {
             files.extend([SONAME, "libcufile.so"].map(|name| folder.join(name)).into_iter().filter(|f| f.is_file()));
         }
@@ -168,13 +177,17 @@ pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Ve
     prefixes.push(root.join("usr"));
     let mut folders: Vec<PathBuf> = env("PYTHONPATH").iter().flat_map(std::env::split_paths).collect();
     folders.retain(|folder| folder.is_absolute());
-    for prefix in prefixes {
-        for lib in ["lib", "lib64", "local/lib"] {
-            for python in children(&prefix.join(lib), "python3") {
-                folders.push(python.join("site-packages"));
-                folders.push(python.join("dist-packages"));
-            }
+    // Several prefixes share a directory: /usr/local/lib is that of /usr/local and the local one of /usr.
+    let mut listed: Vec<PathBuf> = Vec::new();
+    for lib in prefixes.iter().flat_map(|prefix| ["lib", "lib64", "local/lib"].map(|lib| prefix.join(lib))) {
+        if listed.contains(&lib) {
+            continue;
         }
+        for python in children(&lib, "python3") {
+            folders.push(python.join("site-packages"));
+            folders.push(python.join("dist-packages"));
+        }
+        listed.push(lib);
     }
     folders
 }
@@ -239,6 +252,17 @@ mod tests {
         let file = folder.join(SONAME);
         std::fs::write(&file, b"").unwrap();
         file
+    }
+
+    #[test]
+    fn python_directories_are_listed_once() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("usr/local/lib/python3.11")).unwrap();
+        let packages = root.path().join("usr/local/lib/python3.11");
+        assert_eq!(
+            python_folders(&|_| None, root.path()),
+            [packages.join("site-packages"), packages.join("dist-packages")]
+        );
     }
 
     #[test]

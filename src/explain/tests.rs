@@ -83,6 +83,15 @@ fn every_check_is_explained_by_its_id() {
 }
 
 #[test]
+fn lost_gpu_is_not_asked_for_its_errors() {
+    for number in [79, 119, 120] {
+        let line = format!("NVRM: Xid (PCI:0000:be:00): {number}, pid=1");
+        let check = explain(&line).unwrap()[0].how_to_check.clone().unwrap();
+        assert!(!check.contains("nvidia-smi"), "{check}");
+    }
+}
+
+#[test]
 fn every_line_of_the_table_is_found_by_its_own_parts() {
     for (parts, meaning, _) in lines::LINES {
         let line = parts.join(" ");

@@ -18,6 +18,7 @@ pub(super) fn install(root: &Root, family: Family, package: &str) -> String {
 pub(super) fn remove(root: &Root, family: Family, package: &str) -> String {
     match (family, distribution::dnf(root)) {
         (Family::Debian, _) => format!("sudo apt-get remove {package}"),
+        // tdnf has no --setopt for it; this option overrides clean_requirements_on_remove (vmware/tdnf, parseargs.c).
         (Family::RedHat, "tdnf") => format!("sudo tdnf remove --noautoremove {package}"),
         (Family::RedHat, dnf) => format!("sudo {dnf} remove --setopt=clean_requirements_on_remove=False {package}"),
         (Family::Suse, _) => format!("sudo zypper remove {package}"),

@@ -48,6 +48,11 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             Judged::pass(ID, format!("libcufile at {chosen}"))
         }
     };
+    // Where a container has the driver, containers have libcufile too.
+    if facts.found.is_empty() && facts.chosen.is_none() && !facts.unasked && present::driver_container(ctx).is_some() {
+        judged = judged.fixes(None).cause(CheckId::GpuPresent);
+        judged.advice = None;
+    }
     for library in facts.found.iter().take(8) {
         judged =
             judged.found(&library.path, library.version.clone().unwrap_or_else(|| "version not reported".to_owned()));

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::gpu::present;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::connected::{autoload, bridges, distances, peermem, registered};
@@ -55,6 +56,11 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// Whether NVIDIA's GPU Operator provides the driver, so that packages of this host are the wrong place.
+pub(crate) fn by_operator(ctx: &Context<'_>) -> bool {
+    machine::packages::id(ctx.root) == "rhcos" || present::driver_container(ctx).is_some()
+}
+
 fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     let installed = machine::nvidia_fs_installed(ctx.root);
     let proprietary = machine::Driver::of(ctx.root).is_open() == Some(false);
@@ -72,6 +78,11 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
             let (major, minor) = machine::cuda_packages(ctx.root);
             format!("Install the package nvidia-gds-{major}-{minor}.")
         });
+    if installed.is_none() && by_operator(ctx) {
+        judged = judged
+            .fixes(None)
+            .advice("Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs.");
+    }
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }

@@ -1,9 +1,11 @@
 //! Checks whether the NVMe controllers work, using their state and the kernel log.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::spec::CheckId;
-use crate::machine;
+use crate::machine::{self, PathFacts};
+use crate::text::quoted;
 use std::collections::BTreeSet;
 
 const ID: CheckId = CheckId::NvmeState;
@@ -39,10 +41,61 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         out.extend(
             controllers.iter().filter_map(|name| of_path(ctx, &log, name)).map(|judged| judged.of(Scope::Path(number))),
         );
+        out.extend(errors(&log, facts).map(|judged| judged.of(Scope::Path(number))));
         seen.extend(controllers);
     }
     out.extend(elsewhere(&log, &seen));
     out
+}
+
+/// What the kernel reports about a device of the path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// The disk could not read or write.
+    Disk,
+    /// The file system found an error in its structures.
+    Ext4,
+    Xfs,
+}
+
+/// The trouble with a block device that a line reports. Discarded blocks are not data, so their errors do not count.
+fn trouble(line: &str, device: &str) -> Option<Trouble> {
+    let has = |parts: &[&str]| parts.iter().any(|part| line.contains(part));
+    let names = |before: &str, after: &str| line.contains(&format!("{before}{device}{after}"));
+    if names(" dev ", ",") && has(&["I/O error", "critical medium error"]) && has(&["(READ)", "(WRITE)"]) {
+        Some(Trouble::Disk)
+    } else if names("EXT4-fs error (device ", ")") {
+        Some(Trouble::Ext4)
+    } else if names("XFS (", ")") && has(&["Corruption", "corruption", "metadata I/O error", "log I/O error"]) {
+        Some(Trouble::Xfs)
+    } else {
+        None
+    }
+}
+
+/// The last error that the kernel reports of the disk or the file system of a path. Reads may work elsewhere on it.
+fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
+    let (line, device, trouble) = log.lines().rev().find_map(|line| {
+        facts.block_device.iter().find_map(|device| Some((line, &device.name, trouble(line, &device.name)?)))
+    })?;
+    let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
+    let repair = |tool: &str| {
+        Advice::from("Back up the data. Then stop the programs that use it and run ")
+            .command(format!("sudo umount {} && sudo {tool} /dev/{device}", quoted(&mount)))
+    };
+    let judged = Judged::warn(ID, format!("the kernel reports errors of {device}, which this path is on"));
+    Some(
+        match trouble {
+            Trouble::Disk => judged.advice(
+                Advice::from("Back up the data, then run ")
+                    .command(format!("sudo smartctl -a /dev/{device}"))
+                    .text(" and replace the disk if it confirms the errors."),
+            ),
+            Trouble::Ext4 => judged.advice(repair("e2fsck -f")),
+            Trouble::Xfs => judged.advice(repair("xfs_repair")),
+        }
+        .found(machine::KERNEL_LOG, line.trim()),
+    )
 }
 
 fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {

@@ -196,6 +196,9 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         Some(written) => {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
         }
+        None if machine::packages::id(ctx.root) == "rhcos" => judged.advice(format!(
+            "Add the kernel argument {WORD} in a MachineConfig (spec.kernelArguments). Do not do this if disks have several paths."
+        )),
         None => judged.fix(FixId::NvmeMultipathOff).advice(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
         ),

@@ -200,10 +200,23 @@ fn what_is_advised_is_what_helps_there() {
             "proxmox-headers-6.8.12-15-pve",
             "linux-headers",
         ),
+        (
+            "OpenShift without the registry keys of P2PDMA",
+            "gpu-static-bar1",
+            "driver.kernelModuleConfig",
+            "/etc/modprobe.d",
+        ),
+        ("OpenShift without the registry keys of P2PDMA", "nvme-multipath", "MachineConfig", "/etc/modprobe.d"),
+        (
+            "an ext4 that the kernel reports as damaged, and an error of another disk",
+            "nvme-state",
+            "sudo umount /data && sudo e2fsck -f /dev/nvme0n1p1",
+            "sdb",
+        ),
         ("an NFS server that does not know the handle any more", "odirect-open", "sudo umount -l /data", "bench"),
     ] {
         let report = check(machine(name).path());
-        let advice = report.finding(id).unwrap().advice.clone().unwrap();
+        let advice = report.finding(id).unwrap().advice.clone().unwrap_or_else(|| panic!("{name}: {id} has none"));
         assert!(advice.contains(part) && !advice.contains(not), "{name}: {advice}");
     }
 }

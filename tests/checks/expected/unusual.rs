@@ -139,10 +139,15 @@ pub(crate) fn devices() -> Vec<Variant> {
             Route::None,
             Route::P2pdma,
             &["gpu-present"],
-            &["gpu-present", "lib-open-probe"],
+            &["gpu-present", "lib-found"],
             all([
                 no_nvml("libnvidia-ml.so.1: cannot open shared object file: No such file or directory"),
-                vec![cuda_fails(100), put("files/run/nvidia/driver/dev/nvidiactl", "")],
+                vec![
+                    set(LIB, "/found", json!([])),
+                    set(LIB, "/chosen", json!(null)),
+                    set(LIB, "/open", json!(null)),
+                    put("files/run/nvidia/driver/dev/nvidiactl", ""),
+                ],
             ]),
         ),
         bad(
@@ -251,6 +256,22 @@ pub(crate) fn modules() -> Vec<Variant> {
                 ],
             ]),
         ),
+        bad(
+            "OpenShift without the registry keys of P2PDMA",
+            "p2pdma-healthy",
+            Route::Compat,
+            Route::P2pdma,
+            &["gpu-static-bar1", "nvme-multipath"],
+            &["gpu-static-bar1", "nvme-multipath"],
+            all([
+                vec![
+                    put("files/etc/os-release", "ID=\"rhcos\"\nID_LIKE=\"rhel fedora\"\nVERSION_ID=\"4.19\"\n"),
+                    put("files/sys/module/nvme_core/parameters/multipath", "Y\n"),
+                    params(""),
+                ],
+                kernel("5.14.0-570.45.1.el9_6.x86_64"),
+            ]),
+        ),
         fine(
             "RHEL CoreOS on 9.6, whose version is that of OpenShift",
             P2PDMA,
@@ -318,6 +339,21 @@ pub(crate) fn stores() -> Vec<Variant> {
                     path("/0/inode_flags", json!(null)),
                 ],
             ]),
+        ),
+        warned(
+            "an ext4 that the kernel reports as damaged, and an error of another disk",
+            P2PDMA,
+            &["nvme-state"],
+            vec![kernel_log(
+                "Linux version 6.14.0\nEXT4-fs error (device nvme0n1p1): ext4_find_entry:1455: inode #2: comm python3: reading directory lblock 0\nI/O error, dev sdb, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0\n",
+            )],
+        ),
+        fine(
+            "errors of another disk, and blocks of this one that could not be discarded",
+            P2PDMA,
+            vec![kernel_log(
+                "Linux version 6.14.0\nI/O error, dev sdb, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0\nI/O error, dev nvme0n1, sector 8 op 0x3:(DISCARD) flags 0x0 phys_seg 1 prio class 0\n",
+            )],
         ),
         barred(
             "an image of erofs",
